@@ -1,0 +1,49 @@
+# `make help` lists the commands. Each one sets up what it needs by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+SECONDS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup runtime demo test check bench format generate lock clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+
+setup: ## everything that demo, test, check and bench need; quick when nothing changed
+	@$(PYTHON) scripts/bootstrap.py dev
+
+runtime:
+	@$(PYTHON) scripts/bootstrap.py runtime
+
+demo: runtime ## a broker, live events and a consumer in this terminal (SECONDS=20 to end by itself)
+	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+
+test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
+	@$(BIN)/pytest -q -n 2 --dist loadfile $(ARGS)
+
+check: setup ## linter, format, types, import floors, generated files up to date
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python codegen/generate.py --check
+	$(BIN)/python -m ruslo.config.reference --check
+
+bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
+	@$(BIN)/python -m bench.run $(ARGS)
+
+format: setup ## let ruff fix and format
+	@$(BIN)/ruff check --quiet --fix
+	@$(BIN)/ruff format --quiet
+
+generate: setup ## write the generated files anew
+	@$(BIN)/python codegen/generate.py
+	@$(BIN)/python -m ruslo.config.reference
+
+lock: setup ## pin the newest allowed versions of all dependencies
+	@$(BIN)/python scripts/lock.py
+
+clean: ## remove what can be made again, except .venv
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,159 @@
+"""Set up a working copy: virtual environment, pinned packages, the project itself, system packages for tests.
+
+    python3 scripts/bootstrap.py runtime     what `make demo` needs
+    python3 scripts/bootstrap.py dev         what `make test`, `make check` and `make bench` need
+
+Runs with the system's Python and its standard library only. A second run finds a stamp and returns at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+OLDEST_PYTHON = (3, 11)
+
+
+class SystemPackage(NamedTuple):
+    """A Debian package, what it is for, and how to see that it (or a stand-in) is there."""
+
+    name: str
+    purpose: str
+    is_present: Callable[[], bool]
+
+
+def _has_command(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+TEST_PACKAGES = [
+    SystemPackage(
+        "default-jdk-headless", "Apache Kafka and its tools in interop tests", _has_command("javac")
+    ),
+    SystemPackage("maven", "downloads Apache Kafka for tests and benchmarks", _has_command("mvn")),
+    SystemPackage("kcat", "interop tests with kcat", _has_command("kcat")),
+    SystemPackage("gcc", "builds the load program of the benchmark", _has_command("gcc")),
+    SystemPackage(
+        "libc6-dev", "builds the load program of the benchmark", Path("/usr/include/stdio.h").exists
+    ),
+    SystemPackage(
+        "librdkafka-dev",
+        "the client library of the benchmark's load program",
+        Path("/usr/include/librdkafka/rdkafka.h").exists,
+    ),
+]
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in (["runtime"], ["dev"]):
+        print("usage: bootstrap.py runtime|dev", file=sys.stderr)
+        return 2
+    profile = arguments[0]
+    if sys.version_info < OLDEST_PYTHON:
+        fail(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: set PYTHON=/path/to/python3")
+    if not is_installed(profile):
+        create_environment()
+        install_python_packages(profile)
+    if profile == "dev":
+        install_system_packages(TEST_PACKAGES)
+    return 0
+
+
+def set_up_digest(profile: str) -> str:
+    """Changes whenever the environment would: the lock, the project's metadata, this script, the Python."""
+    digest = hashlib.sha256(f"{ROOT} {sys.version}".encode())
+    for path in (lock_file(profile), ROOT / "pyproject.toml", Path(__file__)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def lock_file(profile: str) -> Path:
+    return ROOT / "requirements" / f"{profile}.lock"
+
+
+def stamp_file(profile: str) -> Path:
+    return VENV / f".ruslo-{profile}"
+
+
+def is_installed(profile: str) -> bool:
+    """Whether this profile, or the larger one that contains it, is already installed as the lock says."""
+    return any(
+        stamp_file(candidate).exists() and stamp_file(candidate).read_text() == set_up_digest(candidate)
+        for candidate in {profile, "dev"}
+    )
+
+
+def create_environment() -> None:
+    if (
+        PYTHON.exists()
+        and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
+    ):
+        return
+    if importlib.util.find_spec("ensurepip") is None:  # Debian ships venv without pip in its bare python3
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        if os.geteuid() != 0:
+            fail(
+                f"Python's venv module is incomplete here: run `sudo apt-get install {package}` and try again"
+            )
+        apt_install([package])
+    say("creating .venv")
+    shutil.rmtree(VENV, ignore_errors=True)
+    run([sys.executable, "-m", "venv", str(VENV)])
+
+
+def install_python_packages(profile: str) -> None:
+    say(f"installing the packages of requirements/{profile}.lock")
+    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(lock_file(profile))])
+    # The build backend comes from the lock as well, so nothing is resolved or downloaded here.
+    run([*pip, "--no-index", "--no-build-isolation", "--no-deps", "--editable", str(ROOT)])
+    stamp_file(profile).write_text(set_up_digest(profile))
+
+
+def install_system_packages(packages: list[SystemPackage]) -> None:
+    missing = [package for package in packages if not package.is_present()]
+    if not missing:
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get") is not None:
+        apt_install([package.name for package in missing])
+        return
+    for package in missing:
+        say(f"missing: {package.name} ({package.purpose}); run `sudo apt-get install {package.name}`")
+
+
+def apt_install(packages: list[str]) -> None:
+    say(f"installing with apt-get: {' '.join(packages)}")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    quiet = ["-qq", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
+    run(["apt-get", *quiet, "update"], environment)
+    install = ["apt-get", *quiet, "install", "--yes", "--no-install-recommends", *packages]
+    run(install, environment, stdout=subprocess.DEVNULL)
+
+
+def run(command: list[str], environment: dict[str, str] | None = None, stdout: int | None = None) -> None:
+    result = subprocess.run(command, env=environment, stdout=stdout)
+    if result.returncode != 0:
+        fail(f"`{' '.join(command)}` ended with code {result.returncode}; the lines above say why")
+
+
+def say(text: str) -> None:
+    print(f"setup: {text}", flush=True)
+
+
+def fail(text: str) -> NoReturn:
+    print(f"setup: {text}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

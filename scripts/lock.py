@@ -1,0 +1,25 @@
+"""Write requirements/*.lock anew: the newest versions pyproject.toml allows, with hashes, naming no index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GROUP_OF_PROFILE = {"runtime": "build", "dev": "dev"}
+
+
+def main() -> int:
+    for profile, group in GROUP_OF_PROFILE.items():
+        command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--group", group]
+        command += ["--universal", "--python-version", "3.11", "--upgrade", "--generate-hashes", "--quiet"]
+        command += ["--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make lock"]
+        command += ["--output-file", f"requirements/{profile}.lock"]
+        subprocess.run(command, cwd=ROOT, check=True)
+        print(f"wrote requirements/{profile}.lock")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,19 @@
+"""Programs from outside Python that a test needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def require_tool(name: str) -> str:
+    """The path of a program; without it the test is skipped, or fails where CI promises to have it."""
+    path = shutil.which(name)
+    if path is None:
+        reason = f"{name} is not installed; `make setup` says which package brings it"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return path
