@@ -1,0 +1,207 @@
+"""Changes of the settings of topics, brokers and groups: what becomes of the stored overrides, or why not.
+
+Every function returns the complete new overrides and leaves the old ones alone; a refusal is a KafkaError
+with the code Kafka answers. One bad key refuses the whole change of its resource.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.definition import LIST, ConfigKey, ConfigTable, InvalidConfig
+from ruslo.config.dynamic import dynamic_key, dynamic_refusal
+from ruslo.config.group_rules import broken_group_rules
+from ruslo.config.tables import BROKER, GROUP, TOPIC
+from ruslo.config.topic_rules import broken_topic_rules
+from ruslo.model.errors import ErrorCode, KafkaError
+
+# Kafka stores values with a 16-bit length in older record versions and has kept the limit.
+MAX_VALUE_CHARS = 32767
+
+
+class AlterOp(enum.IntEnum):
+    """The operations of IncrementalAlterConfigs (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Alteration(NamedTuple):
+    """One requested change; ``op`` is the number from the wire."""
+
+    name: str
+    op: int
+    value: str | None
+
+
+def alter_topic(
+    broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration]
+) -> dict[str, str]:
+    """Incremental change of a topic."""
+    return replace_topic(broker, current, _apply(TOPIC.get, current, alterations))
+
+
+def replace_topic(
+    broker: BrokerConfig, current: Mapping[str, str], new: Mapping[str, str | None]
+) -> dict[str, str]:
+    """Checks a topic's complete new overrides (CreateTopics, AlterConfigs); ``current`` are the old ones."""
+    overrides = _without_nulls(new, "topic")
+    _require_known(TOPIC, overrides)
+    _require_storable(overrides)
+    try:
+        effective = broker.log_config(overrides)
+    except InvalidConfig as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    _refuse(broken_topic_rules(broker, current, effective))
+    return overrides
+
+
+def alter_broker(
+    broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration], *, per_broker: bool
+) -> dict[str, str]:
+    """Incremental change of this broker's dynamic settings, or of those of all brokers."""
+    return replace_broker(broker, _apply(dynamic_key, current, alterations), per_broker=per_broker)
+
+
+def replace_broker(
+    broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool
+) -> dict[str, str]:
+    """Checks complete new dynamic settings. Kafka answers INVALID_REQUEST here (KAFKA-13609), so do we."""
+    overrides = _without_nulls(new, "broker", ErrorCode.INVALID_REQUEST)
+    for name, value in overrides.items():
+        refusal = dynamic_refusal(name, per_broker=per_broker)
+        if refusal is not None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, refusal)
+        key = dynamic_key(name)
+        try:
+            if key is not None:
+                key.parse(value)
+        except InvalidConfig as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    _require_storable(overrides)
+    try:
+        if per_broker:
+            BrokerConfig(broker.static, broker.default_overrides, overrides)
+        else:
+            BrokerConfig(broker.static, overrides, broker.broker_overrides)
+    except InvalidConfig as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return overrides
+
+
+def alter_group(
+    broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration]
+) -> dict[str, str]:
+    """Incremental change of a group."""
+    return replace_group(broker, _apply(GROUP.get, current, alterations))
+
+
+def replace_group(broker: BrokerConfig, new: Mapping[str, str | None]) -> dict[str, str]:
+    """Checks a group's complete new overrides."""
+    overrides = _without_nulls(new, "group")
+    _require_known(GROUP, overrides)
+    _require_storable(overrides)
+    values = {key.name: broker.get(key.synonyms[0]) for key in GROUP if key.synonyms}
+    try:
+        values.update({name: GROUP[name].parse(text) for name, text in overrides.items()})
+    except InvalidConfig as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    _refuse(broken_group_rules(broker, values))
+    return overrides
+
+
+def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str | None]]:
+    """What to write down to get from one set of overrides to another; None deletes."""
+    written: list[tuple[str, str | None]] = [(n, v) for n, v in new.items() if old.get(n) != v]
+    return [*written, *((name, None) for name in old if name not in new)]
+
+
+def _apply(
+    find: Callable[[str], ConfigKey | None], current: Mapping[str, str], alterations: Sequence[Alteration]
+) -> dict[str, str | None]:
+    names = [alteration.name for alteration in alterations]
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{repeated} is changed twice in one request: send one change for each key",
+        )
+    result: dict[str, str | None] = dict(current)
+    for name, op, value in alterations:
+        if op == AlterOp.DELETE:
+            result.pop(name, None)
+            continue
+        if op not in AlterOp.__members__.values():
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Operation {op} on {name} is unknown: use 0 to 3 (set, delete, append, subtract)",
+            )
+        if value is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} has no value: send one, or delete the key to restore its default",
+            )
+        result[name] = (
+            value if op == AlterOp.SET else _edit_list(find(name), name, op, current.get(name), value)
+        )
+    return result
+
+
+def _edit_list(key: ConfigKey | None, name: str, op: int, old: str | None, value: str) -> str:
+    if key is None or key.type is not LIST:
+        verb = "append to" if op == AlterOp.APPEND else "subtract from"
+        why = "no such key is known" if key is None else "it is not a list"
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Cannot {verb} {name}, because {why}: set its whole value instead"
+        )
+    # Without a value of its own the key starts from its built-in default, as in Kafka.
+    items = [item for item in (key.default_text or "" if old is None else old).split(",") if item]
+    for item in value.split(","):
+        if op == AlterOp.APPEND and item not in items:
+            items.append(item)
+        elif op == AlterOp.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _without_nulls(
+    new: Mapping[str, str | None], resource: str, code: ErrorCode = ErrorCode.INVALID_CONFIG
+) -> dict[str, str]:
+    nulls = [name for name, value in new.items() if value is None]
+    if nulls:
+        raise KafkaError(
+            code,
+            f"{', '.join(nulls)} of the {resource} has no value: send one, or leave the key out",
+        )
+    return {name: value for name, value in new.items() if value is not None}
+
+
+def _require_known(table: ConfigTable, overrides: Iterable[str]) -> None:
+    for name in overrides:
+        if name in table:
+            continue
+        nearest = table.nearest(name)
+        hint = f"did you mean {nearest}?" if nearest else f"see the reference of {table.resource} settings"
+        if nearest is None and table is TOPIC and name in BROKER:
+            hint = "it is a setting of brokers"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown {table.resource} config name: {name}; {hint}")
+
+
+def _require_storable(overrides: Mapping[str, str]) -> None:
+    for name, value in overrides.items():
+        if len(value) > MAX_VALUE_CHARS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name} has {len(value)} characters, more than {MAX_VALUE_CHARS}: shorten its value",
+            )
+
+
+def _refuse(broken: Iterable[str]) -> None:
+    reasons = list(broken)
+    if reasons:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "\n".join(reasons))

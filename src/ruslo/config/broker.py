@@ -1,0 +1,351 @@
+"""The settings of one node: parsed, checked and typed.
+
+``from_properties`` accepts what Kafka accepts and refuses what it refuses, naming every key at fault at once.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from ruslo.config.broker_rules import broken_rules, warnings
+from ruslo.config.definition import (
+    REQUIRED,
+    ConfigProblem,
+    InvalidConfig,
+    base_name,
+)
+from ruslo.config.dynamic import usable_overrides
+from ruslo.config.effects import IMPLEMENTED_PER_LISTENER_KEYS
+from ruslo.config.listeners import (
+    Endpoint,
+    HostPort,
+    parse_host_port,
+    parse_listener,
+    parse_listeners,
+    parse_protocol_map,
+    parse_voters,
+    with_reachable_host,
+)
+from ruslo.config.log_config import LogConfig
+from ruslo.config.log_defaults import apply_topic_overrides, log_defaults
+from ruslo.config.tables import BROKER
+from ruslo.config.validators import ConfigValue
+
+# Settings handed on to plug-ins, whatever their names.
+_PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
+_FIXES = {
+    "node.id": "add a line such as node.id=1, with a number no other node of the cluster has",
+    "process.roles": "add process.roles=broker,controller for a node that is both",
+    "controller.listener.names": "add controller.listener.names=CONTROLLER and a listener of that name",
+}
+
+
+class ConfigReport(NamedTuple):
+    """What the user should know about the properties of a node that starts all the same."""
+
+    without_effect: list[str]
+    unknown: list[tuple[str, str | None]]
+    warnings: list[str]
+
+    def sentences(self) -> list[str]:
+        """The report for people, one line each."""
+        return [
+            *(f"{name} is accepted but has no effect in this version." for name in self.without_effect),
+            *(
+                f"{name} is not a known key and is ignored" + (f"; did you mean {near}?" if near else ".")
+                for name, near in self.unknown
+            ),
+            *self.warnings,
+        ]
+
+
+class BrokerConfig:
+    """Typed, validated settings; immutable. Dynamic changes give a new one (``with_dynamic``)."""
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        default_overrides: Mapping[str, str] | None = None,
+        broker_overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        self.static = dict(static)
+        self.default_overrides = dict(default_overrides or {})
+        self.broker_overrides = dict(broker_overrides or {})
+        self._effective = self._effective_properties()
+        self._values = _parse(self._effective)
+        if "broker.id" not in self._effective:
+            self._values["broker.id"] = self._values["node.id"]
+        self._check()
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
+        """Raises ConfigError (InvalidConfig, whose ``problems`` lists every key at fault)."""
+        return cls(properties)
+
+    def with_dynamic(
+        self, default_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
+    ) -> BrokerConfig:
+        """The same node with other dynamic settings: the whole cluster's, and its own, which win (KIP-226).
+
+        Stored values that cannot be used are passed over, as in Kafka; values that break a rule raise.
+        """
+        return BrokerConfig(
+            self.static,
+            usable_overrides(default_overrides, per_broker=False),
+            usable_overrides(broker_overrides, per_broker=True),
+        )
+
+    # Typed access by Kafka's own key names.
+
+    def get(self, key: builtins.str) -> ConfigValue:
+        return self._values[key]
+
+    def int(self, key: builtins.str) -> builtins.int:
+        value = self._values[key]
+        assert isinstance(value, builtins.int), f"{key} is not a whole number but {value!r}"
+        return value
+
+    def opt_int(self, key: builtins.str) -> builtins.int | None:
+        return None if self._values[key] is None else self.int(key)
+
+    def float(self, key: builtins.str) -> builtins.float:
+        value = self._values[key]
+        assert isinstance(value, builtins.float), f"{key} is not a number but {value!r}"
+        return value
+
+    def bool(self, key: builtins.str) -> builtins.bool:
+        value = self._values[key]
+        assert isinstance(value, builtins.bool), f"{key} is not a boolean but {value!r}"
+        return value
+
+    def str(self, key: builtins.str) -> builtins.str:
+        value = self._values[key]
+        assert isinstance(value, builtins.str), f"{key} is not a text but {value!r}"
+        return value
+
+    def opt_str(self, key: builtins.str) -> builtins.str | None:
+        return None if self._values[key] is None else self.str(key)
+
+    def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
+        """The items of a list; an unset list is an empty one."""
+        value = self._values[key]
+        if value is None:
+            return ()
+        assert isinstance(value, tuple), f"{key} is not a list but {value!r}"
+        return value
+
+    def is_set(self, key: builtins.str) -> builtins.bool:
+        """Whether the user gave the key a value, in the property file or dynamically."""
+        return key in self._effective
+
+    @property
+    def static_with_node_id(self) -> Mapping[builtins.str, builtins.str]:
+        """The property file's lines, with node.id and its old name broker.id standing in for each other."""
+        own_id = self.static.get("node.id", self.static.get("broker.id", ""))
+        return {"node.id": own_id, "broker.id": own_id, **self.static}
+
+    # Settings that several keys decide together.
+
+    @property
+    def node_id(self) -> builtins.int:
+        return self.int("node.id")
+
+    @property
+    def is_broker(self) -> builtins.bool:
+        return "broker" in self.list("process.roles")
+
+    @property
+    def is_controller(self) -> builtins.bool:
+        return "controller" in self.list("process.roles")
+
+    @property
+    def log_dirs(self) -> tuple[builtins.str, ...]:
+        return self.list("log.dirs") or self.list("log.dir")
+
+    @property
+    def metadata_log_dir(self) -> builtins.str:
+        return self.opt_str("metadata.log.dir") or self.log_dirs[0]
+
+    @cached_property
+    def controller_listener_names(self) -> tuple[builtins.str, ...]:
+        return tuple(name.upper() for name in self.list("controller.listener.names"))
+
+    @cached_property
+    def security_protocols(self) -> Mapping[builtins.str, builtins.str]:
+        """The security protocol behind each listener name."""
+        key = "listener.security.protocol.map"
+        protocols = parse_protocol_map(key, self.str(key))
+        secured = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+        names = [parsed[0] for parsed in map(parse_listener, self.list("listeners")) if parsed]
+        if not self.is_set(key) and not any(n in secured for n in (*names, *self.controller_listener_names)):
+            # Without a map of the user's own, and nothing secured in sight, controller listeners are plain.
+            protocols.update(
+                dict.fromkeys((n for n in self.controller_listener_names if n not in protocols), "PLAINTEXT")
+            )
+        return protocols
+
+    @cached_property
+    def listeners(self) -> tuple[Endpoint, ...]:
+        """Everything this node listens on."""
+        return parse_listeners("listeners", self.list("listeners"), self.security_protocols)
+
+    @property
+    def broker_listeners(self) -> tuple[Endpoint, ...]:
+        return tuple(e for e in self.listeners if e.listener_name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Endpoint, ...]:
+        return tuple(e for e in self.listeners if e.listener_name in self.controller_listener_names)
+
+    @cached_property
+    def declared_advertised(self) -> tuple[Endpoint, ...]:
+        """``advertised.listeners`` as written; may name controller listeners too (KIP-853)."""
+        key = "advertised.listeners"
+        return parse_listeners(key, self.list(key), self.security_protocols, share_ports=True)
+
+    @property
+    def declared_broker_advertised(self) -> tuple[Endpoint, ...]:
+        declared = (
+            self.declared_advertised if self.get("advertised.listeners") is not None else self.listeners
+        )
+        return tuple(e for e in declared if e.listener_name not in self.controller_listener_names)
+
+    def advertised_broker_listeners(
+        self, bound_ports: Mapping[builtins.str, builtins.int] | None = None
+    ) -> tuple[Endpoint, ...]:
+        """What clients are told. ``bound_ports`` gives the real port of listeners that asked for port 0.
+
+        May look this machine's name up, so call it once, not for every request.
+        """
+        return tuple(with_reachable_host(e, bound_ports or {}) for e in self.declared_broker_advertised)
+
+    def advertised_controller_listeners(
+        self, bound_ports: Mapping[builtins.str, builtins.int] | None = None
+    ) -> tuple[Endpoint, ...]:
+        """What other nodes are told about this controller: advertised, else as voter, else as it listens."""
+        declared = {e.listener_name: e for e in self.declared_advertised}
+        listening = {e.listener_name: e for e in self.controller_listeners}
+        endpoints: builtins.list[Endpoint] = []
+        for index, name in enumerate(self.controller_listener_names):
+            endpoint = declared.get(name) or listening.get(name)
+            if endpoint is None:
+                continue
+            if name not in declared and endpoint.host in ("", "0.0.0.0"):
+                voter = self.quorum_voters.get(self.node_id) if index == 0 else None
+                endpoint = (
+                    endpoint._replace(host="") if voter is None else endpoint._replace(**voter._asdict())
+                )
+            endpoints.append(with_reachable_host(endpoint, bound_ports or {}))
+        return tuple(endpoints)
+
+    @cached_property
+    def inter_broker_listener_name(self) -> builtins.str:
+        name = self.opt_str("inter.broker.listener.name")
+        return (name or self.str("security.inter.broker.protocol")).upper()
+
+    def enabled_sasl_mechanisms(self, listener_name: builtins.str) -> tuple[builtins.str, ...]:
+        """The mechanisms of one listener; a value of its own wins over the common one."""
+        key = "sasl.enabled.mechanisms"
+        own = self._effective.get(f"listener.name.{listener_name.lower()}.{key}")
+        return self.list(key) if own is None else tuple(part.strip() for part in own.split(","))
+
+    @cached_property
+    def quorum_voters(self) -> Mapping[builtins.int, HostPort]:
+        return parse_voters(self.list("controller.quorum.voters"))
+
+    @cached_property
+    def quorum_bootstrap_servers(self) -> tuple[HostPort, ...]:
+        return tuple(map(parse_host_port, self.list("controller.quorum.bootstrap.servers")))
+
+    @cached_property
+    def connection_overrides_per_ip(self) -> Mapping[builtins.str, builtins.int]:
+        """``max.connections.per.ip.overrides`` by host or address."""
+        key = "max.connections.per.ip.overrides"
+        overrides: dict[builtins.str, builtins.int] = {}
+        for entry in filter(None, (part.strip() for part in self.str(key).split(","))):
+            host, _, count = (part.strip() for part in entry.rpartition(":"))
+            if not host or not count.isdecimal():
+                fix = "write host:count, …, e.g. 10.0.0.7:100"
+                raise InvalidConfig(ConfigProblem(key, entry, "it does not give a host a number", fix))
+            overrides[host] = builtins.int(count)
+        return overrides
+
+    # Logs.
+
+    @cached_property
+    def default_log_config(self) -> LogConfig:
+        """A topic without overrides, on this broker."""
+        return log_defaults(self)
+
+    def log_config(self, topic_overrides: Mapping[builtins.str, builtins.str]) -> LogConfig:
+        """A topic's effective settings. Raises ConfigError when an override cannot be used."""
+        return apply_topic_overrides(self.default_log_config, topic_overrides)
+
+    # What the user should be told.
+
+    def report(self) -> ConfigReport:
+        without_effect: builtins.list[builtins.str] = []
+        unknown: builtins.list[tuple[builtins.str, builtins.str | None]] = []
+        for name in self.static:
+            base = base_name(name)
+            if name.startswith(_PLUGIN_PREFIXES):
+                without_effect.append(name)
+            elif base not in BROKER:
+                unknown.append((name, BROKER.nearest(name)))
+            elif not (BROKER.implements(name) if base == name else base in IMPLEMENTED_PER_LISTENER_KEYS):
+                without_effect.append(name)
+        return ConfigReport(sorted(without_effect), sorted(unknown), warnings(self))
+
+    # Construction.
+
+    def _effective_properties(self) -> dict[builtins.str, builtins.str]:
+        """Static properties with dynamic ones laid over; a dynamic key silences its static synonyms."""
+        effective = dict(self.static)
+        if "node.id" not in effective and "broker.id" in effective:
+            effective["node.id"] = effective["broker.id"]
+        for overrides in (self.default_overrides, self.broker_overrides):
+            for name, value in overrides.items():
+                known = BROKER.get(name)
+                for synonym in known.synonyms if known else ():
+                    effective.pop(synonym, None)
+                effective[name] = value
+        return effective
+
+    def _check(self) -> None:
+        problems = builtins.list(broken_rules(self))
+        if problems:
+            raise InvalidConfig(*problems)
+
+
+def _parse(properties: Mapping[str, str]) -> dict[str, ConfigValue]:
+    values: dict[str, ConfigValue] = {}
+    problems: list[ConfigProblem] = []
+    for key in BROKER:
+        text = properties.get(key.name)
+        if text is not None:
+            _collect(problems, values, key.name, text)
+        elif key.default is REQUIRED:
+            problems.append(ConfigProblem(key.name, None, "it is missing", _FIXES[key.name]))
+        else:
+            values[key.name] = key.default
+    _check_per_listener(problems, properties)
+    if problems:
+        raise InvalidConfig(*problems)
+    return values
+
+
+def _collect(problems: list[ConfigProblem], values: dict[str, ConfigValue], name: str, text: str) -> None:
+    try:
+        values[name] = BROKER[name].parse(text)
+    except InvalidConfig as error:
+        problems.extend(error.problems)
+
+
+def _check_per_listener(problems: list[ConfigProblem], properties: Mapping[str, str]) -> None:
+    for name, text in properties.items():
+        base = base_name(name)
+        if base != name and base in BROKER:
+            _collect(problems, {}, base, text)

@@ -1,0 +1,68 @@
+"""TLS and certificates."""
+
+from __future__ import annotations
+
+from ruslo.config.definition import (
+    BOOLEAN,
+    CLASS,
+    LIST,
+    LOW,
+    MEDIUM,
+    PASSWORD,
+    PER_BROKER,
+    READ_ONLY,
+    STRING,
+    ConfigKey,
+)
+from ruslo.config.validators import Items, OneOf
+
+# fmt: off
+SSL_KEYS = (
+    ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Accept a new certificate with another distinguished name on reload."),
+    ConfigKey("ssl.allow.san.changes", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Accept a new certificate with fewer alternative names on reload."),
+    ConfigKey("ssl.cipher.suites", LIST, (), Items(), MEDIUM, PER_BROKER,
+        "Cipher suites to offer; those of the TLS library when empty."),
+    ConfigKey("ssl.client.auth", STRING, "none", OneOf("required", "requested", "none"), MEDIUM, PER_BROKER,
+        "Whether clients show a certificate: required, requested or none."),
+    ConfigKey("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), Items(), MEDIUM, PER_BROKER,
+        "TLS versions to accept."),
+    ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, PER_BROKER,
+        "How a server's name is checked against its certificate; empty turns it off."),
+    ConfigKey("ssl.engine.factory.class", CLASS, None, None, LOW, PER_BROKER,
+        "Class that builds TLS engines."),
+    ConfigKey("ssl.key.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the private key."),
+    ConfigKey("ssl.keymanager.algorithm", STRING, "SunX509", None, MEDIUM, PER_BROKER,
+        "Algorithm of the key manager."),
+    ConfigKey("ssl.keystore.certificate.chain", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "The certificate chain itself, in PEM."),
+    ConfigKey("ssl.keystore.key", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "The private key itself, in PEM (PKCS#8)."),
+    ConfigKey("ssl.keystore.location", STRING, None, None, MEDIUM, PER_BROKER,
+        "File of the key store."),
+    ConfigKey("ssl.keystore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the key store file."),
+    ConfigKey("ssl.keystore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
+        "Format of the key store: JKS, PKCS12 or PEM."),
+    ConfigKey("ssl.principal.mapping.rules", STRING, "DEFAULT", None, LOW, READ_ONLY,
+        "Rules that turn a certificate's distinguished name into a short user name."),
+    ConfigKey("ssl.protocol", STRING, "TLSv1.3", None, MEDIUM, PER_BROKER,
+        "TLS version preferred for new connections."),
+    ConfigKey("ssl.provider", STRING, None, None, MEDIUM, PER_BROKER,
+        "Security provider of TLS connections."),
+    ConfigKey("ssl.secure.random.implementation", STRING, None, None, LOW, PER_BROKER,
+        "Random generator of TLS connections."),
+    ConfigKey("ssl.trustmanager.algorithm", STRING, "PKIX", None, MEDIUM, PER_BROKER,
+        "Algorithm of the trust manager."),
+    ConfigKey("ssl.truststore.certificates", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "The trusted certificates themselves, in PEM."),
+    ConfigKey("ssl.truststore.location", STRING, None, None, MEDIUM, PER_BROKER,
+        "File of the trust store."),
+    ConfigKey("ssl.truststore.password", PASSWORD, None, None, MEDIUM, PER_BROKER,
+        "Password of the trust store file."),
+    ConfigKey("ssl.truststore.type", STRING, "JKS", None, MEDIUM, PER_BROKER,
+        "Format of the trust store: JKS, PKCS12 or PEM."),
+)
+# fmt: on

@@ -1,0 +1,243 @@
+"""What a setting is: one row gives its name, type, default, valid range, dynamic mode and documentation.
+
+Values travel as text (property files, metadata records, requests) and are parsed here by Kafka's rules:
+blanks around a value are dropped, numbers are decimal and bounded by their Java type, commas separate items.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ruslo.config.validators import ConfigValue, Items, Validator
+from ruslo.model.errors import ConfigError
+
+# Compiled on first use: most starts need none of it, and compiling costs more than the whole table.
+_DECIMAL: Final = r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?"
+_NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf"}
+_BLANKS: Final = "".join(map(chr, range(33)))
+_LISTENER_PREFIX: Final = "listener.name."
+# These may carry a SASL mechanism too: listener.name.NAME.MECHANISM.KEY (KIP-103, KIP-85).
+_PER_MECHANISM: Final = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+
+
+class ConfigType(enum.IntEnum):
+    """A key's type; the numbers are those of DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
+_INTEGER_BITS: Final = {INT: 31, SHORT: 15, LONG: 63}
+
+
+class Importance(enum.StrEnum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+HIGH, MEDIUM, LOW = Importance
+
+
+class Dynamic(enum.StrEnum):
+    """How a broker key may be changed while the broker runs (KIP-226)."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = Dynamic
+
+
+class Required(enum.Enum):
+    """The default of a key that has none."""
+
+    REQUIRED = "required"
+
+
+REQUIRED: Final = Required.REQUIRED
+
+
+class ConfigProblem(NamedTuple):
+    """One setting that cannot be used."""
+
+    key: str
+    value: str | None
+    reason: str
+    fix: str
+
+    def __str__(self) -> str:
+        what = self.key if self.value is None else f"{self.key}={self.value}"
+        return f"{what} cannot be used: {self.reason}. To fix it, {self.fix}."
+
+
+class InvalidConfig(ConfigError):
+    """Settings that cannot be used, each with its reason and its fix."""
+
+    def __init__(self, *problems: ConfigProblem) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+class ConfigKey(NamedTuple):
+    """One declared setting."""
+
+    name: str
+    type: ConfigType
+    default: ConfigValue | Required
+    validator: Validator | None
+    importance: Importance
+    dynamic: Dynamic
+    doc: str
+    synonyms: tuple[str, ...] = ()
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is PASSWORD
+
+    @property
+    def default_text(self) -> str | None:
+        return None if self.default is REQUIRED else self.format(self.default)
+
+    def parse(self, text: str) -> ConfigValue:
+        """The typed and checked value of a text; raises InvalidConfig."""
+        try:
+            value = parse_as(self.type, text)
+        except ValueError as error:
+            raise self.invalid(text, str(error), f"give {_WANTED[self.type]}") from None
+        if isinstance(self.validator, Items) and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))
+        problem = self.validator.problem(value) if self.validator else None
+        if problem is not None:
+            raise self.invalid(text, problem.reason, problem.fix)
+        return value
+
+    def invalid(self, text: str | None, reason: str, fix: str) -> InvalidConfig:
+        return InvalidConfig(ConfigProblem(self.name, "[hidden]" if self.sensitive else text, reason, fix))
+
+    def format(self, value: ConfigValue) -> str | None:
+        """The text Kafka shows for a value."""
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return java_double(value) if self.type is DOUBLE else str(value)
+
+
+class ConfigTable:
+    """The keys of one kind of resource, and which of them Ruslo acts upon."""
+
+    def __init__(self, resource: str, keys: Iterable[ConfigKey], implemented: frozenset[str]) -> None:
+        self.resource = resource
+        self.keys: Final[dict[str, ConfigKey]] = {key.name: key for key in keys}
+        self.implemented = implemented
+
+    def __iter__(self) -> Iterator[ConfigKey]:
+        return iter(self.keys.values())
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        return self.keys[name]
+
+    def get(self, name: str) -> ConfigKey | None:
+        return self.keys.get(name)
+
+    def implements(self, name: str) -> bool:
+        return name in self.implemented
+
+    def nearest(self, name: str) -> str | None:
+        """The known name a mistyped one most likely meant."""
+        from difflib import get_close_matches  # only needed once somebody mistyped
+
+        return next(iter(get_close_matches(name, self.keys, n=1, cutoff=0.75)), None)
+
+
+def base_name(name: str) -> str:
+    """The key behind ``listener.name.NAME.[MECHANISM.]KEY``; any other name is its own base."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return name
+    _, dot, key = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    if not dot or not key:
+        return name
+    return next((scoped for scoped in _PER_MECHANISM if key.endswith("." + scoped)), key)
+
+
+_WANTED: Final = {
+    BOOLEAN: "true or false",
+    STRING: "a text",
+    INT: "a whole number between -2147483648 and 2147483647",
+    SHORT: "a whole number between -32768 and 32767",
+    LONG: "a whole number between -9223372036854775808 and 9223372036854775807",
+    DOUBLE: "a number such as 0.5",
+    LIST: "items separated by commas",
+    CLASS: "a class name",
+    PASSWORD: "a text",
+}
+
+
+def parse_as(type_: ConfigType, text: str) -> ConfigValue:
+    """Parse without checking the range; raises ValueError with the reason."""
+    text = text.strip(_BLANKS)
+    if type_ in _INTEGER_BITS:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if not (digits.isascii() and digits.isdigit()):
+            raise ValueError("it is not a whole number")
+        limit = 1 << _INTEGER_BITS[type_]
+        # A number of 20 or more digits is out of range; do not even convert it.
+        if len(digits.lstrip("0")) > 19 or not -limit <= int(text) < limit:
+            raise ValueError(f"it does not fit a {_INTEGER_BITS[type_] + 1}-bit number")
+        return int(text)
+    if type_ is BOOLEAN:
+        lower = text.lower()
+        if lower not in ("true", "false"):
+            raise ValueError("it is neither true nor false")
+        return lower == "true"
+    if type_ is DOUBLE:
+        if text in _NOT_FINITE:
+            return float(_NOT_FINITE[text])
+        match = re.fullmatch(_DECIMAL, text)
+        if match is None:
+            raise ValueError("it is not a number")
+        return float(match[1])
+    if type_ is LIST:
+        return tuple(item.strip() for item in text.split(",")) if text else ()
+    return text
+
+
+def java_double(value: float) -> str:
+    """A double as Java prints it: 0.5, 100.0, 1.0E10."""
+    value = float(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    shortest = repr(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return shortest
+    digits = shortest.partition("e")[0].replace(".", "").strip("-0")
+    exponent = int(f"{value:.16e}".partition("e")[2])
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"

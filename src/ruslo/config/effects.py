@@ -1,0 +1,155 @@
+"""Which keys Ruslo acts upon.
+
+Every key of Kafka is known, checked and shown; those that are not listed here are accepted without effect,
+and a node says so at start for each of them that its user has set. Add a key here in the change that makes it
+work.
+"""
+
+from __future__ import annotations
+
+IMPLEMENTED_BROKER_KEYS = frozenset(
+    {
+        # identity and quorum
+        "node.id",
+        "broker.id",
+        "process.roles",
+        "broker.rack",
+        "broker.heartbeat.interval.ms",
+        "initial.broker.registration.timeout.ms",
+        "broker.session.timeout.ms",
+        "controller.listener.names",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "metadata.log.dir",
+        "metadata.log.max.record.bytes.between.snapshots",
+        "metadata.log.max.snapshot.interval.ms",
+        "metadata.log.segment.bytes",
+        "metadata.log.segment.ms",
+        "metadata.max.retention.bytes",
+        "metadata.max.retention.ms",
+        # network
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "inter.broker.listener.name",
+        "security.inter.broker.protocol",
+        "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
+        "socket.send.buffer.bytes",
+        "socket.request.max.bytes",
+        "connections.max.idle.ms",
+        "max.connections",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
+        "fetch.max.bytes",
+        "max.incremental.fetch.session.cache.slots",
+        # topics
+        "auto.create.topics.enable",
+        "delete.topic.enable",
+        "num.partitions",
+        "default.replication.factor",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+        "producer.id.expiration.ms",
+        # logs
+        "log.dir",
+        "log.dirs",
+        "num.recovery.threads.per.data.dir",
+        "log.segment.bytes",
+        "log.roll.ms",
+        "log.roll.hours",
+        "log.roll.jitter.ms",
+        "log.roll.jitter.hours",
+        "log.segment.delete.delay.ms",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+        "log.retention.check.interval.ms",
+        "log.cleanup.policy",
+        "log.index.size.max.bytes",
+        "log.index.interval.bytes",
+        "log.flush.interval.messages",
+        "log.flush.interval.ms",
+        "log.flush.scheduler.interval.ms",
+        "log.flush.offset.checkpoint.interval.ms",
+        "log.flush.start.offset.checkpoint.interval.ms",
+        "replica.high.watermark.checkpoint.interval.ms",
+        "log.message.timestamp.type",
+        "log.message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms",
+        "message.max.bytes",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "ruslo.record.validation",
+        # groups
+        "group.initial.rebalance.delay.ms",
+        "group.max.session.timeout.ms",
+        "group.min.session.timeout.ms",
+        "group.max.size",
+        "group.coordinator.append.linger.ms",
+        "group.coordinator.rebalance.protocols",
+        "group.consumer.assignment.interval.ms",
+        "group.consumer.assignors",
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.max.assignment.interval.ms",
+        "group.consumer.max.heartbeat.interval.ms",
+        "group.consumer.max.session.timeout.ms",
+        "group.consumer.max.size",
+        "group.consumer.migration.policy",
+        "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.heartbeat.interval.ms",
+        "group.consumer.min.session.timeout.ms",
+        "group.consumer.session.timeout.ms",
+        "offset.metadata.max.bytes",
+        "offsets.commit.timeout.ms",
+        "offsets.load.buffer.size",
+        "offsets.retention.check.interval.ms",
+        "offsets.retention.minutes",
+        "offsets.topic.compression.codec",
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
+        "ruslo.group.assignor.timeout.ms",
+    }
+)
+
+# Keys that may be set for one listener alone, as listener.name.NAME.KEY.
+IMPLEMENTED_PER_LISTENER_KEYS: frozenset[str] = frozenset()
+
+IMPLEMENTED_TOPIC_KEYS = frozenset(
+    {
+        "cleanup.policy",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "file.delete.delay.ms",
+        "flush.messages",
+        "flush.ms",
+        "index.interval.bytes",
+        "max.message.bytes",
+        "message.timestamp.type",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.jitter.ms",
+        "segment.ms",
+        "unclean.leader.election.enable",
+        "ruslo.record.validation",
+    }
+)
+
+IMPLEMENTED_GROUP_KEYS = frozenset(
+    {
+        "consumer.assignment.interval.ms",
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+    }
+)

@@ -1,0 +1,45 @@
+"""Kafka's uuids: 16 bytes in memory and on the wire, 22 characters of unpadded base64url in text."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import TypeAlias
+
+Uuid: TypeAlias = bytes
+
+ZERO_UUID: Uuid = bytes(16)
+METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
+"""Topic id of ``__cluster_metadata``; as a directory id the same value means "unassigned"."""
+
+UNASSIGNED_DIR: Uuid = bytes(15) + b"\x01"
+LOST_DIR: Uuid = bytes(15) + b"\x02"
+MIGRATING_DIR: Uuid = ZERO_UUID
+
+_RESERVED_BELOW = 100
+
+
+def random_uuid() -> Uuid:
+    """A random version-4 uuid outside the values Kafka reserves, whose text does not begin with a dash."""
+    while True:
+        raw = bytearray(os.urandom(16))
+        raw[6] = (raw[6] & 0x0F) | 0x40
+        raw[8] = (raw[8] & 0x3F) | 0x80
+        value = bytes(raw)
+        # A leading dash would read as an option on a command line.
+        if int.from_bytes(value, "big") >= _RESERVED_BELOW and not uuid_to_text(value).startswith("-"):
+            return value
+
+
+def uuid_to_text(value: Uuid) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> Uuid:
+    """Parse the 22-character form; raises ValueError on anything else."""
+    if len(text) != 22:
+        raise ValueError(f"a uuid has 22 characters of base64url, got {text!r}")
+    value = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    if uuid_to_text(value) != text:
+        raise ValueError(f"not a canonical base64url uuid: {text!r}")
+    return value

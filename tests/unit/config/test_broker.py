@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.definition import InvalidConfig
+from ruslo.config.limits import LONG_MAX
+from ruslo.config.listeners import HostPort
+from ruslo.config.log_config import LogConfig
+
+COMBINED = {
+    "node.id": "1",
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+}
+
+
+def config(**changes: str) -> BrokerConfig:
+    """A combined node; names of changed keys have underscores for dots."""
+    return BrokerConfig.from_properties(
+        {**COMBINED, **{name.replace("_", "."): value for name, value in changes.items()}}
+    )
+
+
+def test_typed_access() -> None:
+    node = config(min_cleanable="ignored", broker_rack="r1")
+    assert node.int("num.partitions") == 1
+    assert node.str("compression.type") == "producer"
+    assert node.opt_str("broker.rack") == "r1"
+    assert node.opt_str("metadata.log.dir") is None
+    assert node.opt_int("log.retention.ms") is None
+    assert node.bool("auto.create.topics.enable") is True
+    assert node.float("log.cleaner.min.cleanable.ratio") == 0.5
+    assert node.list("log.dirs") == ()
+    assert node.list("log.dir") == ("/tmp/kafka-logs",)
+    with pytest.raises(AssertionError, match="not a boolean"):
+        node.bool("num.partitions")
+    with pytest.raises(KeyError):
+        node.int("no.such.key")
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        BrokerConfig.from_properties({"node.id": "x", "num.partitions": "0"})
+    keys = {problem.key for problem in refusal.value.problems}
+    assert keys == {"node.id", "num.partitions", "process.roles", "controller.listener.names"}
+    text = str(refusal.value)
+    assert (
+        "process.roles cannot be used: it is missing. To fix it, add process.roles=broker,controller" in text
+    )
+    assert "node.id=x cannot be used: it is not a whole number." in text
+
+
+def test_roles_and_identity() -> None:
+    node = config()
+    assert (node.node_id, node.is_broker, node.is_controller) == (1, True, True)
+    assert node.int("broker.id") == 1
+    only_broker_id = {name: value for name, value in COMBINED.items() if name != "node.id"} | {
+        "broker.id": "7"
+    }
+    assert BrokerConfig.from_properties(only_broker_id).node_id == 7
+
+
+def test_directories() -> None:
+    assert config(log_dir="/a").log_dirs == ("/a",)
+    node = config(log_dir="/a", log_dirs="/b, /c")
+    assert node.log_dirs == ("/b", "/c")
+    assert node.metadata_log_dir == "/b"
+    assert config(metadata_log_dir="/m").metadata_log_dir == "/m"
+
+
+def test_listeners_are_split_by_purpose() -> None:
+    node = config()
+    assert [e.listener_name for e in node.broker_listeners] == ["PLAINTEXT"]
+    assert [e.listener_name for e in node.controller_listeners] == ["CONTROLLER"]
+    assert node.inter_broker_listener_name == "PLAINTEXT"
+
+
+def test_advertised_listeners() -> None:
+    node = config(
+        listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        advertised_listeners="PLAINTEXT://example.org:19092",
+    )
+    assert list(map(str, node.advertised_broker_listeners())) == ["PLAINTEXT://example.org:19092"]
+    ports = {"PLAINTEXT": 1111, "CONTROLLER": 2222}
+    assert list(map(str, node.advertised_controller_listeners(ports))) == ["CONTROLLER://127.0.0.1:2222"]
+    plain = config(listeners="PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0")
+    assert list(map(str, plain.advertised_broker_listeners(ports))) == ["PLAINTEXT://127.0.0.1:1111"]
+
+
+def test_a_voter_without_a_host_advertises_its_voter_address() -> None:
+    node = config(controller_quorum_voters="1@c1.example.org:19093,2@c2:9093")
+    assert list(map(str, node.advertised_controller_listeners())) == ["CONTROLLER://c1.example.org:19093"]
+    assert node.quorum_voters == {1: HostPort("c1.example.org", 19093), 2: HostPort("c2", 9093)}
+    assert node.quorum_bootstrap_servers == (HostPort("localhost", 9093),)
+
+
+def test_connection_limits_of_single_hosts() -> None:
+    node = config(max_connections_per_ip_overrides="10.0.0.7:5, ::1:6")
+    assert node.connection_overrides_per_ip == {"10.0.0.7": 5, "::1": 6}
+
+
+@pytest.mark.parametrize(
+    ("properties", "field", "value"),
+    [
+        ({}, "retention_ms", 7 * 24 * 3_600_000),
+        ({"log.retention.hours": "1"}, "retention_ms", 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, "retention_ms", 120_000),
+        ({"log.retention.minutes": "2", "log.retention.ms": "3"}, "retention_ms", 3),
+        ({"log.retention.ms": "-7"}, "retention_ms", -1),
+        ({"log.roll.hours": "2"}, "segment_ms", 7_200_000),
+        ({"log.roll.hours": "2", "log.roll.ms": "9"}, "segment_ms", 9),
+        ({"log.roll.jitter.hours": "1"}, "segment_jitter_ms", 3_600_000),
+        ({"log.flush.scheduler.interval.ms": "8"}, "flush_ms", 8),
+        ({"log.flush.scheduler.interval.ms": "8", "log.flush.interval.ms": "7"}, "flush_ms", 7),
+        ({"log.cleanup.policy": "compact,delete"}, "cleanup_policy", frozenset({"compact", "delete"})),
+        ({"ruslo.record.validation": "full"}, "record_validation", "full"),
+        ({"message.max.bytes": "5"}, "max_message_bytes", 5),
+    ],
+)
+def test_broker_keys_give_topics_their_defaults(
+    properties: Mapping[str, str], field: str, value: object
+) -> None:
+    node = BrokerConfig.from_properties({**COMBINED, **properties})
+    assert getattr(node.log_config({}), field) == value
+
+
+def test_without_settings_a_topic_is_kafkas_default_topic() -> None:
+    assert config().log_config({}) == LogConfig()
+    assert LogConfig().flush_messages == LONG_MAX
+
+
+def test_topic_overrides_win() -> None:
+    node = config(log_segment_bytes="2097152")
+    topic = node.log_config({"segment.bytes": "3145728", "cleanup.policy": "compact", "unknown": "x"})
+    assert (topic.segment_bytes, topic.compacts, topic.deletes) == (3_145_728, True, False)
+    assert node.log_config({}).segment_bytes == 2_097_152
+    with pytest.raises(InvalidConfig) as refusal:
+        node.log_config({"segment.bytes": "1", "retention.ms": "x"})
+    assert {problem.key for problem in refusal.value.problems} == {"segment.bytes", "retention.ms"}
+
+
+def test_dynamic_settings_win_over_the_file_and_silence_its_synonyms() -> None:
+    node = config(log_retention_ms="1000", message_max_bytes="10")
+    changed = node.with_dynamic(
+        {"log.retention.ms": "5", "message.max.bytes": "20"}, {"message.max.bytes": "30"}
+    )
+    assert changed.log_config({}).retention_ms == 5
+    assert changed.int("message.max.bytes") == 30
+    assert node.int("message.max.bytes") == 10
+    back = changed.with_dynamic({}, {})
+    assert back.log_config({}) == node.log_config({})
+
+
+def test_stored_dynamic_settings_that_cannot_be_used_are_passed_over() -> None:
+    node = config().with_dynamic(
+        {"message.max.bytes": "many", "node.id": "9", "listeners": "PLAINTEXT://:1", "log.retention.ms": "6"},
+        {"log.roll.ms": "none", "ssl.keystore.location": "/x"},
+    )
+    assert (node.int("message.max.bytes"), node.node_id) == (1_048_588, 1)
+    assert node.default_overrides == {"log.retention.ms": "6"}
+    assert node.broker_overrides == {}
+
+
+def test_the_report_tells_what_does_nothing_and_what_is_unknown() -> None:
+    report = BrokerConfig.from_properties(
+        {
+            **COMBINED,
+            "num.io.threads": "3",
+            "listener.name.plaintext.ssl.client.auth": "none",
+            "rsm.config.bucket": "b",
+            "log.retention.hour": "3",
+            "my.own": "x",
+            "broker.heartbeat.interval.ms": "5000",
+        }
+    ).report()
+    assert report.without_effect == [
+        "listener.name.plaintext.ssl.client.auth",
+        "num.io.threads",
+        "rsm.config.bucket",
+    ]
+    assert report.unknown == [("log.retention.hour", "log.retention.hours"), ("my.own", None)]
+    [warning] = report.warnings
+    assert warning.startswith("broker.heartbeat.interval.ms=5000 is more than half of")
+    assert report.sentences()[1:] == [
+        "num.io.threads is accepted but has no effect in this version.",
+        "rsm.config.bucket is accepted but has no effect in this version.",
+        "log.retention.hour is not a known key and is ignored; did you mean log.retention.hours?",
+        "my.own is not a known key and is ignored.",
+        warning,
+    ]
+
+
+def test_a_plain_node_has_nothing_to_report() -> None:
+    assert config().report() == ([], [], [])

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruslo.config.definition import (
+    BOOLEAN,
+    DOUBLE,
+    HIGH,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    READ_ONLY,
+    SHORT,
+    STRING,
+    ConfigKey,
+    ConfigTable,
+    ConfigType,
+    InvalidConfig,
+    base_name,
+    java_double,
+    parse_as,
+)
+from ruslo.config.validators import Items, Validator, at_least
+
+
+def key(type_: ConfigType, validator: Validator | None = None, name: str = "the.key") -> ConfigKey:
+    return ConfigKey(name, type_, None, validator, HIGH, READ_ONLY, "What it does.")
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        (INT, " 7\t", 7),
+        (INT, "+5", 5),
+        (SHORT, "-32768", -32768),
+        (LONG, "9223372036854775807", 2**63 - 1),
+        (DOUBLE, "1.5f", 1.5),
+        (BOOLEAN, " TRUE ", True),
+        (LIST, " a , b", ("a", "b")),
+        (LIST, "  ", ()),
+        (STRING, " x y ", "x y"),
+    ],
+)
+def test_a_text_becomes_a_value(type_: ConfigType, text: str, value: object) -> None:
+    assert key(type_).parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "reason"),
+    [
+        (INT, "ten", "not a whole number"),
+        (INT, "", "not a whole number"),
+        (INT, "1_0", "not a whole number"),
+        (INT, "٣", "not a whole number"),
+        (INT, "2147483648", "does not fit a 32-bit number"),
+        (SHORT, "32768", "does not fit a 16-bit number"),
+        (LONG, "9" * 10_000, "does not fit a 64-bit number"),
+        (DOUBLE, "1,5", "not a number"),
+        (BOOLEAN, "yes", "neither true nor false"),
+    ],
+)
+def test_what_cannot_be_parsed_is_refused_with_reason_and_fix(
+    type_: ConfigType, text: str, reason: str
+) -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        key(type_).parse(text)
+    [problem] = refusal.value.problems
+    assert problem.key == "the.key"
+    assert problem.value == text
+    assert reason in problem.reason
+    assert problem.fix.startswith("give ")
+    assert str(refusal.value) == f"the.key={text} cannot be used: {problem.reason}. To fix it, {problem.fix}."
+
+
+def test_a_value_out_of_range_is_refused() -> None:
+    with pytest.raises(
+        InvalidConfig, match=r"the\.key=0 .* below the least allowed value 1.*use a number in \[1"
+    ):
+        key(INT, at_least(1)).parse("0")
+
+
+def test_a_password_is_never_shown() -> None:
+    secret = key(PASSWORD, Items("x"), name="ssl.key.password")._replace(type=PASSWORD)
+    assert secret.sensitive
+    assert "hunter2" not in str(secret.invalid("hunter2", "it is short", "use a longer one"))
+
+
+def test_repeated_items_count_once() -> None:
+    assert key(LIST, Items()).parse("a,b,a") == ("a", "b")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_reads_back_from_what_java_would_show(value: float) -> None:
+    assert parse_as(DOUBLE, java_double(value)) == value
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_long_reads_back(value: int) -> None:
+    shown = key(LONG).format(value)
+    assert shown is not None
+    assert key(LONG).parse(shown) == value
+
+
+@given(st.sampled_from(list(ConfigType)), st.text())
+def test_any_text_parses_or_is_refused(type_: ConfigType, text: str) -> None:
+    try:
+        value = parse_as(type_, text)
+    except ValueError:
+        return
+    shown = key(type_).format(value)
+    assert shown is not None
+    assert parse_as(type_, shown) == value or value != value
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("max.connections", "max.connections"),
+        ("listener.name.inner.max.connections", "max.connections"),
+        ("listener.name.inner.scram-sha-256.sasl.jaas.config", "sasl.jaas.config"),
+        ("listener.name.inner.sasl.jaas.config", "sasl.jaas.config"),
+        ("listener.name.inner", "listener.name.inner"),
+        ("listener.name.inner.", "listener.name.inner."),
+    ],
+)
+def test_the_key_behind_a_listeners_own_value(name: str, base: str) -> None:
+    assert base_name(name) == base
+
+
+def test_a_mistyped_name_finds_its_neighbour() -> None:
+    table = ConfigTable("topic", [key(INT, name="retention.ms"), key(INT, name="segment.ms")], frozenset())
+    assert table.nearest("retention.msec") == "retention.ms"
+    assert table.nearest("zzz") is None

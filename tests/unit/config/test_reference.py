@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruslo.config.reference import main, reference_page
+from ruslo.config.tables import BROKER, GROUP, TOPIC
+
+
+def test_the_page_names_every_key_once_for_each_resource() -> None:
+    page = reference_page()
+    rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    assert len(rows) == len(BROKER) + len(TOPIC) + len(GROUP) + 3
+    assert set(rows) >= {f"| `{key.name}`" for table in (BROKER, TOPIC, GROUP) for key in table}
+
+
+def test_a_row_shows_what_a_reader_needs() -> None:
+    row = next(line for line in reference_page().splitlines() if line.startswith("| `segment.bytes`"))
+    assert row == (
+        "| `segment.bytes` | Size at which a segment is closed and a new one begun. | int | `1073741824` "
+        "| `[1048576,...]` | **yes** | `log.segment.bytes` |"
+    )
+
+
+def test_rows_have_seven_cells() -> None:
+    for line in reference_page().splitlines():
+        if line.startswith("|"):
+            assert line.replace("\\|", "").count("|") == 8, line
+
+
+def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "docs" / "configuration.md"
+    assert main(["--check", "--page", str(page)]) == 1
+    assert main(["--page", str(page)]) == 0
+    assert main(["--check", "--page", str(page)]) == 0
+    page.write_text(page.read_text() + "edited by hand\n")
+    assert main(["--check", "--page", str(page)]) == 1
+    assert "run python -m ruslo.config.reference" in capsys.readouterr().err

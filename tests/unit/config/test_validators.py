@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from ruslo.config.validators import (
+    ConfigValue,
+    HostPorts,
+    Items,
+    NotBlank,
+    NotNull,
+    OffsetReset,
+    OneOf,
+    QuorumVoters,
+    Range,
+    ThrottledReplicas,
+    Validator,
+    between,
+    split_host_port,
+    word_list,
+)
+
+
+@pytest.mark.parametrize(
+    ("validator", "value"),
+    [
+        (between(1, 9), 1),
+        (between(1, 9), 9),
+        (Range(1, 9, also=-1), -1),
+        (OneOf("a", "b"), "b"),
+        (OneOf("A", ignore_case=True), "a"),
+        (Items(), ()),
+        (Items("x", "y"), ("y", "x")),
+        (Items(may_be_null=True), None),
+        (NotNull(), ""),
+        (NotBlank(), None),
+        (NotBlank(), "x"),
+        (ThrottledReplicas(), ("*",)),
+        (ThrottledReplicas(), ("0:1", "12:3")),
+        (ThrottledReplicas(), ()),
+        (QuorumVoters(), ("1@a:9093", "2@[::1]:9093")),
+        (HostPorts(), ("a:1", "[::1]:65535")),
+        (OffsetReset(), "latest"),
+        (OffsetReset(), "by_duration:P1DT2H3M4.5S"),
+    ],
+)
+def test_accepted(validator: Validator, value: ConfigValue) -> None:
+    assert validator.problem(value) is None
+
+
+@pytest.mark.parametrize(
+    ("validator", "value", "reason", "fix"),
+    [
+        (between(1, 9), 0, "below the least allowed value 1", "[1,...,9]"),
+        (between(1, 9), 10, "above the greatest allowed value 9", "[1,...,9]"),
+        (between(0, 1), float("nan"), "below", "[0,...,1]"),
+        (between(0, 1), None, "needs a number", "[0,...,1]"),
+        (Range(1, 9, also=-1), -2, "below", "[1,...,9] or -1"),
+        (OneOf("a", "b"), "A", "not one of the known words", "a, b"),
+        (Items("x", "y"), ("x", "z"), "'z' is not", "x, y"),
+        (Items(), ("a", ""), "blank item", "comma"),
+        (Items(may_be_empty=False), (), "empty", "at least one"),
+        (Items(), None, "needs a list", "at least one"),
+        (NotNull(), None, "needs a value", "set it"),
+        (NotBlank(), "", "empty", "take the line out"),
+        (ThrottledReplicas(), ("*", "0:1"), "replicas", "0:1,1:2"),
+        (QuorumVoters(), ("1@a",), "'1@a' is not a voter", "id@host:port"),
+        (QuorumVoters(), ("a:1",), "not a voter", "id@host:port"),
+        (HostPorts(), ("a:65536",), "not an address", "host:port"),
+        (OffsetReset(), "by_duration:PT", "ISO 8601", "PT1H"),
+        (OffsetReset(), "none", "known words", "latest"),
+    ],
+)
+def test_refused_with_reason_and_fix(validator: Validator, value: ConfigValue, reason: str, fix: str) -> None:
+    problem = validator.problem(value)
+    assert problem is not None
+    assert reason in problem.reason
+    assert fix in problem.fix
+
+
+def test_addresses_are_taken_apart() -> None:
+    assert split_host_port("host:9092") == ("host", 9092)
+    assert split_host_port("[::1]:9092") == ("::1", 9092)
+    assert split_host_port("PLAINTEXT://host:9092") == ("host", 9092)
+    assert split_host_port("host") is None
+
+
+def test_words_in_a_sentence() -> None:
+    assert word_list({"b", "a"}) == "a, b"
+    assert word_list([]) == "none"
