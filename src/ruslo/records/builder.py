@@ -1,0 +1,179 @@
+"""Builds record batches: from records of one's own, and from what is left of a batch that is rewritten."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final
+
+from crc32c import crc32c
+
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from ruslo.records.compression import compress
+from ruslo.records.record import HEADER_KEY_ERRORS, Record
+from ruslo.records.varint import encode_varint
+
+_CRC: Final = struct.Struct(">I")
+_NULL: Final = encode_varint(-1)
+_EMPTY: Final = encode_varint(0)
+_NO_ATTRIBUTES: Final = b"\x00"
+"""The attributes byte of a record; Kafka has never given its bits a meaning."""
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    codec: int = 0,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    leader_epoch: int = -1,
+    attributes: int = 0,
+) -> bytearray:
+    """A new batch with its CRC set.
+
+    ``record.offset`` counts from ``base_offset``: the records must have the offsets 0, 1, 2, …
+    ``attributes`` may carry TRANSACTIONAL, CONTROL and LOG_APPEND_TIME; the codec is given by ``codec``.
+    """
+    listed = records if isinstance(records, list | tuple) else list(records)
+    if not listed:
+        raise ValueError("a batch needs at least one record")
+    if attributes & CODEC_MASK:
+        raise ValueError("name the codec by codec=, not in the attributes")
+    base_timestamp = listed[0].timestamp
+    body = bytearray()
+    max_timestamp = NO_TIMESTAMP
+    for delta, record in enumerate(listed):
+        if record.offset != delta:
+            raise ValueError(
+                f"record {delta} of a new batch has offset {record.offset}: offsets count from base_offset, "
+                f"0, 1, 2, …; use rebuild_batch for absolute offsets or gaps"
+            )
+        if record.timestamp > max_timestamp:
+            max_timestamp = record.timestamp
+        _append_record(body, record, record.timestamp - base_timestamp, delta)
+    out = bytearray(HEADER_SIZE)
+    out += compress(codec, body, level) if codec else body
+    last = len(listed) - 1
+    HEADER.pack_into(
+        out,
+        0,
+        base_offset,
+        len(out) - LENGTH_OVERHEAD,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes | codec,
+        last,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        last + 1,
+    )
+    set_crc(out)
+    return out
+
+
+def rebuild_batch(
+    header: BatchHeader,
+    records: Iterable[Record],
+    *,
+    codec: int | None = None,
+    level: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """The batch of ``header`` with these records in place of its own; offsets are absolute and may have gaps.
+
+    Both offsets of the batch, its producer id, epoch and sequence, its leader epoch and flags stay
+    (compaction relies on it), and the codec too unless another is named. Without records it becomes the
+    bare header that Kafka leaves in a compacted log: count 0, no codec, base timestamp -1.
+    ``delete_horizon_ms`` sets bit 6, and the base timestamp to that moment (KIP-534); a horizon that is
+    there already stays.
+    """
+    listed = records if isinstance(records, list | tuple) else list(records)
+    if not listed:
+        bare = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+        return _assemble(header._replace(attributes=bare, base_timestamp=NO_TIMESTAMP, count=0), b"")
+    used_codec = header.codec if codec is None else codec
+    attributes = header.attributes & ~CODEC_MASK | used_codec
+    if delete_horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+        base_timestamp = delete_horizon_ms
+    elif attributes & DELETE_HORIZON:
+        base_timestamp = header.base_timestamp
+    else:
+        base_timestamp = listed[0].timestamp
+    body = bytearray()
+    for record in listed:
+        delta = record.offset - header.base_offset
+        if not 0 <= delta <= header.last_offset_delta:
+            raise ValueError(
+                f"offset {record.offset} is outside the batch {header.base_offset}..{header.last_offset}; "
+                f"a rewritten batch keeps absolute offsets"
+            )
+        _append_record(body, record, record.timestamp - base_timestamp, delta)
+    if attributes & LOG_APPEND_TIME:
+        max_timestamp = header.max_timestamp
+    else:
+        max_timestamp = max(record.timestamp for record in listed)
+    kept = header._replace(
+        attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, count=len(listed)
+    )
+    return _assemble(kept, compress(used_codec, body, level) if used_codec else body)
+
+
+def _assemble(header: BatchHeader, body: bytes | bytearray) -> bytearray:
+    out = bytearray(HEADER_SIZE)
+    out += body
+    HEADER.pack_into(out, 0, *header._replace(length=len(out) - LENGTH_OVERHEAD, crc=0))
+    set_crc(out)
+    return out
+
+
+def set_crc(batch: bytearray | memoryview) -> None:
+    """Write the CRC-32C of everything from the attributes on; ``batch`` is exactly one batch."""
+    with memoryview(batch) as view, view[ATTRIBUTES_AT:] as covered:
+        _CRC.pack_into(view, CRC_AT, crc32c(covered))
+
+
+def _append_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
+    _, _, key, value, headers = record
+    parts = [_NO_ATTRIBUTES, encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    _append_bytes(parts, key)
+    _append_bytes(parts, value)
+    if headers:
+        parts.append(encode_varint(len(headers)))
+        for name, content in headers:
+            _append_bytes(parts, name.encode(errors=HEADER_KEY_ERRORS))
+            _append_bytes(parts, content)
+    else:
+        parts.append(_EMPTY)
+    body = b"".join(parts)
+    out += encode_varint(len(body))
+    out += body
+
+
+def _append_bytes(parts: list[bytes], content: bytes | None) -> None:
+    if content is None:
+        parts.append(_NULL)
+    else:
+        parts.append(encode_varint(len(content)))
+        parts.append(content)

@@ -1,0 +1,154 @@
+"""The check of a produced batch that header and checksum allow: on the path of every Produce request.
+
+``check_batch`` asks once whether all is well; only when it is not, ``_examine`` goes through the conditions
+one by one, in the order in which Kafka's leader does, to find the answer that Kafka would give.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeAlias
+
+from crc32c import crc32c
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ErrorCode
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_AT,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+)
+from ruslo.records.compression import Codec
+from ruslo.records.rules import KEEP_CODEC, BatchRefused, BatchRules
+
+HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of BatchHeader, in its order, as a plain tuple."""
+
+_unpack_header = HEADER.unpack_from
+_LAST_CODEC: Final = int(Codec.ZSTD)
+_LENGTH: Final = struct.Struct(">i")
+_MAGIC: Final = struct.Struct(">b")
+_SMALLEST_LENGTH: Final = 14
+"""The length field of the smallest message of the oldest format; Kafka calls anything below corrupt."""
+
+
+def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
+    """Check the records of one partition in a Produce request; returns the header of its one batch.
+
+    Raises BatchRefused. The batch is ``view[: header[1] + 12]``: Kafka takes a payload with a few bytes
+    behind the batch, and cuts them off. The records inside have not been looked at, see ``needs_records``.
+    """
+    if len(view) >= HEADER_SIZE:
+        header: HeaderFields = _unpack_header(view)
+        base_offset, length, _, magic, crc, attributes, last, _, _, producer_id, _, sequence, count = header
+        if (
+            base_offset == 0
+            and length + LENGTH_OVERHEAD == len(view)
+            and magic == MAGIC
+            and length <= rules.max_length
+            and 0 < count == last + 1
+            and not attributes & CONTROL
+            and attributes & CODEC_MASK <= _LAST_CODEC
+            and (sequence >= 0 or producer_id < 0)
+            and crc32c(view[ATTRIBUTES_AT:]) == crc
+        ):
+            return header
+    return _examine(view, rules)
+
+
+def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
+    size = _batch_size(view, 0)
+    if size is None:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            "there is no whole record batch for this partition; send exactly one",
+        )
+    magic = _MAGIC.unpack_from(view, MAGIC_AT)[0]
+    if magic != MAGIC:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD, f"the record batch has magic {magic}; Produce takes only magic {MAGIC}"
+        )
+    if _batch_size(view, size) is not None:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            "there is more than one record batch for this partition; send exactly one",
+        )
+    (base_offset,) = BASE_OFFSET.unpack_from(view)
+    if base_offset != 0:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD, f"the record batch has base offset {base_offset}; a producer sends 0"
+        )
+    if size > rules.max_message_bytes:
+        raise too_large(size, rules)
+    if size < HEADER_SIZE:
+        raise BatchRefused(
+            ErrorCode.CORRUPT_MESSAGE, f"the record batch has {size} bytes, its header alone {HEADER_SIZE}"
+        )
+    header: HeaderFields = _unpack_header(view)
+    _, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
+    if crc32c(view[ATTRIBUTES_AT:size]) != crc:
+        raise BatchRefused(
+            ErrorCode.CORRUPT_MESSAGE,
+            "the record batch does not match its CRC, it was damaged on its way; send it again",
+        )
+    if attributes & CODEC_MASK > _LAST_CODEC:
+        raise BatchRefused(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the record batch names codec {attributes & CODEC_MASK}; the codecs are 0 to {_LAST_CODEC}",
+        )
+    if count <= 0 or count != last_delta + 1:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"the record batch claims {count} records and offsets 0 to {last_delta}; each offset needs one",
+        )
+    if attributes & CONTROL:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
+    if producer_id >= 0 and sequence < 0:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"the record batch has producer id {producer_id} but sequence {sequence}",
+        )
+    # A batch that gets another codec is measured when it has it.
+    if size > rules.segment_bytes and rules.target_codec in (KEEP_CODEC, attributes & CODEC_MASK):
+        raise longer_than_segment(size, rules)
+    return header
+
+
+def _batch_size(view: ReadBuffer, pos: int) -> int | None:
+    """The size of the batch at ``pos``; None where Kafka's reader would see the end of the data."""
+    left = len(view) - pos
+    if left < LENGTH_OVERHEAD:
+        return None
+    length: int = _LENGTH.unpack_from(view, pos + LENGTH_AT)[0]
+    if length < _SMALLEST_LENGTH:
+        raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the impossible length {length}")
+    if left <= MAGIC_AT:
+        return None
+    magic: int = _MAGIC.unpack_from(view, pos + MAGIC_AT)[0]
+    if not 0 <= magic <= MAGIC:
+        raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the unknown magic {magic}")
+    size = length + LENGTH_OVERHEAD
+    return size if left >= size else None
+
+
+def too_large(size: int, rules: BatchRules) -> BatchRefused:
+    return BatchRefused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"the record batch has {size} bytes, max.message.bytes allows {rules.max_message_bytes}; "
+        f"send smaller batches or raise max.message.bytes of the topic",
+    )
+
+
+def longer_than_segment(size: int, rules: BatchRules) -> BatchRefused:
+    return BatchRefused(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"the record batch has {size} bytes and does not fit into a segment of {rules.segment_bytes}; "
+        f"send smaller batches or raise segment.bytes of the topic",
+    )

@@ -1,0 +1,171 @@
+"""The check of the records inside a produced batch, and the changes a leader makes to a batch it takes.
+
+Answers are Kafka's: a record without key or with a wrong timestamp is named in ``record_errors`` (KIP-467);
+records that do not add up are INVALID_RECORD; a payload that cannot be unfolded, and offsets that a
+compressed batch must not have, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe here
+because nothing has been appended. One limit is our own: a batch that unfolds to too many bytes or records
+is MESSAGE_TOO_LARGE, which lets clients split it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from ruslo.model.errors import ErrorCode, ProtocolError
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    DELETE_HORIZON,
+    HEADER,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP_AT,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from ruslo.records.builder import rebuild_batch, set_crc
+from ruslo.records.compression import CompressedDataError, DecompressedTooLargeError
+from ruslo.records.header_check import HeaderFields, longer_than_segment, too_large
+from ruslo.records.reader import read_records
+from ruslo.records.record import Record
+from ruslo.records.rules import (
+    KEEP_CODEC,
+    MAX_DECODED_RECORDS,
+    BatchRefused,
+    BatchRules,
+    RecordError,
+)
+
+NO_LOG_APPEND_TIME = -1
+
+_MAX_RECORD_ERRORS: Final = 1000
+"""Enough to understand what is wrong; clients fail the records that are not named as well."""
+_KNOWN_ATTRIBUTES: Final = 0x7F
+_ATTRIBUTES: Final = struct.Struct(">h")
+_TIMESTAMP: Final = struct.Struct(">q")
+
+
+class AcceptedBatch(NamedTuple):
+    """A batch ready to be given its offset: the very view that came in unless it had to be changed."""
+
+    batch: memoryview
+    header: HeaderFields
+    log_append_time: int
+    """The broker's time on a LogAppendTime topic, else -1; the Produce response carries it."""
+
+
+def validate_records(view: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int) -> AcceptedBatch:
+    """Decode and check every record of a batch that ``check_batch`` let pass; raises BatchRefused.
+
+    The batch that comes back has the topic's codec and timestamp type and a true maxTimestamp. It is
+    changed in place where the view allows it.
+    """
+    batch = view[: header[1] + LENGTH_OVERHEAD]
+    attributes = header[5]
+    codec = attributes & CODEC_MASK
+    records, errors = _decode_and_check(batch, header, rules, now_ms)
+    if errors:
+        raise _refusal(errors)
+    if rules.target_codec not in (KEEP_CODEC, codec):
+        return _recompress(header, records, rules, now_ms)
+    if rules.log_append_time:
+        return stamp_log_append_time(batch, header, now_ms)
+    max_timestamp = max(record.timestamp for record in records)
+    if attributes & LOG_APPEND_TIME or max_timestamp != header[8]:
+        corrected = _with_timestamp_type(batch, attributes & ~LOG_APPEND_TIME, max_timestamp)
+        return AcceptedBatch(corrected, HEADER.unpack_from(corrected), NO_LOG_APPEND_TIME)
+    return AcceptedBatch(batch, header, NO_LOG_APPEND_TIME)
+
+
+def stamp_log_append_time(batch: memoryview, header: HeaderFields, now_ms: int) -> AcceptedBatch:
+    """Set the broker's time; the records keep their own, and readers no longer look at it."""
+    stamped = _with_timestamp_type(batch, header[5] | LOG_APPEND_TIME, now_ms)
+    return AcceptedBatch(stamped, HEADER.unpack_from(stamped), now_ms)
+
+
+def _decode_and_check(
+    batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int
+) -> tuple[list[Record], list[tuple[ErrorCode, RecordError]]]:
+    attributes = header[5]
+    if header[12] > MAX_DECODED_RECORDS:
+        raise BatchRefused(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header[12]} records, {MAX_DECODED_RECORDS} are allowed; send smaller batches",
+        )
+    earliest = now_ms - rules.before_max_ms
+    latest = now_ms + rules.after_max_ms
+    # In an uncompressed batch nobody minds, and a batch that gets another codec is numbered anew.
+    codec = attributes & CODEC_MASK
+    checks_offsets = codec and rules.target_codec in (KEEP_CODEC, codec)
+    records: list[Record] = []
+    errors: list[tuple[ErrorCode, RecordError]] = []
+    try:
+        for index, record in enumerate(read_records(batch, rules.max_decompressed_bytes)):
+            if checks_offsets and record.offset != index:
+                raise BatchRefused(
+                    ErrorCode.UNKNOWN_SERVER_ERROR,
+                    f"record {index} of a compressed batch has offset {record.offset}; nothing was appended",
+                )
+            records.append(record)
+            timestamp = record.timestamp
+            if rules.requires_keys and record.key is None:
+                code = ErrorCode.INVALID_RECORD
+                reason = "a compacted topic does not take records without a key"
+            elif not rules.log_append_time and timestamp != NO_TIMESTAMP:
+                if earliest <= timestamp <= latest:
+                    continue
+                code = ErrorCode.INVALID_TIMESTAMP
+                reason = f"the timestamp {timestamp} is outside the allowed range {earliest} to {latest}"
+            elif attributes & LOG_APPEND_TIME:
+                code = ErrorCode.INVALID_TIMESTAMP
+                reason = "a producer must not set the timestamp type LogAppendTime"
+            else:
+                continue
+            if len(errors) < _MAX_RECORD_ERRORS:
+                errors.append((code, RecordError(index, reason)))
+    except DecompressedTooLargeError as error:
+        raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except CompressedDataError as error:
+        raise BatchRefused(ErrorCode.UNKNOWN_SERVER_ERROR, f"{error}; nothing was appended") from error
+    except ProtocolError as error:
+        raise BatchRefused(ErrorCode.INVALID_RECORD, f"the records are malformed: {error}") from error
+    return records, errors
+
+
+def _refusal(errors: list[tuple[ErrorCode, RecordError]]) -> BatchRefused:
+    codes = {code for code, _ in errors}
+    if ErrorCode.INVALID_TIMESTAMP in codes:
+        code, what = ErrorCode.INVALID_TIMESTAMP, "an invalid timestamp"
+    else:
+        code, what = ErrorCode.INVALID_RECORD, "no key, which a compacted topic needs"
+    found = tuple(error for _, error in errors)
+    message = (
+        f"one or more records have {what}; the first is record {found[0].batch_index}: {found[0].message}"
+    )
+    return BatchRefused(code, message, found)
+
+
+def _recompress(header: HeaderFields, records: list[Record], rules: BatchRules, now_ms: int) -> AcceptedBatch:
+    fields = BatchHeader._make(header)
+    attributes = fields.attributes & _KNOWN_ATTRIBUTES & ~(LOG_APPEND_TIME | DELETE_HORIZON)
+    if rules.log_append_time:
+        fields = fields._replace(attributes=attributes | LOG_APPEND_TIME, max_timestamp=now_ms)
+    else:
+        fields = fields._replace(attributes=attributes)
+    renumbered = [record._replace(offset=index) for index, record in enumerate(records)]
+    batch = memoryview(rebuild_batch(fields, renumbered, codec=rules.target_codec, level=rules.target_level))
+    if len(batch) > rules.max_message_bytes:
+        raise too_large(len(batch), rules)
+    if len(batch) > rules.segment_bytes:
+        raise longer_than_segment(len(batch), rules)
+    appended_at = now_ms if rules.log_append_time else NO_LOG_APPEND_TIME
+    return AcceptedBatch(batch, HEADER.unpack_from(batch), appended_at)
+
+
+def _with_timestamp_type(batch: memoryview, attributes: int, max_timestamp: int) -> memoryview:
+    writable = memoryview(bytearray(batch)) if batch.readonly else batch
+    _ATTRIBUTES.pack_into(writable, ATTRIBUTES_AT, attributes & _KNOWN_ATTRIBUTES)
+    _TIMESTAMP.pack_into(writable, MAX_TIMESTAMP_AT, max_timestamp)
+    set_crc(writable)
+    return writable

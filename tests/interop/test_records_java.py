@@ -1,0 +1,282 @@
+"""Record batches against Kafka's own classes.
+
+What we build it reads, what it builds we read, and its leader's validator decides about odd batches as ours
+does, down to the header it would append.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+from crc32c import crc32c
+
+from ruslo.config.log_config import LogConfig
+from ruslo.records import batch as layout
+from ruslo.records.builder import build_batch, set_crc
+from ruslo.records.compression import Codec, compress
+from ruslo.records.control import (
+    ControlRecord,
+    Voter,
+    VoterEndpoint,
+    end_txn_batch,
+    kraft_version,
+    leader_change,
+    snapshot_footer,
+    snapshot_header,
+    voters_record,
+)
+from ruslo.records.reader import read_records
+from ruslo.records.record import Record
+from ruslo.records.validation import BatchRefused, BatchRules, accept_batch
+from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools import require_tool
+
+CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+NOW = 1_700_000_000_000
+DIRECTORY = bytes(range(16))
+RECORDS = [
+    Record(
+        index,
+        NOW + index * 7 - (index % 3) * 1000,
+        None if index % 5 == 0 else b"key-%d" % index,
+        None if index % 7 == 3 else b"value of %d " % index * (index % 11) * 40,
+        (("trace", b"\x00\xff"), ("пусто", None), ("", b"")) if index % 4 == 0 else (),
+    )
+    for index in range(400)
+]
+KEYED = [record._replace(key=b"k") for record in RECORDS[:20]]
+
+
+class Oracle:
+    """One JVM that answers questions about batches."""
+
+    def __init__(self) -> None:
+        classes = compile_java([SUPPORT_DIR / "java" / "RecordsOracle.java"])
+        command = java_command("RecordsOracle", classes=classes)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def ask(self, *words: object) -> tuple[str, list[str]]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        verdict, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
+        return verdict, rest.split(" ")
+
+    def close(self) -> None:
+        self.process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    require_tool("java")
+    asked = Oracle()
+    yield asked
+    asked.close()
+
+
+def as_text(records: list[Record]) -> str:
+    def content(value: bytes | None) -> str:
+        return "-" if value is None else value.hex()
+
+    return ";".join(
+        f"{record.offset}|{record.timestamp}|{content(record.key)}|{content(record.value)}|"
+        + ",".join(f"{name}={content(value)}" for name, value in record.headers)
+        for record in records
+    )
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_kafka_reads_our_batches(oracle: Oracle, codec: Codec) -> None:
+    verdict, (found,) = oracle.ask("read", build_batch(RECORDS, codec=codec).hex())
+    assert verdict == "ok"
+    assert found == as_text(RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [(Codec.GZIP, 1), (Codec.GZIP, 9), (Codec.LZ4, 1), (Codec.LZ4, 17), (Codec.ZSTD, -5), (Codec.ZSTD, 22)],
+)
+def test_kafka_reads_every_level(oracle: Oracle, codec: Codec, level: int) -> None:
+    verdict, (found,) = oracle.ask("read", build_batch(RECORDS, codec=codec, level=level).hex())
+    assert verdict == "ok"
+    assert found == as_text(RECORDS)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_we_read_kafkas_batches(oracle: Oracle, codec: Codec) -> None:
+    name = codec.name.lower()
+    verdict, (batch,) = oracle.ask("build", name, 0, 4711, 3, 90, "true", as_text(RECORDS))
+    assert verdict == "ok"
+    theirs = bytes.fromhex(batch)
+    assert list(read_records(theirs)) == RECORDS
+    ours = build_batch(
+        RECORDS,
+        codec=codec,
+        producer_id=4711,
+        producer_epoch=3,
+        base_sequence=90,
+        attributes=layout.TRANSACTIONAL,
+    )
+    compared = layout.HEADER_SIZE if codec else len(ours)
+    without_length_and_crc = slice(layout.ATTRIBUTES_AT, compared)
+    assert ours[without_length_and_crc] == theirs[without_length_and_crc]
+    assert ours[: layout.LENGTH_AT] == theirs[: layout.LENGTH_AT]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_markers_are_kafkas_byte_for_byte(oracle: Oracle, commit: bool) -> None:
+    verdict, (theirs,) = oracle.ask("marker", 55, NOW, 7, 4711, 3, str(commit).lower(), 12)
+    assert verdict == "ok"
+    ours = end_txn_batch(
+        commit=commit,
+        producer_id=4711,
+        producer_epoch=3,
+        coordinator_epoch=12,
+        timestamp=NOW,
+        base_offset=55,
+        leader_epoch=7,
+    )
+    assert ours.hex() == theirs
+
+
+@pytest.mark.parametrize(
+    ("kind", "ours"),
+    [
+        ("leader_change", leader_change(3, [1, 3], [3])),
+        ("leader_change_1", leader_change(3, [3], [3], {3: DIRECTORY})),
+        ("snapshot_header", snapshot_header(77)),
+        ("snapshot_footer", snapshot_footer()),
+        ("kraft_version", kraft_version(1)),
+        (
+            "voters",
+            voters_record([Voter(1, DIRECTORY, [VoterEndpoint("CONTROLLER", "localhost", 40000)], 0, 1)]),
+        ),
+    ],
+)
+def test_kraft_records_are_kafkas_byte_for_byte(oracle: Oracle, kind: str, ours: ControlRecord) -> None:
+    assert oracle.ask("control", kind) == ("ok", [ours.value.hex()])
+
+
+def changed(batch: bytearray, layout_format: str, at: int, value: int) -> bytearray:
+    struct.pack_into(layout_format, batch, at, value)
+    set_crc(batch)
+    return batch
+
+
+def with_payload(codec: int, payload: bytes, count: int) -> bytearray:
+    batch = build_batch([Record(index, NOW, b"k", b"v") for index in range(count)])[: layout.HEADER_SIZE]
+    batch += payload
+    struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
+    return changed(batch, ">h", layout.ATTRIBUTES_AT, codec)
+
+
+def payload_of(records: list[Record]) -> bytes:
+    return bytes(build_batch(records)[layout.HEADER_SIZE :])
+
+
+def gappy_payload(count: int) -> bytes:
+    pieces = [bytearray(payload_of([Record(0, NOW, b"k", b"v")])) for _ in range(count)]
+    for index, piece in enumerate(pieces):
+        piece[3] = index * 4
+    return b"".join(pieces)
+
+
+FULL = LogConfig(record_validation="full")
+BATCHES: dict[str, Callable[[], bytearray]] = {
+    "good": lambda: build_batch(KEYED),
+    "good lz4": lambda: build_batch(KEYED, codec=3),
+    "idempotent": lambda: build_batch(KEYED, producer_id=5, producer_epoch=1, base_sequence=8, codec=1),
+    "transactional": lambda: build_batch(
+        KEYED, producer_id=5, producer_epoch=1, base_sequence=8, attributes=layout.TRANSACTIONAL
+    ),
+    "no key": lambda: build_batch(RECORDS[:20]),
+    "no key snappy": lambda: build_batch(RECORDS[:20], codec=2),
+    "old": lambda: build_batch([KEYED[0], KEYED[1]._replace(timestamp=NOW - 90_000)]),
+    "future": lambda: build_batch([KEYED[0], KEYED[1]._replace(timestamp=NOW + 90_000)], codec=4),
+    "no timestamp": lambda: build_batch([Record(0, -1, b"k", b"v"), Record(1, -1, b"k", b"v")]),
+    "old without key": lambda: build_batch([Record(0, NOW - 90_000, None, b"v"), Record(1, 1, b"k", b"v")]),
+    "wrong maximum": lambda: changed(build_batch(KEYED), ">q", layout.MAX_TIMESTAMP_AT, NOW - 5000),
+    "wrong maximum gzip": lambda: changed(
+        build_batch(KEYED, codec=1), ">q", layout.MAX_TIMESTAMP_AT, NOW + 5
+    ),
+    "client's log append time": lambda: build_batch(KEYED, attributes=layout.LOG_APPEND_TIME),
+    "client's log append time -1": lambda: changed(
+        build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), ">q", layout.MAX_TIMESTAMP_AT, -1
+    ),
+    "unknown bits": lambda: build_batch(KEYED, attributes=0x4740),
+    "control": lambda: build_batch(KEYED, attributes=layout.CONTROL),
+    "no sequence": lambda: build_batch(KEYED, producer_id=5, producer_epoch=1),
+    "count 0": lambda: changed(build_batch(KEYED), ">i", layout.COUNT_AT, 0),
+    "count too small": lambda: changed(build_batch(KEYED), ">i", layout.COUNT_AT, 19),
+    "negative last offset": lambda: changed(build_batch(KEYED), ">i", layout.LAST_OFFSET_DELTA_AT, -1),
+    "bytes behind": lambda: with_payload(0, payload_of(KEYED[:2]) + b"\x00", 2),
+    "bytes behind gzip": lambda: with_payload(1, compress(1, payload_of(KEYED[:2]) + b"\x00"), 2),
+    "one record short": lambda: with_payload(0, payload_of(KEYED[:2]), 3),
+    "one record short lz4": lambda: with_payload(3, compress(3, payload_of(KEYED[:2])), 3),
+    "garbage records": lambda: with_payload(0, b"\xff" * 40, 2),
+    "garbage records zstd": lambda: with_payload(4, compress(4, b"\xff" * 40), 2),
+    "garbage gzip": lambda: with_payload(1, b"\xff" * 40, 2),
+    "garbage snappy": lambda: with_payload(2, b"\xff" * 40, 2),
+    "garbage lz4": lambda: with_payload(3, b"\xff" * 40, 2),
+    "garbage zstd": lambda: with_payload(4, b"\xff" * 40, 2),
+    "codec 6": lambda: with_payload(6, b"\xff" * 40, 2),
+    "gaps": lambda: with_payload(0, gappy_payload(3), 3),
+    "gaps gzip": lambda: with_payload(1, compress(1, gappy_payload(3)), 3),
+}
+TOPICS = {
+    "plain": FULL,
+    "compacted": LogConfig(cleanup_policy=frozenset({"compact"})),
+    "window": LogConfig(
+        record_validation="full",
+        message_timestamp_before_max_ms=60_000,
+        message_timestamp_after_max_ms=60_000,
+    ),
+    "log append time": LogConfig(record_validation="full", message_timestamp_type="LogAppendTime"),
+    "uncompressed": LogConfig(record_validation="full", compression_type="uncompressed"),
+    "zstd": LogConfig(
+        record_validation="full", compression_type="zstd", message_timestamp_type="LogAppendTime"
+    ),
+    "lz4": LogConfig(record_validation="full", compression_type="lz4"),
+}
+
+
+OUR_OWN = {"garbage records": ["INVALID_RECORD", ""]}
+"""Uncompressed, Kafka trips over a number that is too long before it can call the record invalid."""
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> None:
+    config = TOPICS[topic]
+    verdict, answer = oracle.ask(
+        "validate",
+        config.compression_type,
+        config.message_timestamp_type,
+        config.message_timestamp_before_max_ms,
+        config.message_timestamp_after_max_ms,
+        str("compact" in config.cleanup_policy).lower(),
+        NOW,
+        BATCHES[name]().hex(),
+    )
+    rules = BatchRules.of(config)
+    if verdict == "refused":
+        with pytest.raises(BatchRefused) as refused:
+            accept_batch(memoryview(BATCHES[name]()), rules, NOW)
+        indexes = ",".join(str(error.batch_index) for error in refused.value.record_errors)
+        assert [refused.value.code.name, indexes] == OUR_OWN.get(name, answer)
+        return
+    assert verdict == "ok"
+    accepted = accept_batch(memoryview(BATCHES[name]()), rules, NOW)
+    assert accepted.log_append_time == (NOW if rules.log_append_time else -1)
+    ours = bytes(accepted.batch)
+    theirs = bytes.fromhex(answer[1])
+    assert crc32c(ours[layout.ATTRIBUTES_AT :]) == accepted.header[4]
+    assert list(read_records(ours)) == list(read_records(theirs))
+    compared = layout.HEADER_SIZE if accepted.header[5] & layout.CODEC_MASK else len(ours)
+    assert ours[layout.ATTRIBUTES_AT : compared] == theirs[layout.ATTRIBUTES_AT : compared]

@@ -1,0 +1,171 @@
+"""Each row of what a leader refuses by header and CRC, and which of two reasons is given first."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import ErrorCode
+from ruslo.records import batch as layout
+from ruslo.records.batch import read_header
+from ruslo.records.builder import build_batch, set_crc
+from ruslo.records.compression import Codec
+from ruslo.records.header_check import check_batch
+from ruslo.records.rules import BatchRefused, BatchRules
+from tests.unit.records.examples import KEYED, changed
+
+RULES = BatchRules.of(LogConfig())
+
+
+def refusal(payload: bytes | bytearray, rules: BatchRules = RULES) -> ErrorCode:
+    with pytest.raises(BatchRefused) as refused:
+        check_batch(memoryview(payload), rules)
+    assert refused.value.message
+    assert refused.value.record_errors == ()
+    return refused.value.code
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_good_batch_gives_its_header(codec: Codec) -> None:
+    batch = build_batch(
+        KEYED,
+        codec=codec,
+        producer_id=4,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=layout.TRANSACTIONAL,
+    )
+    assert check_batch(memoryview(batch), RULES) == read_header(batch)
+
+
+@pytest.mark.parametrize("size", [0, 11, 12, 16, 17, 60, 61, 90])
+def test_no_whole_batch(size: int) -> None:
+    assert refusal(build_batch(KEYED)[:size]) == ErrorCode.INVALID_RECORD
+
+
+def test_two_batches() -> None:
+    assert refusal(build_batch(KEYED) + build_batch(KEYED)) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("behind", [b"\x00", bytes(11), bytes(8) + b"\x00\x00\x00\xff" + bytes(20)])
+def test_bytes_behind_that_are_no_batch_are_cut(behind: bytes) -> None:
+    batch = build_batch(KEYED)
+    header = check_batch(memoryview(batch + behind), RULES)
+    assert header[1] + layout.LENGTH_OVERHEAD == len(batch)
+
+
+def test_bytes_behind_that_look_like_a_broken_batch() -> None:
+    assert refusal(build_batch(KEYED) + bytes(12)) == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_magic(magic: int) -> None:
+    assert refusal(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("magic", [3, 127, -1])
+def test_unknown_magic(magic: int) -> None:
+    assert refusal(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("length", [-(2**31), -1, 0, 13])
+def test_impossible_length(length: int) -> None:
+    assert refusal(changed(build_batch(KEYED), ">i", layout.LENGTH_AT, length)) == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_a_batch_shorter_than_its_header() -> None:
+    batch = build_batch(KEYED)[: layout.HEADER_SIZE - 1]
+    struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
+    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("base_offset", [1, -1, 2**62])
+def test_base_offset_of_the_client_s_choice(base_offset: int) -> None:
+    assert refusal(build_batch(KEYED, base_offset=base_offset)) == ErrorCode.INVALID_RECORD
+
+
+def test_sizes_at_the_limit() -> None:
+    batch = build_batch(KEYED)
+    size = len(batch)
+    assert check_batch(memoryview(batch), BatchRules.of(LogConfig(max_message_bytes=size)))
+    assert check_batch(memoryview(batch), BatchRules.of(LogConfig(segment_bytes=size)))
+    small_message = BatchRules.of(LogConfig(max_message_bytes=size - 1, segment_bytes=size - 1))
+    small_segment = BatchRules.of(LogConfig(segment_bytes=size - 1))
+    assert refusal(batch, small_message) == ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(batch, small_segment) == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_a_batch_that_gets_another_codec_is_measured_later() -> None:
+    batch = build_batch(KEYED)
+    rules = BatchRules.of(LogConfig(segment_bytes=len(batch) - 1, compression_type="zstd"))
+    assert check_batch(memoryview(batch), rules) == read_header(batch)
+
+
+def test_wrong_crc() -> None:
+    batch = build_batch(KEYED)
+    batch[-1] ^= 1
+    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_codecs_that_do_not_exist(codec: int) -> None:
+    batch = changed(build_batch(KEYED), ">h", layout.ATTRIBUTES_AT, codec)
+    assert refusal(batch) == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize(
+    ("count", "last_offset_delta"), [(0, -1), (0, 0), (-1, -2), (5, 3), (4, 4), (-(2**31), 2**31 - 1)]
+)
+def test_counts(count: int, last_offset_delta: int) -> None:
+    batch = changed(build_batch(KEYED), ">i", layout.COUNT_AT, count)
+    changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, last_offset_delta)
+    assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def test_control_bit() -> None:
+    assert refusal(build_batch(KEYED, attributes=layout.CONTROL)) == ErrorCode.INVALID_RECORD
+
+
+def test_producer_id_without_sequence() -> None:
+    assert refusal(build_batch(KEYED, producer_id=0, producer_epoch=0)) == ErrorCode.INVALID_RECORD
+
+
+def test_attribute_bits_without_meaning_pass() -> None:
+    batch = changed(build_batch(KEYED), ">h", layout.ATTRIBUTES_AT, 0x7F00 | layout.DELETE_HORIZON)
+    assert check_batch(memoryview(batch), RULES)
+
+
+def test_the_reason_that_kafka_finds_first_is_given() -> None:
+    rules = BatchRules.of(LogConfig(max_message_bytes=70))
+    batch = build_batch(KEYED, attributes=layout.CONTROL)
+    batch[-1] ^= 1  # too large, wrong CRC, control
+    assert refusal(batch, rules) == ErrorCode.MESSAGE_TOO_LARGE
+    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+    struct.pack_into(">q", batch, 0, 5)  # and a base offset
+    assert refusal(batch, rules) == ErrorCode.INVALID_RECORD
+    struct.pack_into(">b", batch, layout.MAGIC_AT, 9)  # and an unknown magic
+    assert refusal(batch, rules) == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_mutated_batches_are_refused_or_good() -> None:
+    rng = random.Random(3)
+    original = build_batch(KEYED, producer_id=5, producer_epoch=0, base_sequence=0)
+    for _ in range(5000):
+        batch = bytearray(original)
+        for _ in range(rng.randint(1, 4)):
+            batch[rng.randrange(layout.HEADER_SIZE)] = rng.choice(
+                (0, 1, 2, 0x7F, 0x80, 0xFF, rng.randrange(256))
+            )
+        if rng.random() < 0.7:
+            set_crc(batch)
+        try:
+            header = check_batch(memoryview(batch), RULES)
+        except BatchRefused:
+            continue
+        assert header[0] == 0
+        assert header[3] == layout.MAGIC
+        assert header[12] == header[6] + 1 > 0
+        assert header[1] + layout.LENGTH_OVERHEAD <= len(batch)
