@@ -1,0 +1,105 @@
+"""Walking over the batches of a segment file: headers only, or whole batches with their checksums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from crc32c import crc32c
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.records.batch import ATTRIBUTES_AT, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from ruslo.storage.disk import DiskFile
+
+HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The 13 fields of a batch header as ``HEADER`` unpacks them, in the order of ``BatchHeader``."""
+
+SMALLEST_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
+WALK_BYTES = 8192
+"""Read at a time when looking for one batch: index entries are about 4 KiB apart."""
+SCAN_BYTES = 1 << 20
+"""Read at a time when going through a whole segment."""
+
+
+def scan_headers(
+    file: DiskFile, position: int, end: int, read_bytes: int = WALK_BYTES
+) -> Iterator[tuple[int, HeaderFields]]:
+    """Position and header of each whole batch in [position, end); stops at the first thing that is none."""
+    chunk = b""
+    chunk_at = position
+    unpack = HEADER.unpack_from
+    while position + HEADER_SIZE <= end:
+        within = position - chunk_at
+        if within + HEADER_SIZE > len(chunk):
+            chunk = file.pread(min(read_bytes, end - position), position)
+            chunk_at, within = position, 0
+            if len(chunk) < HEADER_SIZE:
+                return
+        header: HeaderFields = unpack(chunk, within)
+        length = header[1]
+        if length < SMALLEST_LENGTH or header[3] != MAGIC or position + length + LENGTH_OVERHEAD > end:
+            return
+        yield position, header
+        position += length + LENGTH_OVERHEAD
+
+
+def scan_batches(file: DiskFile, end: int) -> Iterator[tuple[int, HeaderFields, memoryview]]:
+    """Each sound batch from the file's beginning, up to the first that is cut, malformed or fails its CRC."""
+    chunk = memoryview(b"")
+    chunk_at = position = 0
+    unpack = HEADER.unpack_from
+    while position + HEADER_SIZE <= end:
+        within = position - chunk_at
+        if within + HEADER_SIZE > len(chunk):
+            chunk = memoryview(file.pread(min(SCAN_BYTES, end - position), position))
+            chunk_at, within = position, 0
+            if len(chunk) < HEADER_SIZE:
+                return
+        header: HeaderFields = unpack(chunk, within)
+        size = header[1] + LENGTH_OVERHEAD
+        if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
+            return
+        if within + size > len(chunk):
+            chunk = memoryview(file.pread(max(size, min(SCAN_BYTES, end - position)), position))
+            chunk_at, within = position, 0
+            if len(chunk) < size:
+                return
+        batch = chunk[within : within + size]
+        if crc32c(batch[ATTRIBUTES_AT:]) != header[4]:
+            return
+        yield position, header, batch
+        position += size
+
+
+def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
+    """Position and header of each whole batch in a buffer; stops at the first thing that is not one."""
+    position, end = 0, len(data)
+    while position + HEADER_SIZE <= end:
+        header: HeaderFields = HEADER.unpack_from(data, position)
+        size = header[1] + LENGTH_OVERHEAD
+        if size < HEADER_SIZE or header[3] != MAGIC or position + size > end:
+            return
+        yield position, header
+        position += size
+
+
+def checked_batches(data: ReadBuffer, next_offset: int) -> list[tuple[int, HeaderFields]]:
+    """The batches of a buffer to be appended as it is: whole, sound, offsets rising from the log's end."""
+    batches = list(buffer_headers(data))
+    whole = batches[-1][0] + batches[-1][1][1] + LENGTH_OVERHEAD if batches else 0
+    if whole != len(data):
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"{len(data) - whole} bytes from position {whole} on are not a batch"
+        )
+    view = memoryview(data)
+    for start, header in batches:
+        if header[0] < next_offset:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"a batch begins at offset {header[0]}, the log is at {next_offset} already",
+            )
+        if crc32c(view[start + ATTRIBUTES_AT : start + header[1] + LENGTH_OVERHEAD]) != header[4]:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header[0]} fails its checksum")
+        next_offset = header[0] + header[6] + 1
+    return batches

@@ -1,0 +1,118 @@
+"""Kafka's text checkpoints: a version, a count, one line per entry.
+
+``recovery-point``, ``log-start``, ``replication`` (the high watermarks) and ``cleaner`` offset checkpoints
+have lines ``topic partition offset``; a partition's ``leader-epoch-checkpoint`` has ``epoch start-offset``.
+Kafka makes the files with 0 bytes, which means the same as no entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+
+from ruslo.model.errors import CorruptLogError
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.disk import Disk, DiskError
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+
+_VERSION = "0"
+
+
+def _lines(data: bytes, path: str) -> list[str]:
+    """The entries of a checkpoint file, checked against its version and count."""
+    if not data:
+        return []
+    try:
+        version, count, *entries = data.decode("utf-8").splitlines()
+        expected = int(count)
+    except ValueError:
+        raise CorruptLogError(
+            f"{path} is not a checkpoint: it must begin with a version and a count"
+        ) from None
+    if version != _VERSION:
+        raise CorruptLogError(f"{path} has version {version!r}, only {_VERSION} is known")
+    if expected != len(entries):
+        raise CorruptLogError(f"{path} announces {expected} entries and has {len(entries)}")
+    return entries
+
+
+def _format(lines: Iterable[str]) -> bytes:
+    entries = list(lines)
+    return "\n".join((_VERSION, str(len(entries)), *entries, "")).encode("utf-8")
+
+
+def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for line in _lines(data, path):
+        try:
+            topic, partition, offset = line.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise CorruptLogError(f"{path}: {line!r} is not 'topic partition offset'") from None
+    return offsets
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return _format(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
+def parse_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
+    entries: list[tuple[int, int]] = []
+    for line in _lines(data, path):
+        try:
+            epoch, start = line.split(" ")
+            entries.append((int(epoch), int(start)))
+        except ValueError:
+            raise CorruptLogError(f"{path}: {line!r} is not 'epoch start-offset'") from None
+    return entries
+
+
+def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    return _format(f"{epoch} {start}" for epoch, start in entries)
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """The offsets of a checkpoint file; empty if there is none."""
+    return parse_offsets(disk.read_file(path), path) if disk.status(path) is not None else {}
+
+
+@dataclass(slots=True)
+class CheckpointFile:
+    """A checkpoint that is written again and again, from the event loop or a thread."""
+
+    disk: Disk
+    path: str
+    _latest: bytes | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def prepare(self, offsets: Mapping[TopicPartition, int]) -> CheckpointWrite | None:
+        """Fix what is to be written; None if that is what was written last."""
+        data = format_offsets(offsets)
+        if data == self._latest:
+            return None
+        self._latest = data
+        return CheckpointWrite(self, data)
+
+    def write(self, data: bytes) -> None:
+        # A write that waited in a thread must not undo a newer one.
+        with self._lock:
+            if data is self._latest:
+                try:
+                    self.disk.replace_file(self.path, data)
+                except DiskError:
+                    self._latest = None
+                    raise
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointWrite:
+    file: CheckpointFile
+    data: bytes
+
+    def run(self) -> None:
+        self.file.write(self.data)

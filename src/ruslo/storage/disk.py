@@ -1,0 +1,362 @@
+"""The port to the file system: nothing in Ruslo opens a data file except through a ``Disk``.
+
+A ``Disk`` belongs to one log directory, and every failure is a ``DiskError`` that names it, so that whoever
+catches the error knows which directory must go offline.
+
+In the contract, and so in every twin of ``LocalDisk``:
+
+* a file grows at its end only, is read at any position, and may be cut; writes and cuts take effect at once
+for
+  every reader, in order;
+* nothing survives a loss of power before ``sync`` (file content) and ``sync_directory`` (names) have
+returned;
+  after a failed sync nothing is known about the unsynced bytes, so it is never tried again;
+* ``replace_file`` is all or nothing, and durable when it returns;
+* an open file stays readable after its name is gone, and is closed when the last reference to it goes.
+
+Not in the contract: ``mmap``, seeking, writing in the middle, hard links, permissions, file times other
+than the last modification, the order of ``list_names``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import StorageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
+class DiskError(StorageError):
+    """An operation on a file failed.
+
+    ``fatal``: the directory must go offline. Not so if the process lacks descriptors or memory, and cleared
+    by a log that found the disk full but could put itself back into its last good state.
+    """
+
+    def __init__(self, directory: str, path: str, action: str, cause: OSError) -> None:
+        super().__init__(f"cannot {action} {path}: {cause.strerror or cause} (log directory {directory})")
+        self.directory = directory
+        self.path = path
+        self.errno = cause.errno
+        self.fatal = cause.errno not in _NO_RESOURCES
+
+    @property
+    def disk_full(self) -> bool:
+        return self.errno in _NO_SPACE
+
+    @property
+    def not_found(self) -> bool:
+        return self.errno == errno.ENOENT
+
+
+class FileStatus(NamedTuple):
+    size: int
+    modified_ms: int
+
+
+class FileSlice(NamedTuple):
+    """A byte range of a file; holding it keeps the file open, even after the file was deleted."""
+
+    file: DiskFile
+    position: int
+    size: int
+
+    def read(self) -> bytes:
+        return self.file.pread(self.size, self.position)
+
+
+class DiskFile(Protocol):
+    @property
+    def path(self) -> str: ...
+
+    def fileno(self) -> int:
+        """The descriptor, for sendfile; a twin without one raises OSError."""
+        ...
+
+    def append(self, data: ReadBuffer) -> None:
+        """Write all of ``data`` at the end. On failure a part of it may be there: the caller cuts it off."""
+        ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to ``size`` bytes; fewer only at the end of the file."""
+        ...
+
+    def size(self) -> int: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    @property
+    def directory(self) -> str: ...
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile: ...
+
+    def read_file(self, path: str) -> bytes: ...
+
+    def write_file(self, path: str, data: ReadBuffer) -> None:
+        """Create or overwrite, not synced: for files that can be made again from others."""
+        ...
+
+    def replace_file(self, path: str, data: ReadBuffer) -> None:
+        """Replace the whole file in one durable step (``.tmp``, sync, rename, sync of the directory)."""
+        ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> bool:
+        """Remove a file; False if there was none."""
+        ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def list_names(self, path: str) -> list[str]: ...
+
+    def list_directories(self, path: str) -> list[str]: ...
+
+    def status(self, path: str) -> FileStatus | None:
+        """Size and last modification; None if there is no such file."""
+        ...
+
+    def sync_file(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def sync_everything(self) -> None:
+        """Sync all files and directories below the log directory at once."""
+        ...
+
+
+class LocalFile:
+    """A file of the operating system."""
+
+    __slots__ = ("__weakref__", "_directory", "_fd", "_path")
+
+    def __init__(self, directory: str, path: str, fd: int) -> None:
+        self._directory = directory
+        self._path = path
+        self._fd = fd
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def append(self, data: ReadBuffer) -> None:
+        try:
+            written = os.write(self._fd, data)
+            if written != len(data):
+                self._append_rest(memoryview(data)[written:])
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "write to", cause) from cause
+
+    def _append_rest(self, rest: memoryview) -> None:
+        while rest:
+            rest = rest[os.write(self._fd, rest) :]
+
+    def pread(self, size: int, position: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, position)
+            if len(data) == size or not data:
+                return data
+            # A single read returns at most 2 GiB, and may be short in the middle of a file.
+            pieces = [data]
+            done = len(data)
+            while done < size:
+                data = os.pread(self._fd, size - done, position + done)
+                if not data:
+                    break
+                pieces.append(data)
+                done += len(data)
+            return b"".join(pieces)
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "read", cause) from cause
+
+    def size(self) -> int:
+        try:
+            return os.fstat(self._fd).st_size
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "read the size of", cause) from cause
+
+    def truncate(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "truncate", cause) from cause
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._fd)
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "sync", cause) from cause
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        # A reader may hold a slice of a file that its log dropped long ago, so the last reference closes.
+        # Set to -1 by close(); absent only if the constructor never ran.
+        if getattr(self, "_fd", -1) >= 0:
+            os.close(self._fd)
+
+
+class LocalDisk:
+    """The real file system below one log directory."""
+
+    __slots__ = ("_directory",)
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    def _attempt(self, action: str, path: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return call(*args, **kwargs)
+        except OSError as cause:
+            raise DiskError(self._directory, path, action, cause) from cause
+
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        try:
+            return LocalFile(self._directory, path, os.open(path, flags, 0o644))
+        except OSError as cause:
+            raise DiskError(self._directory, path, "open", cause) from cause
+
+    def read_file(self, path: str) -> bytes:
+        # A descriptor of its own rather than a file object: three system calls, and there are thousands of
+        # files.
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                data = os.read(fd, 4096)
+                if len(data) < 4096:
+                    return data
+                pieces = [data]
+                while data := os.read(fd, 1 << 20):
+                    pieces.append(data)
+                return b"".join(pieces)
+            finally:
+                os.close(fd)
+        except OSError as cause:
+            raise DiskError(self._directory, path, "read", cause) from cause
+
+    def write_file(self, path: str, data: ReadBuffer) -> None:
+        self._write(path, data, sync=False)
+
+    def _write(self, path: str, data: ReadBuffer, *, sync: bool) -> None:
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+                if sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as cause:
+            raise DiskError(self._directory, path, "write", cause) from cause
+
+    def replace_file(self, path: str, data: ReadBuffer) -> None:
+        temporary = path + ".tmp"
+        self._write(temporary, data, sync=True)
+        self.rename(temporary, path)
+        self.sync_directory(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self._attempt("rename", source, os.replace, source, target)
+
+    def unlink(self, path: str) -> bool:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        except OSError as cause:
+            raise DiskError(self._directory, path, "delete", cause) from cause
+        return True
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+        except OSError as cause:
+            raise DiskError(self._directory, path, "delete", cause) from cause
+
+    def make_directory(self, path: str) -> None:
+        self._attempt("create the directory", path, os.mkdir, path, 0o755)
+
+    def list_names(self, path: str) -> list[str]:
+        return self._attempt("list", path, os.listdir, path)
+
+    def list_directories(self, path: str) -> list[str]:
+        try:
+            with os.scandir(path) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=True)]
+        except OSError as cause:
+            raise DiskError(self._directory, path, "list", cause) from cause
+
+    def status(self, path: str) -> FileStatus | None:
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        except OSError as cause:
+            raise DiskError(self._directory, path, "look up", cause) from cause
+        return FileStatus(found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def sync_file(self, path: str) -> None:
+        self._sync(path, os.O_RDONLY)
+
+    def sync_directory(self, path: str) -> None:
+        self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_everything(self) -> None:
+        # One commit of the file system's journal in place of thousands; reports errors since Linux 5.8.
+        # Imported here because only a bulk flush needs it.
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd = self._attempt("open", self._directory, os.open, self._directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not hasattr(libc, "syncfs"):
+                os.sync()
+            elif libc.syncfs(fd) != 0:
+                number = ctypes.get_errno()
+                cause = OSError(number, os.strerror(number))
+                raise DiskError(self._directory, self._directory, "sync", cause)
+        finally:
+            os.close(fd)
+
+    def _sync(self, path: str, flags: int) -> None:
+        try:
+            fd = os.open(path, flags | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as cause:
+            raise DiskError(self._directory, path, "sync", cause) from cause

@@ -1,0 +1,108 @@
+"""Which leader epoch began at which offset (KIP-101): the memory that lets replicas agree where they part.
+
+Entries rise in both epoch and start offset. The file is written when the log is flushed or closed, not at
+each change: what is lost with the process is found again in the batches that recovery walks through.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ruslo.storage.checkpoints import format_epochs
+
+NO_EPOCH = -1
+UNDEFINED_OFFSET = -1
+
+
+class EpochEnd(NamedTuple):
+    """The answer to "where does this epoch end": an epoch known here, and the first offset after it."""
+
+    epoch: int
+    end_offset: int
+
+
+class EpochCache:
+    __slots__ = ("_epochs", "_starts", "dirty", "latest")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self.latest = NO_EPOCH
+        """The newest epoch, -1 if there is none; read on every append."""
+        for epoch, start in entries:
+            self.assign(epoch, start)
+        self.dirty = False
+        """Whether the checkpoint file is behind."""
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that ``epoch`` begins at ``start_offset``; entries it contradicts go."""
+        epochs, starts = self._epochs, self._starts
+        if epochs and epochs[-1] == epoch and starts[-1] <= start_offset:
+            return
+        while epochs and (epochs[-1] >= epoch or starts[-1] >= start_offset):
+            epochs.pop()
+            starts.pop()
+        epochs.append(epoch)
+        starts.append(start_offset)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
+        self.dirty = True
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch in which ``offset`` was written, -1 if it lies before the first entry."""
+        at = bisect_right(self._starts, offset) - 1
+        return self._epochs[at] if at >= 0 else NO_EPOCH
+
+    def start_of(self, epoch: int) -> int | None:
+        """Where ``epoch`` begins, if it is known here."""
+        at = bisect_right(self._epochs, epoch) - 1
+        return self._starts[at] if at >= 0 and self._epochs[at] == epoch else None
+
+    def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """OffsetsForLeaderEpoch: the greatest known epoch ≤ ``epoch`` and where it ends."""
+        epochs = self._epochs
+        if not epochs or epoch < 0 or epoch > epochs[-1]:
+            return EpochEnd(NO_EPOCH, UNDEFINED_OFFSET)
+        if epoch == epochs[-1]:
+            return EpochEnd(epoch, log_end_offset)
+        at = bisect_right(epochs, epoch)
+        if at == 0:
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(epochs[at - 1], self._starts[at])
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at ``end_offset``: epochs that begin there or later are gone."""
+        starts = self._starts
+        if starts and starts[-1] >= end_offset:
+            while starts and starts[-1] >= end_offset:
+                starts.pop()
+                self._epochs.pop()
+            self._changed()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now begins at ``start_offset``: passed epochs go, the one that holds it begins there."""
+        at = bisect_right(self._starts, start_offset) - 1
+        if at > 0 or (at == 0 and self._starts[0] < start_offset):
+            del self._epochs[:at]
+            del self._starts[:at]
+            self._starts[0] = start_offset
+            self._changed()
+
+    def clear(self) -> None:
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._changed()
+
+    def to_bytes(self) -> bytes:
+        return format_epochs(zip(self._epochs, self._starts, strict=True))

@@ -1,0 +1,339 @@
+"""A partition's log: a row of segments, the last of which grows.
+
+Everything here happens on the event loop, in one step per call: an append is one ``write`` into the page
+cache. Work is per batch, never per record. Batches come in validated (``ruslo.records.validation``); the log
+checks what only it can know: the producer's sequence and epoch. What is not on the hot path lives beside
+this file: ``log_verbatim`` (appends of replicas), ``log_reader`` (searches), ``log_truncation``,
+``retention``, ``log_sync`` (flushing), ``recovery`` (how a log is opened).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from ruslo.model.buffers import ReadBuffer, WriteBuffer
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL
+from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
+from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.disk import DiskError, FileSlice
+from ruslo.storage.epochs import EpochEnd
+from ruslo.storage.log_reader import EMPTY_READ, LogRead, TimestampedOffset
+from ruslo.storage.log_state import LogState
+from ruslo.storage.log_sync import SyncTargets
+from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchTrace
+from ruslo.storage.producer_replay import read_marker
+from ruslo.storage.producer_snapshot import encode_snapshot, snapshot_path
+from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
+from ruslo.storage.segment import Segment
+from ruslo.storage.txn_index import AbortedTransaction
+
+RECENT_BATCHES = 256
+"""So many batches at the tail are found without reading the file."""
+
+_PATCH = Struct(">qii")
+
+
+class AppendResult(NamedTuple):
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 with CreateTime; of a duplicate, the largest timestamp of the batch it repeats."""
+    duplicate: bool = False
+
+
+class Log(LogState):
+    __slots__ = ()
+
+    # --- appending --------------------------------------------------------------------
+
+    def append_leader(
+        self,
+        batch: WriteBuffer,
+        header: HeaderFields,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        check_sequence: bool = True,
+        transaction_v2: bool = False,
+    ) -> AppendResult:
+        """Append one validated batch, giving it the next offset and ``leader_epoch`` in place.
+
+        ``check_sequence`` is False for what a coordinator of this broker writes. Raises KafkaError, and
+        DiskError if the write failed (``fatal`` says whether the log directory must go offline).
+        """
+        _, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        entry = None
+        if producer_id >= 0:
+            entry = self.producers.entries.get(producer_id)
+            # The next batch of a known producer, in or out of a transaction as before, needs no look-up.
+            if (
+                entry is None
+                or entry.next_sequence != sequence
+                or entry.epoch != epoch
+                or (entry.transaction_start >= 0) != bool(attributes & TRANSACTIONAL)
+            ):
+                entry = None
+                earlier = self.producers.check(
+                    header, check_sequence=check_sequence, transaction_v2=transaction_v2
+                )
+                if earlier is not None:
+                    return AppendResult(earlier.first_offset, earlier.last_offset, earlier.timestamp, True)
+        base_offset = self.end_offset
+        last_offset = base_offset + delta
+        size = length + LENGTH_OVERHEAD
+        position = self.active.size
+        limits = self.limits
+        if (
+            position + size > limits.size
+            or timestamp > limits.timestamp
+            or last_offset > limits.offset
+            or now_ms > limits.now_ms
+        ):
+            self.make_room(base_offset, last_offset, size, timestamp, now_ms)
+            position = self.active.size
+        _PATCH.pack_into(batch, 0, base_offset, length, leader_epoch)
+        self.write(batch, position)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        self.note_batch(base_offset, position, last_offset, size, timestamp)
+        if entry is not None:
+            entry.add_batch(BatchTrace((sequence + delta) & SEQUENCE_MASK, last_offset, delta, timestamp))
+        elif producer_id >= 0:
+            self.producers.append_data(header, base_offset)
+        self.end_offset = last_offset + 1
+        return AppendResult(base_offset, last_offset, timestamp if attributes & LOG_APPEND_TIME else -1)
+
+    def append_marker(
+        self, batch: WriteBuffer, leader_epoch: int, now_ms: int, transaction_version: int = 2
+    ) -> AppendResult:
+        """Append a transaction marker (one control batch) on the leader; KafkaError if it comes too late."""
+        marker = read_marker(batch)
+        if marker is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "the batch is not a transaction marker")
+        self.producers.check_marker(marker, transaction_version)
+        base_offset = self.end_offset
+        _PATCH.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch)
+        self.append_as_is(batch, now_ms)
+        return AppendResult(base_offset, self.end_offset - 1, -1)
+
+    def append_as_is(self, data: ReadBuffer, now_ms: int) -> int:
+        """Append whole batches that carry their offsets and epochs already; returns the new end offset.
+
+        For replicas, and for the leader of the metadata log, which numbers its own batches. Nothing is
+        appended if any batch is damaged or out of order.
+        """
+        return log_verbatim.append_as_is(self, data, now_ms)
+
+    def append_follower(self, data: ReadBuffer, leader_epoch: int, now_ms: int) -> int:
+        """Append what the leader of ``leader_epoch`` sent; batches of later epochs wait for a later fetch."""
+        return log_verbatim.append_as_is(self, log_verbatim.up_to_epoch(data, leader_epoch), now_ms)
+
+    def write(self, data: ReadBuffer, position: int) -> None:
+        """Write at the end of the active segment, which is ``position``; all of it, or nothing stays."""
+        try:
+            self._write(data)
+        except DiskError as error:
+            self._cut_torn_tail(position, error)
+            raise
+
+    def append_abort(self, aborted: AbortedTransaction) -> None:
+        self._unsynced.names_changed()
+        self.active.append_abort(aborted)
+
+    def note_batch(
+        self, base_offset: int, position: int, last_offset: int, size: int, timestamp: int
+    ) -> None:
+        segment = self.active
+        segment.note_batch(position, last_offset, size, timestamp, self._index_interval_bytes)
+        recent = self._recent_bases
+        recent.append(base_offset)
+        self._recent_positions.append(position)
+        if len(recent) > RECENT_BATCHES:
+            del recent[: RECENT_BATCHES // 2]
+            del self._recent_positions[: RECENT_BATCHES // 2]
+        if position == 0 or self.limits.index_may_fill:
+            self.limits.work_out(segment, self._config)
+
+    def _cut_torn_tail(self, position: int, error: DiskError) -> None:
+        """After a failed write: take away what got into the file; it must end with a whole batch."""
+        try:
+            self.active.file.truncate(position)
+        except DiskError:
+            error.fatal = True
+            return
+        error.fatal = error.fatal and not error.disk_full
+
+    def make_room(self, base_offset: int, last_offset: int, size: int, timestamp: int, now_ms: int) -> None:
+        """Make the active segment ready for a batch; begin a new one if the batch must not go into it."""
+        self.check_online()
+        segment, limits = self.active, self.limits
+        segment.activate()
+        limits.work_out(segment, self._config)
+        self._write = segment.file.append
+        exceeds = segment.size + size > limits.size or timestamp > limits.timestamp or now_ms > limits.now_ms
+        if (exceeds and segment.size) or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            self.roll(base_offset, now_ms)
+
+    def roll(self, base_offset: int, now_ms: int) -> None:
+        """Seal the active segment and begin a new one at ``base_offset``."""
+        sealed = self.active
+        assert base_offset > sealed.base_offset, f"{self}: roll to {base_offset}"
+        try:
+            sealed.activate()
+            sealed.write_indexes()
+            self.write_producer_snapshot()
+            segment = Segment(self.disk, self.path, base_offset, 0, now_ms)
+            segment.create_file()
+        except DiskError as error:
+            error.fatal = error.fatal and not error.disk_full
+            raise
+        segment.activate()
+        sealed.seal()
+        self.segments.append(segment)
+        self._unsynced.add_segment(sealed)
+        self.active = segment
+        self.forget_tail()
+        self.limits.work_out(segment, self._config)
+        self._write = segment.file.append
+
+    def write_producer_snapshot(self) -> None:
+        """Save the producer state under the log's end offset, if that moved since; a flush syncs it."""
+        if self.end_offset > self.snapshot_offset:
+            path = snapshot_path(self.path, self.end_offset)
+            self.disk.write_file(path, encode_snapshot(self.producers.entries.values()))
+            self.snapshot_offset = self.end_offset
+            self._unsynced.add_snapshot(path)
+
+    # --- reading ----------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool = True) -> LogRead:
+        """The byte range of one segment that begins with the batch holding ``offset``.
+
+        It ends before the batch that holds ``upper_bound`` (high watermark, last stable offset or log end)
+        and may cut a batch at ``max_bytes``, but not the first: with ``min_one_batch`` that one comes whole
+        whatever its size, else nothing comes.
+        """
+        end_offset = self.end_offset
+        if not self.start_offset <= offset <= end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.partition} has offsets {self.start_offset} to {end_offset}, not {offset}",
+            )
+        if offset >= upper_bound or offset == end_offset:
+            return EMPTY_READ
+        bases = self._recent_bases
+        if not bases or offset < bases[0]:
+            self.check_online()
+            return log_reader.read(self, offset, max_bytes, upper_bound, min_one_batch)
+        positions = self._recent_positions
+        segment = self.active
+        at = bisect_right(bases, offset)
+        position = positions[at - 1]
+        limit = segment.size if upper_bound >= end_offset else positions[bisect_right(bases, upper_bound) - 1]
+        size = limit - position
+        if size > max_bytes:
+            first = (positions[at] if at < len(positions) else segment.size) - position
+            if first <= max_bytes:
+                size = max_bytes
+            else:
+                size = first if min_one_batch else 0
+        if size <= 0:
+            return EMPTY_READ
+        return LogRead(FileSlice(segment.file, position, size), bases[at - 1])
+
+    def end_of_read(self, read: LogRead) -> int:
+        """An offset past the records of a read; bounds the search for aborted transactions."""
+        return log_reader.end_of_read(self, read)
+
+    def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
+        """The aborted transactions that touch records in [offset, upper), in marker order; maybe others."""
+        self.check_online()
+        return log_reader.aborted_transactions(self, offset, upper)
+
+    def offset_for_timestamp(self, timestamp: int, bound: int) -> TimestampedOffset | None:
+        """The first record, below ``bound``, with a timestamp ≥ the wanted one."""
+        self.check_online()
+        return log_reader.offset_for_timestamp(self, timestamp, bound)
+
+    def max_timestamp_offset(self, bound: int) -> TimestampedOffset | None:
+        """The first record with the largest timestamp; None if there is none, or none below ``bound``."""
+        self.check_online()
+        return log_reader.max_timestamp_offset(self, bound)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        return self.epochs.end_of(epoch, self.end_offset)
+
+    # --- where the log stands ---------------------------------------------------------
+
+    def delete_records_before(self, offset: int) -> int:
+        """DeleteRecords: move the start offset up (-1: to the high watermark); returns where it is then."""
+        self.check_online()
+        return retention.delete_records_before(self, offset)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Cut from the batch that holds ``offset`` on; returns whether there was anything to cut."""
+        self.check_online()
+        return log_truncation.truncate_to(self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self.check_online()
+        log_truncation.truncate_fully_and_start_at(self, offset)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Retention by time, size and start offset; returns how many segments went."""
+        return retention.delete_old_segments(self, now_ms)
+
+    # --- durability -------------------------------------------------------------------
+
+    def sync_targets(self) -> SyncTargets:
+        """What must be synced so that everything below the present end offset is durable."""
+        files = (self.active.file,) if self.end_offset > self.recovery_point else ()
+        return self._unsynced.targets(self.disk, self.path, self.end_offset, files, self.epochs)
+
+    def mark_flushed(self, targets: SyncTargets, now_ms: int) -> None:
+        """Take note that ``targets.run()`` has returned."""
+        if targets.generation != self._unsynced.generation:
+            return
+        self.flushed_ms = now_ms
+        self._unsynced.done(targets, self.epochs)
+        durable = targets.end_offset
+        if self._unsynced.segments:
+            for segment, following in pairwise(self.segments):
+                if segment in self._unsynced.segments:
+                    # Sealed while the flush ran: its indexes may be lost yet, so recovery must begin in it.
+                    durable = min(durable, following.base_offset - 1)
+        self.recovery_point = max(self.recovery_point, durable)
+
+    def flush(self, now_ms: int) -> None:
+        targets = self.sync_targets()
+        targets.run()
+        self.mark_flushed(targets, now_ms)
+
+    @property
+    def has_unsynced_files(self) -> bool:
+        """Whether there are files, other than the active one, to sync soon whatever ``flush.ms`` says."""
+        return bool(self._unsynced or self.epochs.dirty)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a flush would have anything to do."""
+        return self.end_offset > self.recovery_point or self.has_unsynced_files
+
+    def prepare_close(self) -> None:
+        """Write, without syncing yet, what a clean stop leaves: indexes and producers."""
+        self.write_producer_snapshot()
+        if self.active.offset_index is not None:
+            self.active.write_indexes()
+            self._unsynced.add_segment(self.active)
+
+    def close(self, now_ms: int) -> None:
+        """Leave the files as a clean stop must."""
+        if self.failure is None:
+            self.prepare_close()
+            if self.is_dirty:
+                self.flush(now_ms)
+        self.release()

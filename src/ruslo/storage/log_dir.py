@@ -1,0 +1,246 @@
+"""One of the ``log.dirs``: its lock, its clean mark, its checkpoints, and the logs in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import Clock
+from ruslo.model.errors import CorruptLogError, StorageError
+from ruslo.model.ids import UNASSIGNED_DIR, Uuid
+from ruslo.model.topics import METADATA_TOPIC, TopicPartition
+from ruslo.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CheckpointFile,
+    CheckpointWrite,
+    read_offsets,
+)
+from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, take_clean_mark, write_clean_mark
+from ruslo.storage.dir_lock import DirLock
+from ruslo.storage.disk import Disk
+from ruslo.storage.log import Log
+from ruslo.storage.log_sync import run_together
+from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
+from ruslo.storage.partition_files import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    STRAY_SUFFIX,
+    departing_name,
+    parse_directory_name,
+)
+from ruslo.storage.recovery import LastStop, create_log, open_log
+from ruslo.storage.trash import Trash
+
+_REMOTE_INDEX_CACHE = "remote-log-index-cache"
+_METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+
+logger = logging.getLogger(__name__)
+
+
+class LogDir:
+    """``logs`` holds every log of the directory except the metadata log, which its driver owns."""
+
+    def __init__(self, disk: Disk, clock: Clock) -> None:
+        """Lock the directory and see how it was left; raises StorageError if it cannot be used."""
+        self.disk = disk
+        self.clock = clock
+        self.trash = Trash(disk, clock)
+        self.failure: StorageError | None = None
+        self.holds_partitions = True
+        """False for a directory that has the metadata log and nothing else (``metadata.log.dir``)."""
+        self.logs: dict[TopicPartition, Log] = {}
+        self._lock = DirLock(disk)
+        try:
+            self.meta: MetaProperties | None = read_meta_properties(disk)
+            epoch = take_clean_mark(disk)
+            self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
+            self._log_starts = self._read_checkpoint(LOG_STARTS)
+            self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+        except BaseException:
+            self._lock.release(remove=False)
+            raise
+        self.was_clean = epoch is not None
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
+        self._recovery_point_file = CheckpointFile(disk, f"{self.path}/{RECOVERY_POINTS}")
+        self._log_start_file = CheckpointFile(disk, f"{self.path}/{LOG_STARTS}")
+        self._high_watermark_file = CheckpointFile(disk, f"{self.path}/{HIGH_WATERMARKS}")
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self.disk, f"{self.path}/{name}")
+        except CorruptLogError as error:
+            # Without it more is recovered, or replicated again, than need be; nothing is lost.
+            logger.warning("%s; it is ignored and written anew", error)
+            return {}
+
+    @property
+    def path(self) -> str:
+        return self.disk.directory
+
+    @property
+    def directory_id(self) -> Uuid:
+        return self.meta.directory_id if self.meta is not None else UNASSIGNED_DIR
+
+    @property
+    def online(self) -> bool:
+        return self.failure is None
+
+    # --- loading ----------------------------------------------------------------------
+
+    def load(
+        self,
+        config_for: Callable[[str], LogConfig],
+        *,
+        delete_delay_ms: int,
+        producer_expiration_ms: int,
+        recovery_threads: int = 1,
+    ) -> None:
+        """Open every log in the directory. ``config_for`` gives the settings of a topic."""
+        partitions = self._partitions_on_disk(delete_delay_ms)
+        now_ms = self.clock.now_ms()
+
+        def open_one(partition: TopicPartition) -> Log:
+            return open_log(
+                self.disk,
+                f"{self.path}/{partition}",
+                partition,
+                config_for(partition.topic),
+                self.trash,
+                now_ms,
+                LastStop(
+                    clean=self.was_clean,
+                    recovery_point=self._recovery_points.get(partition, 0),
+                    start_offset=self._log_starts.get(partition, 0),
+                    high_watermark=self._high_watermarks.get(partition, 0),
+                ),
+                producer_expiration_ms,
+            )
+
+        # After a clean stop there is nothing to wait for, so threads would only get in each other's way.
+        if self.was_clean or recovery_threads == 1 or len(partitions) < 2:
+            opened: Iterable[Log] = map(open_one, partitions)
+            self.logs = {log.partition: log for log in opened}
+        else:
+            with ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery") as pool:
+                self.logs = {log.partition: log for log in pool.map(open_one, partitions)}
+
+    def _partitions_on_disk(self, delete_delay_ms: int) -> list[TopicPartition]:
+        partitions = []
+        for name in self.disk.list_directories(self.path):
+            if name.endswith(DELETE_SUFFIX):
+                self.trash.add_directory(f"{self.path}/{name}", delete_delay_ms)
+            elif name.endswith((STRAY_SUFFIX, FUTURE_SUFFIX)):
+                logger.warning("%s/%s is left alone: it is not a partition in use", self.path, name)
+            elif name not in (_METADATA_DIRECTORY, _REMOTE_INDEX_CACHE):
+                partition = parse_directory_name(name)
+                if partition is None:
+                    raise StorageError(
+                        f"{self.path}/{name} is not the directory of a partition: a log directory holds "
+                        "nothing else; move it away"
+                    )
+                partitions.append(partition)
+        return partitions
+
+    def open_metadata_log(self, config: LogConfig, topic_id: Uuid) -> Log:
+        """The log of the metadata topic, made if it is not there; its driver flushes and closes it."""
+        partition = TopicPartition(METADATA_TOPIC, 0)
+        path = f"{self.path}/{_METADATA_DIRECTORY}"
+        now_ms = self.clock.now_ms()
+        if self.disk.status(path) is None:
+            return create_log(self.disk, path, partition, topic_id, config, self.trash, now_ms)
+        # No checkpoint speaks of it, so after an unclean stop it is checked from its first batch on.
+        return open_log(
+            self.disk, path, partition, config, self.trash, now_ms, LastStop(clean=self.was_clean)
+        )
+
+    # --- coming and going -------------------------------------------------------------
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+        for known in (self._recovery_points, self._log_starts, self._high_watermarks):
+            if partition in known:
+                # A topic of this name was deleted: its offsets must not be taken for the new one's.
+                self.write_checkpoints()
+                break
+        path = f"{self.path}/{partition}"
+        log = create_log(self.disk, path, partition, topic_id, config, self.trash, self.clock.now_ms())
+        self.logs[partition] = log
+        return log
+
+    def delete(self, partition: TopicPartition, delay_ms: int) -> None:
+        """Rename the partition's directory away at once and remove it after a while."""
+        self.trash.add_directory(self._rename_away(partition, DELETE_SUFFIX), delay_ms)
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """Keep a log the cluster knows nothing of under a ``-stray`` name; returns that name."""
+        return self._rename_away(partition, STRAY_SUFFIX)
+
+    def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
+        log = self.logs[partition]
+        target = f"{self.path}/{departing_name(partition, suffix)}"
+        self.disk.rename(log.path, target)
+        del self.logs[partition]
+        log.move_to(target)
+        log.release()
+        return target
+
+    def take_offline(self, error: StorageError) -> list[TopicPartition]:
+        """Stop using the directory until the next start; returns the partitions that went with it."""
+        if self.failure is not None:
+            return []
+        self.failure = error
+        logger.error("log directory %s goes offline: %s", self.path, error)
+        for log in self.logs.values():
+            log.fail(error)
+        return list(self.logs)
+
+    # --- checkpoints and the end ------------------------------------------------------
+
+    def recovery_points(self) -> CheckpointWrite | None:
+        """The recovery points as they are now, to be written; None if the file says the same already."""
+        self._recovery_points = {partition: log.recovery_point for partition, log in self.logs.items()}
+        return self._recovery_point_file.prepare(self._recovery_points)
+
+    def log_starts(self) -> CheckpointWrite | None:
+        self._log_starts = {
+            partition: log.start_offset
+            for partition, log in self.logs.items()
+            if log.start_offset > log.segments[0].base_offset
+        }
+        return self._log_start_file.prepare(self._log_starts)
+
+    def high_watermarks(self) -> CheckpointWrite | None:
+        self._high_watermarks = {partition: log.high_watermark for partition, log in self.logs.items()}
+        return self._high_watermark_file.prepare(self._high_watermarks)
+
+    def write_checkpoints(self) -> None:
+        for write in (self.recovery_points(), self.log_starts(), self.high_watermarks()):
+            if write is not None:
+                write.run()
+
+    def stop(self, broker_epoch: int) -> None:
+        """Close every log and leave the mark that says so; nothing is written if the directory is offline."""
+        if self.failure is not None:
+            self._lock.release(remove=False)
+            return
+        now_ms = self.clock.now_ms()
+        for log in self.logs.values():
+            log.prepare_close()
+        dirty = [(log, log.sync_targets()) for log in self.logs.values() if log.is_dirty]
+        run_together([targets for _, targets in dirty])
+        for log, targets in dirty:
+            log.mark_flushed(targets, now_ms)
+        for log in self.logs.values():
+            log.release()
+        self.write_checkpoints()
+        write_clean_mark(self.disk, broker_epoch)
+        self._lock.release(remove=True)
+
+    def abandon(self) -> None:
+        """Let go of everything without writing: the next start will find an unclean stop."""
+        for log in self.logs.values():
+            log.release()
+        self._lock.release(remove=False)

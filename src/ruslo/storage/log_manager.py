@@ -1,0 +1,267 @@
+"""All logs of a broker, in one or more log directories.
+
+The broker calls the periodic duties (``check_retention``, ``write_…``, ``expire_producers``,
+``empty_trash``, ``due_flushes``, ``release_idle_files``) at the intervals its configuration names. Those
+that wait for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
+that fails goes offline, and ``on_offline`` is told which partitions went with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import Clock
+from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import Uuid
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.log import Log
+from ruslo.storage.log_dir import LogDir
+
+OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
+
+
+class Job(Protocol):
+    """Disk work prepared on the event loop, that may run in a thread; a DiskError goes to ``report``."""
+
+    def run(self) -> None: ...
+
+
+class LogManager:
+    def __init__(
+        self,
+        directories: Sequence[LogDir],
+        clock: Clock,
+        *,
+        delete_delay_ms: int = 60_000,
+        producer_expiration_ms: int = 86_400_000,
+    ) -> None:
+        self.directories = list(directories)
+        self.clock = clock
+        self.delete_delay_ms = delete_delay_ms
+        self.producer_expiration_ms = producer_expiration_ms
+        self.on_offline: OfflineListener | None = None
+        self.logs: dict[TopicPartition, Log] = {}
+        self._directory_of: dict[TopicPartition, LogDir] = {}
+
+    @classmethod
+    def open(cls, paths: Iterable[str], clock: Clock, **settings: int) -> LogManager:
+        """Lock the directories; if one cannot be used, those taken so far are given back."""
+        directories: list[LogDir] = []
+        try:
+            for path in paths:
+                directories.append(LogDir(LocalDisk(path), clock))
+        except StorageError:
+            for directory in directories:
+                directory.abandon()
+            raise
+        return cls(directories, clock, **settings)
+
+    # --- start and stop ---------------------------------------------------------------
+
+    def load(self, config_for: Callable[[str], LogConfig], *, recovery_threads: int = 2) -> None:
+        """Open every log. A directory that fails goes offline; if that leaves none, StorageError."""
+        for directory in self.online_directories():
+            try:
+                directory.load(
+                    config_for,
+                    delete_delay_ms=self.delete_delay_ms,
+                    producer_expiration_ms=self.producer_expiration_ms,
+                    recovery_threads=recovery_threads,
+                )
+            except (DiskError, CorruptLogError) as error:
+                self._take_offline(directory, error)
+                continue
+            for partition, log in directory.logs.items():
+                if partition in self.logs:
+                    raise StorageError(
+                        f"{partition} is in {self.logs[partition].path} and in {log.path}: "
+                        "move one of them away"
+                    )
+                self.logs[partition] = log
+                self._directory_of[partition] = directory
+        if not self.online_directories():
+            raise StorageError("no log directory can be used: " + "; ".join(map(str, self.failures())))
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether every directory carried the clean mark."""
+        return all(directory.was_clean for directory in self.directories)
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The epoch before the last clean stop; -1 unless every directory agrees on one (KIP-966)."""
+        epochs = {directory.previous_broker_epoch for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
+
+    def stop(self, broker_epoch: int) -> None:
+        """The clean stop: everything synced, checkpoints and clean marks written, locks released."""
+        for directory in self.directories:
+            try:
+                directory.stop(broker_epoch)
+            except DiskError as error:
+                self._take_offline(directory, error)
+                directory.abandon()
+
+    def abandon(self) -> None:
+        """Let go of everything without writing: the next start will find an unclean stop."""
+        for directory in self.directories:
+            directory.abandon()
+
+    # --- logs -------------------------------------------------------------------------
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        return self.logs.get(partition)
+
+    def online_directories(self) -> list[LogDir]:
+        return [directory for directory in self.directories if directory.online]
+
+    def failures(self) -> list[StorageError]:
+        return [directory.failure for directory in self.directories if directory.failure is not None]
+
+    def directory_of(self, partition: TopicPartition) -> LogDir | None:
+        return self._directory_of.get(partition)
+
+    def create(
+        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
+    ) -> Log:
+        """A new, empty log, in the directory with that id or else in the one with the fewest partitions."""
+        online = [directory for directory in self.online_directories() if directory.holds_partitions]
+        named = [directory for directory in online if directory.directory_id == directory_id]
+        if not online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory is offline")
+        directory = named[0] if named else min(online, key=lambda directory: len(directory.logs))
+        with self._guard(directory):
+            log = directory.create(partition, topic_id, config)
+        self.logs[partition] = log
+        self._directory_of[partition] = directory
+        return log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """The topic was deleted: the directory is renamed now and removed after ``delete_delay_ms``."""
+        directory = self._forget(partition)
+        with self._guard(directory):
+            directory.delete(partition, self.delete_delay_ms)
+
+    def set_aside(self, partition: TopicPartition) -> str:
+        """The cluster does not know this log: keep it as ``-stray``; returns its new path."""
+        directory = self._forget(partition)
+        with self._guard(directory):
+            return directory.set_aside(partition)
+
+    def _forget(self, partition: TopicPartition) -> LogDir:
+        del self.logs[partition]
+        return self._directory_of.pop(partition)
+
+    def truncate(self, log: Log, offset: int) -> None:
+        """Cut a log, and never leave a recovery point behind that claims more is safe than there is."""
+        directory = self._directory_of[log.partition]
+        with self._guard(directory):
+            if log.truncate_to(offset):
+                directory.write_checkpoints()
+
+    # --- periodic duties --------------------------------------------------------------
+
+    def check_retention(self) -> int:
+        """Delete old segments everywhere; returns how many went."""
+        now_ms = self.clock.now_ms()
+        deleted = 0
+
+        def check(directory: LogDir) -> None:
+            nonlocal deleted
+            for log in directory.logs.values():
+                deleted += log.delete_old_segments(now_ms)
+
+        self._in_each(check)
+        return deleted
+
+    def recovery_point_jobs(self) -> list[Job]:
+        return self._jobs(LogDir.recovery_points)
+
+    def log_start_jobs(self) -> list[Job]:
+        return self._jobs(LogDir.log_starts)
+
+    def high_watermark_jobs(self) -> list[Job]:
+        return self._jobs(LogDir.high_watermarks)
+
+    def trash_jobs(self) -> list[Job]:
+        """The removal of what was deleted ``file.delete.delay.ms`` ago."""
+        return self._jobs(lambda directory: directory.trash.take_due())
+
+    def write_recovery_points(self) -> None:
+        self._run(self.recovery_point_jobs())
+
+    def write_log_starts(self) -> None:
+        self._run(self.log_start_jobs())
+
+    def write_high_watermarks(self) -> None:
+        self._run(self.high_watermark_jobs())
+
+    def empty_trash(self) -> None:
+        self._run(self.trash_jobs())
+
+    def expire_producers(self) -> None:
+        now_ms = self.clock.now_ms()
+        for log in self.logs.values():
+            if log.producers.entries:
+                log.producers.expire(now_ms, self.producer_expiration_ms)
+
+    def release_idle_files(self) -> None:
+        for log in self.logs.values():
+            log.release_idle_files()
+
+    def due_flushes(self) -> list[Log]:
+        """Logs to flush: ``flush.ms`` is over, or a roll, a creation or a new epoch left files unsynced."""
+        now_ms = self.clock.now_ms()
+        return [
+            log
+            for log in self.logs.values()
+            if log.failure is None
+            and (log.has_unsynced_files or (log.unflushed and now_ms - log.flushed_ms >= log.config.flush_ms))
+        ]
+
+    # --- failures ---------------------------------------------------------------------
+
+    def report(self, error: StorageError) -> None:
+        """An operation on a log failed: take its directory offline, unless the log could repair itself."""
+        if isinstance(error, DiskError) and error.fatal:
+            for directory in self.directories:
+                if directory.path == error.directory:
+                    self._take_offline(directory, error)
+
+    def _take_offline(self, directory: LogDir, error: StorageError) -> None:
+        if directory.online:
+            partitions = directory.take_offline(error)
+            if self.on_offline is not None:
+                self.on_offline(directory, partitions)
+
+    @contextmanager
+    def _guard(self, directory: LogDir) -> Iterator[None]:
+        try:
+            yield
+        except DiskError as error:
+            self.report(error)
+            raise
+
+    def _jobs(self, prepare: Callable[[LogDir], Job | None]) -> list[Job]:
+        prepared = [prepare(directory) for directory in self.online_directories()]
+        return [job for job in prepared if job is not None]
+
+    def _run(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            try:
+                job.run()
+            except DiskError as error:
+                self.report(error)
+
+    def _in_each(self, action: Callable[[LogDir], object]) -> None:
+        """Do something in every directory that is online; whatever fails in one, the others go on."""
+        for directory in self.online_directories():
+            try:
+                action(directory)
+            except DiskError as error:
+                self.report(error)

@@ -1,0 +1,211 @@
+"""What a log knows of itself: its segments, its offsets, its producers and epochs; and how these move."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import Uuid
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.disk import Disk
+from ruslo.storage.epochs import EpochCache
+from ruslo.storage.log_sync import Unsynced
+from ruslo.storage.producer_state import ProducerStates
+from ruslo.storage.roll_limits import RollLimits
+from ruslo.storage.segment import Segment
+from ruslo.storage.trash import Trash
+
+
+class LogState:
+    __slots__ = (
+        "_config",
+        "_index_interval_bytes",
+        "_recent_bases",
+        "_recent_positions",
+        "_unsynced",
+        "_write",
+        "active",
+        "disk",
+        "end_offset",
+        "epochs",
+        "failure",
+        "flushed_ms",
+        "high_watermark",
+        "last_stable_offset",
+        "limits",
+        "partition",
+        "path",
+        "producers",
+        "recovery_point",
+        "segments",
+        "snapshot_offset",
+        "start_offset",
+        "topic_id",
+        "trash",
+    )
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        path: str,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        segments: list[Segment],
+        start_offset: int,
+        end_offset: int,
+        recovery_point: int,
+        high_watermark: int,
+        epochs: EpochCache,
+        producers: ProducerStates,
+        snapshot_offset: int,
+        trash: Trash,
+        now_ms: int,
+        created: bool = False,
+        unsynced_segments: Iterable[Segment] = (),
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.partition = partition
+        self.topic_id = topic_id
+        self.segments = segments
+        self.active = segments[-1]
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.high_watermark = high_watermark
+        self.last_stable_offset = start_offset
+        self.epochs = epochs
+        self.producers = producers
+        self.snapshot_offset = snapshot_offset
+        """Offset of the newest producer snapshot."""
+        self.trash = trash
+        self.flushed_ms = now_ms
+        self.failure: StorageError | None = None
+        """Why this log answers KAFKA_STORAGE_ERROR, once its directory is offline."""
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self.limits = RollLimits()
+        self._unsynced = Unsynced(created=created, segments=unsynced_segments)
+        self._write: Callable[[ReadBuffer], None] = _not_open
+        self._recent_bases = array("q")
+        self._recent_positions = array("q")
+        self.update_last_stable_offset()
+
+    def __repr__(self) -> str:
+        return f"<Log {self.path} [{self.start_offset}, {self.end_offset})>"
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self.limits.refuse()
+
+    @property
+    def directory(self) -> str:
+        """The log directory (one of ``log.dirs``) this log lies in."""
+        return self.disk.directory
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def unflushed(self) -> int:
+        """How many offsets a loss of power could cost; compared with ``flush.messages``."""
+        return self.end_offset - self.recovery_point
+
+    def check_online(self) -> None:
+        if self.failure is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """Move the high watermark up; returns whether it moved. Only truncation moves it down."""
+        if offset > self.end_offset:
+            offset = self.end_offset
+        if offset <= self.high_watermark:
+            return False
+        self.high_watermark = offset
+        if self.producers.has_transactions:
+            self.update_last_stable_offset()
+        else:
+            self.last_stable_offset = offset
+        return True
+
+    def update_last_stable_offset(self) -> None:
+        unstable = self.producers.first_unstable_offset(self.high_watermark)
+        stable = self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        self.last_stable_offset = max(stable, self.start_offset)
+
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """A leader notes its epoch at once, before it has written anything (KIP-279)."""
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, self.end_offset)
+
+    def advance_start_offset(self, offset: int) -> None:
+        """Records below ``offset`` are gone for every reader; retention removes their segments."""
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self.high_watermark = max(self.high_watermark, offset)
+            self.epochs.truncate_from_start(offset)
+            self.update_last_stable_offset()
+
+    def segments_changed(self, end_offset: int) -> None:
+        """After a truncation: the last segment is the active one and the log ends at ``end_offset``."""
+        self.active = self.segments[-1]
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self._unsynced.truncated(self.segments[:-1])
+        self.limits.refuse()
+        self.forget_tail()
+
+    def segments_dropped(self) -> None:
+        """After retention took the oldest segments away."""
+        self._unsynced.keep_segments(self.segments)
+        self.advance_start_offset(self.segments[0].base_offset)
+
+    def forget_tail(self) -> None:
+        self._recent_bases = array("q")
+        self._recent_positions = array("q")
+
+    def fail(self, error: StorageError) -> None:
+        """The directory is offline: close without writing; every further request is refused."""
+        self.failure = error
+        self.release()
+
+    def release(self) -> None:
+        """Let go of every descriptor and of the indexes in memory."""
+        self.limits.refuse()
+        self._write = _not_open
+        self.forget_tail()
+        for segment in self.segments:
+            segment.seal()
+            segment.release_files()
+
+    def release_idle_files(self) -> None:
+        """Close descriptors that no append needs; readers at work keep theirs, later ones reopen."""
+        for segment in self.segments:
+            if segment is not self.active:
+                segment.release_files()
+        if self.active.offset_index is None:
+            self.active.release_files()
+
+    def move_to(self, path: str) -> None:
+        """The partition's directory was renamed."""
+        self.path = path
+        for segment in self.segments:
+            segment.move_to(path)
+
+
+def _not_open(data: ReadBuffer) -> None:
+    raise AssertionError("an append must go through make_room before it writes")

@@ -1,0 +1,74 @@
+"""Cutting a log back, because its leader's history is another one (KIP-101, KIP-279).
+
+Cuts fall between batches. Segments go from the last backwards, so that a crash in the middle leaves a log
+that is whole up to some point and never one with a hole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ruslo.storage.log_reader import segment_at
+from ruslo.storage.partition_files import snapshot_offsets
+from ruslo.storage.producer_replay import load_producers
+from ruslo.storage.producer_snapshot import snapshot_path
+from ruslo.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from ruslo.storage.log import Log
+
+
+def truncate_to(log: Log, offset: int) -> bool:
+    if offset >= log.end_offset:
+        return False
+    if offset < log.segments[0].base_offset:
+        truncate_fully_and_start_at(log, offset)
+        return True
+    keep = segment_at(log.segments, offset)
+    while len(log.segments) > keep + 1:
+        _discard(log, log.segments.pop())
+    segment = log.segments[keep]
+    segment.activate()
+    end_offset = offset
+    found = segment.find(offset)
+    if found is not None:
+        position, header = found
+        # A batch that holds the offset goes as a whole; then the log ends before it.
+        end_offset = min(offset, header[0])
+        segment.truncate_to(position, header[0] - segment.base_offset)
+    segment.keep_aborts_below(end_offset)
+    log.segments_changed(end_offset)
+    log.epochs.truncate_from_end(end_offset)
+    kept = _discard_snapshots_above(log, end_offset)
+    log.producers, log.snapshot_offset = load_producers(log.disk, log.path, log.segments, kept, end_offset)
+    log.write_producer_snapshot()
+    log.update_last_stable_offset()
+    return True
+
+
+def truncate_fully_and_start_at(log: Log, offset: int) -> None:
+    while log.segments:
+        _discard(log, log.segments.pop())
+    _discard_snapshots_above(log, -1)
+    segment = Segment(log.disk, log.path, offset, 0, log.flushed_ms)
+    segment.create_file()
+    log.segments.append(segment)
+    log.segments_changed(offset)
+    log.start_offset = log.recovery_point = log.high_watermark = log.snapshot_offset = offset
+    log.epochs.clear()
+    log.producers.clear()
+    log.update_last_stable_offset()
+
+
+def _discard(log: Log, segment: Segment) -> None:
+    log.trash.add_files(segment.mark_deleted(), log.config.file_delete_delay_ms)
+
+
+def _discard_snapshots_above(log: Log, offset: int) -> list[int]:
+    kept = []
+    for snapshot in snapshot_offsets(log.disk.list_names(log.path)):
+        if snapshot > offset:
+            log.disk.unlink(snapshot_path(log.path, snapshot))
+        else:
+            kept.append(snapshot)
+    return kept

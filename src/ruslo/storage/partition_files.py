@@ -1,0 +1,62 @@
+"""The names of a partition's directory and of the files in it, and ``partition.metadata``."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from ruslo.model.errors import CorruptLogError
+from ruslo.model.ids import Uuid, uuid_from_text, uuid_to_text
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX
+
+PARTITION_METADATA = "partition.metadata"
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+
+_OFFSET_DIGITS = 20
+_MAX_NAME_BYTES = 255
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition whose directory is called ``name``; None if no partition's is."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isascii() or not number.isdigit():
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def departing_name(partition: TopicPartition, suffix: str) -> str:
+    """``topic-0.<32 hex>-delete`` and the like; a long topic name is cut to what a file system takes."""
+    ending = f"-{partition.partition}.{uuid.uuid4().hex}{suffix}"
+    return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending
+
+
+def offset_of(name: str) -> int | None:
+    """The offset a file is named by."""
+    digits = name[:_OFFSET_DIGITS]
+    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """The offsets of the producer snapshots among ``names``, rising."""
+    offsets = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+    return sorted(offset for offset in offsets if offset is not None)
+
+
+def format_partition_metadata(topic_id: Uuid) -> bytes:
+    # No newline at the end: Kafka writes none.
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+def parse_partition_metadata(data: bytes, path: str) -> Uuid:
+    try:
+        fields = dict(line.split(": ", 1) for line in data.decode().splitlines())
+        if fields["version"] != "0":
+            raise ValueError(f"version {fields['version']}")
+        return uuid_from_text(fields["topic_id"])
+    except (ValueError, KeyError) as error:
+        raise CorruptLogError(
+            f"{path} is not a partition.metadata file ({error}); the topic id is unknown"
+        ) from error

@@ -1,0 +1,80 @@
+"""What a partition remembers of one producer id."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ruslo.records.batch import NO_SEQUENCE
+
+NO_PRODUCER_EPOCH = -1
+NO_COORDINATOR_EPOCH = -1
+NO_OFFSET = -1
+REMEMBERED_BATCHES = 5
+"""Clients keep at most this many requests in flight when idempotent, so no older duplicate can arrive."""
+SEQUENCE_MASK = 0x7FFF_FFFF
+"""Sequences wrap from 2^31 - 1 to 0."""
+
+
+class BatchTrace(NamedTuple):
+    """A batch as the duplicate check knows it."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MASK
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry:
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "transaction_start",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[BatchTrace] = []
+        self.next_sequence = 0
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
+        self.transaction_start = NO_OFFSET
+        """First offset of the open transaction, -1 if none is open."""
+        self.last_timestamp = -1
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def move_to_epoch(self, epoch: int) -> None:
+        """A newer epoch begins its sequences at 0 and shares no duplicates with the old one."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.next_sequence = 0
+
+    def add_batch(self, trace: BatchTrace) -> None:
+        batches = self.batches
+        batches.append(trace)
+        if len(batches) > REMEMBERED_BATCHES:
+            del batches[0]
+        self.next_sequence = (trace[0] + 1) & SEQUENCE_MASK
+        self.last_timestamp = trace[3]
+
+    def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchTrace | None:
+        if epoch == self.epoch:
+            for trace in self.batches:
+                if trace.last_sequence == last_sequence and trace.first_sequence == first_sequence:
+                    return trace
+        return None

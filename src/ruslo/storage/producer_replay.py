@@ -1,0 +1,110 @@
+"""Producer state from batches that are in the log already: recovery, truncation, follower appends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, NO_PRODUCER_ID, TRANSACTIONAL
+from ruslo.records.control import ControlType, read_control_type, read_coordinator_epoch
+from ruslo.records.reader import read_records
+from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
+from ruslo.storage.disk import Disk
+from ruslo.storage.producer_snapshot import EMPTY_SIZE, decode_snapshot, snapshot_path
+from ruslo.storage.producer_state import ProducerStates, TransactionMarker
+from ruslo.storage.segment import Segment
+from ruslo.storage.txn_index import AbortedTransaction
+
+
+def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
+    """The transaction marker in a control batch; None for every other batch."""
+    header: HeaderFields = HEADER.unpack_from(batch)
+    if header[5] & (CONTROL | TRANSACTIONAL) != CONTROL | TRANSACTIONAL:
+        return None
+    record = next(read_records(batch), None)
+    if record is None:
+        # Compaction leaves a marker's batch without its record once nothing depends on it.
+        return None
+    kind = read_control_type(record.key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    return TransactionMarker(
+        header[9],
+        header[10],
+        read_coordinator_epoch(record.value),
+        kind == ControlType.COMMIT,
+        record.timestamp,
+    )
+
+
+def replay_batch(
+    producers: ProducerStates, header: HeaderFields, batch: ReadBuffer
+) -> AbortedTransaction | None:
+    """Take note of a batch; the entry for the transaction index if it is a marker that aborts data."""
+    if header[9] == NO_PRODUCER_ID:
+        return None
+    if not header[5] & CONTROL:
+        producers.append_data(header, header[0])
+        return None
+    marker = read_marker(batch)
+    return producers.append_marker(marker, header[0]) if marker is not None else None
+
+
+def load_producers(
+    disk: Disk, log_path: str, segments: Sequence[Segment], snapshot_offsets: Sequence[int], end_offset: int
+) -> tuple[ProducerStates, int]:
+    """The producer state at ``end_offset``: the newest readable snapshot, then the batches after it.
+
+    Returns the state and the offset of the snapshot it was built on (the first segment's base if there was
+    none).
+    """
+    producers = ProducerStates()
+    for offset in sorted((offset for offset in snapshot_offsets if offset <= end_offset), reverse=True):
+        if load_snapshot(disk, snapshot_path(log_path, offset), producers):
+            break
+        # Damaged: an older one and more batches give the same state.
+        disk.unlink(snapshot_path(log_path, offset))
+    else:
+        offset = segments[0].base_offset
+    replay_range(producers, segments, offset, end_offset)
+    return producers, offset
+
+
+def load_snapshot(disk: Disk, path: str, producers: ProducerStates) -> bool:
+    status = disk.status(path)
+    if status is None or status.size == EMPTY_SIZE:
+        return status is not None
+    try:
+        entries = decode_snapshot(disk.read_file(path), path)
+    except CorruptLogError:
+        return False
+    for entry in entries:
+        producers.restore(entry)
+    producers.finish_restore()
+    return True
+
+
+def replay_range(producers: ProducerStates, segments: Sequence[Segment], start: int, end: int) -> None:
+    """Feed the batches in [start, end) to the producer state."""
+    if start >= end:
+        return
+    for at, segment in enumerate(segments):
+        next_base = segments[at + 1].base_offset if at + 1 < len(segments) else end
+        if next_base <= start or not segment.size:
+            continue
+        found = segment.find(start)
+        if found is None:
+            continue
+        file = segment.file
+        for position, header in scan_headers(file, found[0], segment.size, SCAN_BYTES):
+            if header[0] >= end:
+                return
+            if header[9] == NO_PRODUCER_ID or header[0] < start:
+                continue
+            control = header[5] & CONTROL
+            batch = file.pread(header[1] + LENGTH_OVERHEAD, position) if control else b""
+            try:
+                replay_batch(producers, header, batch)
+            except ProtocolError as error:
+                raise CorruptLogError(f"{file.path}: marker at offset {header[0]}: {error}") from error

@@ -1,0 +1,214 @@
+"""Producer state of a partition: what makes producers idempotent and transactions visible in time.
+
+The rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
+
+==========================================================
+===================================================== batch
+result
+==========================================================
+===================================================== same epoch, exactly the sequences of one of the last
+five   a duplicate: answered with its old offset epoch below the known one
+INVALID_PRODUCER_EPOCH epoch above the known one                                   sequence 0, else
+OUT_OF_ORDER_SEQUENCE_NUMBER producer unknown                                            any sequence;
+transactional, version 2: 0 only not the sequence after the last
+OUT_OF_ORDER_SEQUENCE_NUMBER not transactional while a transaction is open               INVALID_TXN_STATE
+==========================================================
+=====================================================
+
+What a coordinator appends skips the sequence rules; what a follower appends, and what is read back from the
+log, skips all of them: the leader has checked it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.records.batch import TRANSACTIONAL
+from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.producer_entry import (
+    NO_OFFSET,
+    SEQUENCE_MASK,
+    BatchTrace,
+    ProducerEntry,
+)
+from ruslo.storage.txn_index import AbortedTransaction
+
+
+class TransactionMarker(NamedTuple):
+    producer_id: int
+    epoch: int
+    coordinator_epoch: int
+    committed: bool
+    timestamp: int
+
+
+class ProducerStates:
+    """The producers of one partition. ``entries`` is read directly by the append path."""
+
+    __slots__ = ("_completed", "_open", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        self._open: dict[int, int] = {}
+        """First offset → producer id of open transactions; rising, as each begins at the log's end."""
+        self._completed: dict[int, int] = {}
+        """First offset → marker offset of ended transactions whose marker is not below the high watermark."""
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    # --- checks on the leader -----------------------------------------------------------
+
+    def check(
+        self, header: HeaderFields, *, check_sequence: bool = True, transaction_v2: bool = False
+    ) -> BatchTrace | None:
+        """Whether a data batch may be appended: the earlier batch it repeats, or None; raises KafkaError."""
+        attributes, delta, producer_id, epoch, first_sequence = (
+            header[5],
+            header[6],
+            header[9],
+            header[10],
+            header[11],
+        )
+        transactional = bool(attributes & TRANSACTIONAL)
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            if check_sequence and transactional and transaction_v2 and first_sequence != 0:
+                raise _out_of_order(producer_id, epoch, first_sequence, 0)
+            return None
+        if check_sequence:
+            last_sequence = (first_sequence + delta) & SEQUENCE_MASK
+            duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
+            if duplicate is not None:
+                return duplicate
+        if epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
+            )
+        if check_sequence:
+            expected = entry.next_sequence if epoch == entry.epoch else 0
+            if first_sequence != expected:
+                raise _out_of_order(producer_id, epoch, first_sequence, expected)
+        if entry.transaction_start != NO_OFFSET and not transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {producer_id} has an open transaction, so its batches must be transactional",
+            )
+        return None
+
+    def check_marker(self, marker: TransactionMarker, transaction_version: int) -> None:
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            return
+        # KIP-890: under version 2 a marker carries the bumped epoch, so one that does not is late; except the
+        # repetition of a marker that was written already, which is harmless.
+        late = marker.epoch < entry.epoch or (
+            transaction_version >= 2 and marker.epoch == entry.epoch and entry.transaction_start != NO_OFFSET
+        )
+        if late:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"marker of producer {marker.producer_id} has epoch {marker.epoch}, here it is {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"marker of producer {marker.producer_id} comes from coordinator epoch "
+                f"{marker.coordinator_epoch}, {entry.coordinator_epoch} has written since",
+            )
+
+    # --- changes, once the batch is in the log ------------------------------------------
+
+    def append_data(self, header: HeaderFields, base_offset: int) -> None:
+        """Take note of a data batch of an idempotent producer that was written at ``base_offset``."""
+        _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first_sequence, _ = header
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id, epoch)
+        elif entry.epoch != epoch:
+            entry.move_to_epoch(epoch)
+        entry.add_batch(
+            BatchTrace((first_sequence + delta) & SEQUENCE_MASK, base_offset + delta, delta, timestamp)
+        )
+        if attributes & TRANSACTIONAL and entry.transaction_start == NO_OFFSET:
+            entry.transaction_start = base_offset
+            self._open[base_offset] = producer_id
+
+    def append_marker(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
+        """Take note of a marker at ``offset``; the entry for the transaction index if it aborted any data."""
+        entry = self.entries.get(marker.producer_id)
+        if entry is None:
+            entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.epoch)
+        entry.move_to_epoch(marker.epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = marker.timestamp
+        start = entry.transaction_start
+        if start == NO_OFFSET:
+            return None
+        entry.transaction_start = NO_OFFSET
+        self._open.pop(start, None)
+        self._completed[start] = offset
+        if marker.committed:
+            return None
+        return AbortedTransaction(marker.producer_id, start, offset, next(iter(self._open), offset + 1))
+
+    # --- the last stable offset ---------------------------------------------------------
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether anything can hold the last stable offset below the high watermark."""
+        return bool(self._open or self._completed)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins that is open or ends at or past the high watermark."""
+        completed = self._completed
+        if completed:
+            for start in [start for start, marker in completed.items() if marker < high_watermark]:
+                del completed[start]
+        oldest_open = next(iter(self._open), None)
+        oldest_completed = min(completed) if completed else None
+        if oldest_open is None or oldest_completed is None:
+            return oldest_completed if oldest_open is None else oldest_open
+        return min(oldest_open, oldest_completed)
+
+    def open_transactions(self) -> list[tuple[int, int]]:
+        """(first offset, producer id), oldest first."""
+        return list(self._open.items())
+
+    # --- coming and going ---------------------------------------------------------------
+
+    def restore(self, entry: ProducerEntry) -> None:
+        """Take over an entry from a snapshot; ``finish_restore`` follows the last."""
+        self.entries[entry.producer_id] = entry
+
+    def finish_restore(self) -> None:
+        self._open = {
+            entry.transaction_start: entry.producer_id
+            for entry in sorted(self.entries.values(), key=lambda entry: entry.transaction_start)
+            if entry.transaction_start != NO_OFFSET
+        }
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for ``expiration_ms``; never one with an open transaction."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_start == NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.entries[producer_id]
+        return len(expired)
+
+    def clear(self) -> None:
+        self.entries.clear()
+        self._open.clear()
+        self._completed.clear()
+
+
+def _out_of_order(producer_id: int, epoch: int, sequence: int, expected: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {producer_id} at epoch {epoch} sent sequence {sequence}, the next one here is {expected}",
+    )

@@ -1,0 +1,345 @@
+"""Opening a log: tidy up what a crash left, find its end, and after an unclean stop check every batch anew.
+
+After a clean stop only names and sizes are looked at, plus the last few batches: thousands of partitions
+must be ready in a moment. After an unclean stop the segments from the recovery point on are walked batch by
+batch; the first batch that is cut or damaged ends the log. Independent of the event loop, so that several
+logs can be opened in threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.model.ids import ZERO_UUID, Uuid
+from ruslo.model.topics import TopicPartition
+from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.storage.batch_scan import scan_batches
+from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
+from ruslo.storage.disk import Disk, DiskError
+from ruslo.storage.epochs import EpochCache
+from ruslo.storage.index import OffsetIndex, TimeIndex
+from ruslo.storage.leftovers import tidy
+from ruslo.storage.log import Log
+from ruslo.storage.log_reader import segment_at
+from ruslo.storage.partition_files import (
+    PARTITION_METADATA,
+    format_partition_metadata,
+    offset_of,
+    parse_partition_metadata,
+    snapshot_offsets,
+)
+from ruslo.storage.producer_replay import load_producers, replay_batch
+from ruslo.storage.producer_snapshot import snapshot_path
+from ruslo.storage.producer_state import ProducerStates
+from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
+from ruslo.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    Segment,
+    segment_stem,
+)
+from ruslo.storage.trash import Trash
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class LastStop:
+    """What is known about a log from the checkpoints of its directory."""
+
+    clean: bool = True
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+
+
+def create_log(
+    disk: Disk,
+    path: str,
+    partition: TopicPartition,
+    topic_id: Uuid,
+    config: LogConfig,
+    trash: Trash,
+    now_ms: int,
+) -> Log:
+    """Make the directory and first segment of a new partition.
+
+    Nothing is synced here: creating thousands of partitions would take seconds. The first flush of the log
+    does it, before anything can be called durable.
+    """
+    segment = Segment(disk, path, 0, 0, now_ms)
+    try:
+        disk.make_directory(path)
+        disk.write_file(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        segment.create_file()
+        segment.release_files()
+        # Empty, but there: Kafka takes a segment without it for damaged, and says so.
+        disk.write_file(f"{segment_stem(path, 0)}{INDEX_SUFFIX}", b"")
+    except DiskError as error:
+        if error.disk_full:
+            disk.remove_tree(path)
+            error.fatal = False
+        raise
+    return Log(
+        disk=disk,
+        path=path,
+        partition=partition,
+        topic_id=topic_id,
+        config=config,
+        segments=[segment],
+        start_offset=0,
+        end_offset=0,
+        recovery_point=0,
+        high_watermark=0,
+        epochs=EpochCache(),
+        producers=ProducerStates(),
+        snapshot_offset=0,
+        trash=trash,
+        now_ms=now_ms,
+        created=True,
+    )
+
+
+def open_log(
+    disk: Disk,
+    path: str,
+    partition: TopicPartition,
+    config: LogConfig,
+    trash: Trash,
+    now_ms: int,
+    last_stop: LastStop,
+    producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,
+) -> Log:
+    """Open the log in ``path``; raises StorageError if it cannot be used."""
+    return _Opening(disk, path, partition, config, trash, now_ms, last_stop).run(producer_expiration_ms)
+
+
+class _Opening:
+    """One log being opened; the steps share much, and none of it outlives them."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        partition: TopicPartition,
+        config: LogConfig,
+        trash: Trash,
+        now_ms: int,
+        last_stop: LastStop,
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.partition = partition
+        self.config = config
+        self.trash = trash
+        self.now_ms = now_ms
+        self.last_stop = last_stop
+        self.names: set[str] = set()
+        self.segments: list[Segment] = []
+        self.epochs = EpochCache()
+        self.recovered: list[Segment] = []
+        self.producers: ProducerStates | None = None
+        """As recovery has seen them, if it went through to the log's end."""
+
+    def run(self, producer_expiration_ms: int) -> Log:
+        self.names = tidy(self.disk, self.path, self.disk.list_names(self.path))
+        topic_id = self._read_topic_id()
+        self._find_segments()
+        if LEADER_EPOCHS in self.names:
+            epoch_path = f"{self.path}/{LEADER_EPOCHS}"
+            self.epochs = EpochCache(parse_epochs(self.disk.read_file(epoch_path), epoch_path))
+        end_offset = self._find_end() if self.segments else 0
+        start_offset = max(self.last_stop.start_offset, self.segments[0].base_offset if self.segments else 0)
+        if not self.segments or end_offset < start_offset:
+            self._start_over(start_offset)
+            end_offset = start_offset
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(start_offset)
+        producers, snapshot_offset = self._load_producers(end_offset)
+        producers.expire(self.now_ms, producer_expiration_ms)
+        for segment in self.segments:
+            segment.release_files()
+        log = Log(
+            disk=self.disk,
+            path=self.path,
+            partition=self.partition,
+            topic_id=topic_id,
+            config=self.config,
+            segments=self.segments,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            recovery_point=end_offset
+            if self.last_stop.clean and not self.recovered
+            else min(self.last_stop.recovery_point, end_offset),
+            high_watermark=min(max(self.last_stop.high_watermark, start_offset), end_offset),
+            epochs=self.epochs,
+            producers=producers,
+            snapshot_offset=snapshot_offset,
+            trash=self.trash,
+            now_ms=self.now_ms,
+            unsynced_segments=self.recovered,
+        )
+        if self.recovered:
+            log.write_producer_snapshot()
+        return log
+
+    def _read_topic_id(self) -> Uuid:
+        if PARTITION_METADATA not in self.names:
+            return ZERO_UUID
+        path = f"{self.path}/{PARTITION_METADATA}"
+        data = self.disk.read_file(path)
+        if not data.strip(b"\0"):
+            # The power went before the new partition was synced for the first time; nothing was acked yet.
+            logger.warning("%s is empty: the topic of this log is unknown", path)
+            return ZERO_UUID
+        return parse_partition_metadata(data, path)
+
+    def _find_segments(self) -> None:
+        names = self.names
+        bases = sorted(
+            base for name in names if name.endswith(LOG_SUFFIX) if (base := offset_of(name)) is not None
+        )
+        known = set(bases)
+        for name in [name for name in names if name.endswith(SUFFIXES) and offset_of(name) not in known]:
+            # An index without its log.
+            self.disk.unlink(f"{self.path}/{name}")
+            names.discard(name)
+        for base in bases:
+            stem = f"{base:020d}"
+            status = self.disk.status(f"{self.path}/{stem}{LOG_SUFFIX}")
+            segment = Segment(self.disk, self.path, base, status.size if status else 0, self.now_ms)
+            segment.has_aborts = stem + TXN_INDEX_SUFFIX in names
+            self.segments.append(segment)
+
+    def _find_end(self) -> int:
+        """Recover what must be recovered; returns the log's end offset."""
+        first_unsafe = len(self.segments)
+        if not self.last_stop.clean:
+            first_unsafe = segment_at(self.segments, self.last_stop.recovery_point)
+        for at, segment in enumerate(self.segments[:first_unsafe]):
+            if not self._indexes_look_right(segment):
+                self._recover(at, self._producers_before(at))
+        if first_unsafe < len(self.segments):
+            return self._recover_from(first_unsafe)
+        end_offset = self.segments[-1].next_offset()
+        if end_offset is None:
+            logger.warning(
+                "%s does not end in a whole batch in spite of a clean stop; it is recovered", self.path
+            )
+            end_offset = self._recover_from(len(self.segments) - 1)
+        return end_offset
+
+    def _indexes_look_right(self, segment: Segment) -> bool:
+        if not segment.size:
+            return True
+        stem = f"{segment.base_offset:020d}"
+        if stem + INDEX_SUFFIX not in self.names or stem + TIME_INDEX_SUFFIX not in self.names:
+            return False
+        try:
+            list(segment.aborts())
+        except CorruptLogError:
+            return False
+        return True
+
+    def _recover_from(self, first: int) -> int:
+        """Recover the segments from one on; what follows the first damage goes. Returns the end offset."""
+        at = first
+        end_offset = self.segments[first].base_offset
+        self.producers = self._producers_before(first)
+        while at < len(self.segments):
+            sound, end_offset = self._recover(at, self.producers)
+            at += 1
+            if not sound and at < len(self.segments):
+                logger.warning(
+                    "%s: %d segments after the damage are dropped", self.path, len(self.segments) - at
+                )
+                while len(self.segments) > at:
+                    self.trash.add_files(self.segments.pop().mark_deleted(), self.config.file_delete_delay_ms)
+        return end_offset
+
+    def _producers_before(self, at: int) -> ProducerStates:
+        """The producer state with which a segment begins."""
+        base = self.segments[at].base_offset
+        snapshots = [offset for offset in snapshot_offsets(self.names) if offset <= base]
+        return load_producers(self.disk, self.path, self.segments[: at + 1], snapshots, base)[0]
+
+    def _recover(self, at: int, producers: ProducerStates) -> tuple[bool, int]:
+        """Check a segment's batches, cut it at the first bad one and make its indexes anew.
+
+        Returns whether it was sound to its end, and its next offset.
+        """
+        segment = self.segments[at]
+        base = segment.base_offset
+        size = segment.size
+        segment.offset_index, segment.time_index = OffsetIndex(), TimeIndex()
+        segment.largest_timestamp, segment.largest_timestamp_offset = -1, base
+        segment.bytes_since_index = segment.size = 0
+        if segment.has_aborts:
+            self.disk.unlink(segment.stem + TXN_INDEX_SUFFIX)
+            segment.has_aborts = False
+        next_offset = base
+        for position, header, batch in scan_batches(segment.file, size):
+            last_offset = header[0] + header[6]
+            if header[0] < next_offset or header[6] < 0 or last_offset - base > MAX_RELATIVE_OFFSET:
+                break
+            try:
+                aborted = replay_batch(producers, header, batch)
+            except ProtocolError:
+                break
+            if header[2] > self.epochs.latest:
+                self.epochs.assign(header[2], header[0])
+            segment.note_batch(
+                position,
+                last_offset,
+                header[1] + LENGTH_OVERHEAD,
+                header[8],
+                self.config.index_interval_bytes,
+            )
+            next_offset = last_offset + 1
+            if aborted is not None:
+                segment.append_abort(aborted)
+        if segment.size < size:
+            logger.warning(
+                "%s is cut from %d to %d bytes: no whole batch follows", segment.stem, size, segment.size
+            )
+            segment.file.truncate(segment.size)
+        segment.write_indexes()
+        segment.seal()
+        segment.release_files()
+        self.recovered.append(segment)
+        return segment.size == size, next_offset
+
+    def _start_over(self, offset: int) -> None:
+        while self.segments:
+            self.trash.add_files(self.segments.pop().mark_deleted(), self.config.file_delete_delay_ms)
+        segment = Segment(self.disk, self.path, offset, 0, self.now_ms)
+        segment.create_file()
+        self.segments.append(segment)
+        self.recovered.clear()
+        self.producers = None
+
+    def _load_producers(self, end_offset: int) -> tuple[ProducerStates, int]:
+        snapshots = snapshot_offsets(self.names)
+        bases = {segment.base_offset for segment in self.segments}
+        newest = max((offset for offset in snapshots if offset <= end_offset), default=-1)
+        kept: list[int] = []
+        for offset in snapshots:
+            if offset <= end_offset and (offset in bases or offset == newest):
+                kept.append(offset)
+            else:
+                self.disk.unlink(snapshot_path(self.path, offset))
+        if self.producers is not None:
+            return self.producers, newest if newest >= 0 else self.segments[0].base_offset
+        if not kept and self.last_stop.clean and not self.recovered:
+            # Nobody has saved producers, so there were none to save; as Kafka, do not read the whole log
+            # for it.
+            return ProducerStates(), self.segments[0].base_offset
+        return load_producers(self.disk, self.path, self.segments, kept, end_offset)

@@ -1,0 +1,324 @@
+"""A segment: a run of batches in one ``.log`` file, with its indexes beside it.
+
+A segment is either active (it grows; its indexes are arrays in memory) or sealed (its indexes are files).
+Files are opened when first needed, so that a broker with thousands of idle partitions holds no descriptors
+for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ruslo.records.batch import LENGTH_OVERHEAD, NO_TIMESTAMP
+from ruslo.storage import txn_index
+from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
+from ruslo.storage.disk import Disk, DiskFile
+from ruslo.storage.index import (
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    IndexFile,
+    OffsetIndex,
+    TimeEntry,
+    TimeIndex,
+    floor_position,
+    floor_time_offset,
+    next_offset_after,
+)
+from ruslo.storage.txn_index import AbortedTransaction
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TXN_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+UNKNOWN = -2
+"""A largest timestamp that has not been read from the time index yet; -1 means that there is none."""
+
+
+def segment_stem(log_path: str, base_offset: int) -> str:
+    return f"{log_path}/{base_offset:020d}"
+
+
+class Segment:
+    __slots__ = (
+        "_file",
+        "_index_file",
+        "_log_path",
+        "_time_index_file",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "disk",
+        "first_timestamp",
+        "has_aborts",
+        "largest_timestamp",
+        "largest_timestamp_offset",
+        "offset_index",
+        "size",
+        "time_index",
+    )
+
+    def __init__(self, disk: Disk, log_path: str, base_offset: int, size: int, created_ms: int) -> None:
+        self.disk = disk
+        self._log_path = log_path
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = created_ms
+        self.first_timestamp = NO_TIMESTAMP
+        """Largest of the first batch; rolling by time counts from it. Known of an active segment only."""
+        self.largest_timestamp = UNKNOWN if size else NO_TIMESTAMP
+        self.largest_timestamp_offset = base_offset
+        """The last offset of the batch that brought the largest timestamp."""
+        self.bytes_since_index = 0
+        self.has_aborts = False
+        self.offset_index: OffsetIndex | None = None
+        self.time_index: TimeIndex | None = None
+        self._file: DiskFile | None = None
+        self._index_file: IndexFile | None = None
+        self._time_index_file: IndexFile | None = None
+
+    @property
+    def stem(self) -> str:
+        return segment_stem(self._log_path, self.base_offset)
+
+    @property
+    def file(self) -> DiskFile:
+        file = self._file
+        if file is None:
+            file = self._file = self.disk.open(self.stem + LOG_SUFFIX)
+        return file
+
+    def create_file(self) -> None:
+        self._file = self.disk.open(self.stem + LOG_SUFFIX, create=True)
+
+    def move_to(self, log_path: str) -> None:
+        """The partition's directory was renamed; open files stay valid."""
+        self._log_path = log_path
+
+    def release_files(self) -> None:
+        """Let go of the descriptors; readers that hold a slice keep theirs."""
+        self._file = self._index_file = self._time_index_file = None
+
+    # --- growing ------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """Bring the indexes into memory and read what only a growing segment must know."""
+        if self.offset_index is not None:
+            return
+        offsets, times = OffsetIndex(), TimeIndex()
+        if self.size:
+            if self.disk.status(self.stem + INDEX_SUFFIX) is not None:
+                offsets = OffsetIndex.from_bytes(self.disk.read_file(self.stem + INDEX_SUFFIX))
+            if self.disk.status(self.stem + TIME_INDEX_SUFFIX) is not None:
+                times = TimeIndex.from_bytes(self.disk.read_file(self.stem + TIME_INDEX_SUFFIX))
+        self.offset_index, self.time_index = offsets, times
+        self._index_file = self._time_index_file = None
+        self._read_tail()
+
+    def _read_tail(self) -> None:
+        """Largest timestamp and bytes since the last index entry: the walk from that entry to the end."""
+        assert self.offset_index is not None
+        assert self.time_index is not None
+        last = self.time_index.last()
+        self.largest_timestamp = last.timestamp if last else NO_TIMESTAMP
+        self.largest_timestamp_offset = self.base_offset + (last.relative_offset if last else 0)
+        self.bytes_since_index = 0
+        self.first_timestamp = NO_TIMESTAMP
+        if not self.size:
+            return
+        file = self.file
+        for _, header in scan_headers(file, 0, self.size):
+            self.first_timestamp = header[8]
+            break
+        start = self.offset_index.positions[-1] if self.offset_index.positions else 0
+        for _, header in scan_headers(file, start, self.size):
+            if header[8] > self.largest_timestamp:
+                self.largest_timestamp = header[8]
+                self.largest_timestamp_offset = header[0] + header[6]
+        self.bytes_since_index = self.size - start
+
+    def note_batch(
+        self, position: int, last_offset: int, size: int, max_timestamp: int, interval: int
+    ) -> None:
+        """Index bookkeeping for a batch that was written at ``position``."""
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self.largest_timestamp:
+            self.largest_timestamp = max_timestamp
+            self.largest_timestamp_offset = last_offset
+        if self.bytes_since_index > interval:
+            offset_index, time_index, base = self.offset_index, self.time_index, self.base_offset
+            assert offset_index is not None
+            assert time_index is not None
+            offset_index.append(last_offset - base, position)
+            time_index.append_if_later(self.largest_timestamp, self.largest_timestamp_offset - base)
+            self.bytes_since_index = size
+        else:
+            self.bytes_since_index += size
+        self.size = position + size
+
+    def index_is_full(self, index_bytes: int) -> bool:
+        if self.offset_index is None or self.time_index is None:
+            return False
+        return (
+            len(self.offset_index.offsets) >= index_bytes // OFFSET_ENTRY.size
+            or len(self.time_index.offsets) >= index_bytes // TIME_ENTRY.size - 1
+        )
+
+    def write_indexes(self) -> None:
+        """Write the indexes of an active segment, ended by its largest timestamp; not synced."""
+        if self.offset_index is None or self.time_index is None:
+            return
+        self.time_index.append_if_later(
+            self.largest_timestamp, self.largest_timestamp_offset - self.base_offset
+        )
+        self.disk.write_file(self.stem + INDEX_SUFFIX, self.offset_index.to_bytes())
+        self.disk.write_file(self.stem + TIME_INDEX_SUFFIX, self.time_index.to_bytes())
+
+    def seal(self) -> None:
+        """The indexes are on disk: forget those in memory."""
+        self.offset_index = self.time_index = None
+
+    def truncate_to(self, position: int, relative_offset: int) -> None:
+        """Cut an active segment before the batch at ``position`` that begins at ``relative_offset``."""
+        assert self.offset_index is not None
+        assert self.time_index is not None
+        self.file.truncate(position)
+        self.size = position
+        self.offset_index.truncate_to(relative_offset)
+        self.time_index.truncate_to(relative_offset)
+        self._read_tail()
+
+    # --- looking things up --------------------------------------------------------------
+
+    def find(self, offset: int) -> tuple[int, HeaderFields] | None:
+        """Position and header of the first batch whose last offset is ≥ ``offset``."""
+        start = self._start_of_search(offset - self.base_offset) if offset > self.base_offset else 0
+        found = self._find_from(start, offset)
+        # An index that points between batches, or past the end, says nothing: go through the whole segment.
+        return self._find_from(0, offset) if found is None and start else found
+
+    def _start_of_search(self, relative_offset: int) -> int:
+        if self.offset_index is not None:
+            return self.offset_index.floor_position(relative_offset)
+        index = self._sealed_index()
+        return floor_position(index, relative_offset) if index is not None else 0
+
+    def _find_from(self, start: int, offset: int) -> tuple[int, HeaderFields] | None:
+        first = True
+        for position, header in scan_headers(self.file, start, self.size):
+            if header[0] + header[6] >= offset:
+                return None if first and start and header[0] > offset else (position, header)
+            first = False
+        return None
+
+    def _sealed_index(self) -> IndexFile | None:
+        index = self._index_file
+        if index is None and self.disk.status(self.stem + INDEX_SUFFIX) is not None:
+            index = self._index_file = IndexFile(self.disk.open(self.stem + INDEX_SUFFIX), OFFSET_ENTRY)
+        return index
+
+    def _sealed_time_index(self) -> IndexFile | None:
+        index = self._time_index_file
+        if index is None and self.disk.status(self.stem + TIME_INDEX_SUFFIX) is not None:
+            index = self._time_index_file = IndexFile(
+                self.disk.open(self.stem + TIME_INDEX_SUFFIX), TIME_ENTRY
+            )
+        return index
+
+    def next_indexed_offset(self, position: int) -> int | None:
+        """The offset of the first index entry at or past a position."""
+        if self.offset_index is not None:
+            relative = self.offset_index.next_offset_after(position)
+        else:
+            index = self._sealed_index()
+            relative = next_offset_after(index, position) if index is not None else None
+        return None if relative is None else self.base_offset + relative
+
+    def largest(self) -> TimeEntry:
+        """The largest timestamp (-1: none) and the absolute last offset of the batch that brought it."""
+        if self.largest_timestamp == UNKNOWN:
+            index = self._sealed_time_index()
+            last = index.last() if index is not None else None
+            self.largest_timestamp = last[0] if last else NO_TIMESTAMP
+            self.largest_timestamp_offset = self.base_offset + (last[1] if last else 0)
+            # Retention asks every segment once; none of them should keep a descriptor for it.
+            self._time_index_file = None
+        return TimeEntry(self.largest_timestamp, self.largest_timestamp_offset)
+
+    def retention_timestamp(self) -> int:
+        """The age of the segment: its largest timestamp, or the file's last modification if it has none."""
+        largest = self.largest().timestamp
+        if largest >= 0:
+            return largest
+        status = self.disk.status(self.stem + LOG_SUFFIX)
+        return status.modified_ms if status is not None else self.created_ms
+
+    def search_start_for_timestamp(self, timestamp: int) -> int:
+        """An offset before which every record is older than ``timestamp``."""
+        if self.time_index is not None:
+            relative = self.time_index.floor_offset(timestamp)
+        else:
+            index = self._sealed_time_index()
+            relative = floor_time_offset(index, timestamp) if index is not None else 0
+        return self.base_offset + relative
+
+    def next_offset(self) -> int | None:
+        """One past the last offset, read from the file's end; None if that is not the end of a batch."""
+        if not self.size:
+            return self.base_offset
+        start = 0
+        if self.offset_index is not None:
+            start = self.offset_index.positions[-1] if self.offset_index.positions else 0
+        elif self.size > SCAN_BYTES >> 4:
+            # Only a file worth an index look-up; smaller ones are walked in one read.
+            index = self._sealed_index()
+            last = index.last() if index is not None else None
+            start = last[1] if last is not None and last[1] < self.size else 0
+        found = self._next_offset_from(start)
+        return self._next_offset_from(0) if found is None and start else found
+
+    def _next_offset_from(self, start: int) -> int | None:
+        end = None
+        reached = start
+        for position, header in scan_headers(self.file, start, self.size, SCAN_BYTES >> 4):
+            end = header[0] + header[6] + 1
+            reached = position + header[1] + LENGTH_OVERHEAD
+        return end if reached == self.size else None
+
+    # --- aborted transactions -----------------------------------------------------------
+
+    def append_abort(self, aborted: AbortedTransaction) -> None:
+        self.disk.open(self.stem + TXN_INDEX_SUFFIX, create=True).append(aborted.to_bytes())
+        self.has_aborts = True
+
+    def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
+        """The aborted transactions whose marker is in this segment, at or past an offset."""
+        if self.has_aborts:
+            path = self.stem + TXN_INDEX_SUFFIX
+            yield from txn_index.parse(self.disk.read_file(path), path, from_offset)
+
+    def keep_aborts_below(self, offset: int) -> None:
+        """After a truncation: drop the entries whose marker is gone."""
+        if not self.has_aborts:
+            return
+        kept = [aborted for aborted in self.aborts() if aborted.last_offset < offset]
+        self.disk.write_file(self.stem + TXN_INDEX_SUFFIX, b"".join(aborted.to_bytes() for aborted in kept))
+        self.has_aborts = bool(kept)
+
+    # --- going --------------------------------------------------------------------------
+
+    def existing_files(self) -> list[str]:
+        names = (self.stem + suffix for suffix in SUFFIXES)
+        return [name for name in names if self.disk.status(name) is not None]
+
+    def mark_deleted(self) -> list[str]:
+        """Rename every file to ``….deleted`` and return the new names, for unlinking later."""
+        deleted = []
+        for name in self.existing_files():
+            self.disk.rename(name, name + DELETED_SUFFIX)
+            deleted.append(name + DELETED_SUFFIX)
+        self.release_files()
+        return deleted

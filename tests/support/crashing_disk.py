@@ -1,0 +1,196 @@
+"""A disk that dies at its N-th change, and may then lose what was not synced, as a loss of power does.
+
+It only notes what was synced and syncs nothing, so it is fast too."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+from dataclasses import dataclass, field
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.storage.disk import DiskError, DiskFile, FileStatus, LocalDisk
+
+
+@dataclass
+class Medium:
+    """What is known to be on the platter, by path; everything else is in the page cache only."""
+
+    directory: str
+    dies_at: int | None
+    """Which change fails, and every later one with it; None: none does."""
+    random: random.Random
+    full: bool = False
+    """Whether there is no space left: nothing can be appended, everything else works."""
+    changes: int = 0
+    synced_sizes: dict[str, int] = field(default_factory=dict)
+    unsynced_names: dict[str, bytes | None] = field(default_factory=dict)
+    """What a name stood for when its directory was last synced (None: nothing)."""
+
+    @property
+    def dead(self) -> bool:
+        return self.dies_at is not None and self.changes > self.dies_at
+
+    def change(self, path: str, action: str) -> None:
+        self.changes += 1
+        if self.dead:
+            raise DiskError(self.directory, path, action, OSError(errno.EIO, "the disk is dead"))
+
+    def remember_name(self, path: str) -> None:
+        if path not in self.unsynced_names:
+            self.unsynced_names[path] = _content(path)
+
+    def lose_power(self) -> None:
+        """Undo a random part of what was never synced."""
+        for path, size in self.synced_sizes.items():
+            if os.path.exists(path) and os.path.getsize(path) > size:
+                full_size = os.path.getsize(path)
+                os.truncate(path, self.random.randint(size, full_size))
+                if self.random.random() < 0.3:
+                    os.truncate(path, full_size)  # The size was written, the content was not: zeros.
+        for path, before in self.unsynced_names.items():
+            if self.random.random() < 0.5:
+                continue
+            if before is not None:
+                if os.path.exists(path):
+                    os.unlink(path)
+                with open(path, "wb") as file:
+                    file.write(before)
+            elif os.path.isfile(path):
+                os.unlink(path)
+
+
+def _content(path: str) -> bytes | None:
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class CrashingFile:
+    def __init__(self, medium: Medium, file: DiskFile) -> None:
+        self._medium = medium
+        self._file = file
+        medium.synced_sizes.setdefault(file.path, file.size())
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def append(self, data: ReadBuffer) -> None:
+        if self._medium.full:
+            self._file.append(memoryview(data)[: len(data) // 2])
+            cause = OSError(errno.ENOSPC, "no space left")
+            raise DiskError(self._medium.directory, self.path, "write to", cause)
+        try:
+            self._medium.change(self.path, "write to")
+        except DiskError:
+            if self._medium.changes == (self._medium.dies_at or 0) + 1:
+                # The last thing it did was half of this.
+                self._file.append(memoryview(data)[: self._medium.random.randint(0, len(data))])
+            raise
+        self._file.append(data)
+
+    def pread(self, size: int, position: int) -> bytes:
+        return self._file.pread(size, position)
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def truncate(self, size: int) -> None:
+        self._medium.change(self.path, "truncate")
+        self._file.truncate(size)
+        self._medium.synced_sizes[self.path] = min(self._medium.synced_sizes[self.path], size)
+
+    def sync(self) -> None:
+        size = self._file.size()
+        self._medium.change(self.path, "sync")
+        self._medium.synced_sizes[self.path] = max(size, self._medium.synced_sizes[self.path])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CrashingDisk:
+    """A LocalDisk, with every change counted; ``replace_file`` is the several changes that it consists of."""
+
+    def __init__(self, directory: str, dies_at: int | None = None, seed: int = 0) -> None:
+        self.medium = Medium(directory, dies_at, random.Random(seed))
+        self._disk = LocalDisk(directory)
+
+    @property
+    def directory(self) -> str:
+        return self._disk.directory
+
+    def open(self, path: str, *, create: bool = False) -> CrashingFile:
+        if create and not os.path.exists(path):
+            self.medium.change(path, "create")
+            self.medium.remember_name(path)
+            self.medium.synced_sizes[path] = 0
+        return CrashingFile(self.medium, self._disk.open(path, create=create))
+
+    def read_file(self, path: str) -> bytes:
+        return self._disk.read_file(path)
+
+    def write_file(self, path: str, data: ReadBuffer) -> None:
+        self.medium.change(path, "write")
+        self.medium.remember_name(path)
+        self._disk.write_file(path, data)
+        self.medium.synced_sizes[path] = 0
+
+    def replace_file(self, path: str, data: ReadBuffer) -> None:
+        temporary = path + ".tmp"
+        self.write_file(temporary, data)
+        self.sync_file(temporary)
+        self.rename(temporary, path)
+        self.sync_directory(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self.medium.change(source, "rename")
+        self.medium.remember_name(target)
+        self.medium.remember_name(source)
+        self._disk.rename(source, target)
+        self.medium.synced_sizes[target] = self.medium.synced_sizes.pop(source, os.path.getsize(target))
+
+    def unlink(self, path: str) -> bool:
+        if not os.path.exists(path):
+            return False
+        self.medium.change(path, "delete")
+        self.medium.synced_sizes.pop(path, None)
+        return self._disk.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        self.medium.change(path, "delete")
+        self._disk.remove_tree(path)
+
+    def make_directory(self, path: str) -> None:
+        self.medium.change(path, "create the directory")
+        self._disk.make_directory(path)
+
+    def list_names(self, path: str) -> list[str]:
+        return self._disk.list_names(path)
+
+    def list_directories(self, path: str) -> list[str]:
+        return self._disk.list_directories(path)
+
+    def status(self, path: str) -> FileStatus | None:
+        return self._disk.status(path)
+
+    def sync_file(self, path: str) -> None:
+        self.medium.change(path, "sync")
+        self.medium.synced_sizes[path] = self._disk.open(path).size()
+
+    def sync_directory(self, path: str) -> None:
+        self.medium.change(path, "sync")
+        for name in [name for name in self.medium.unsynced_names if os.path.dirname(name) == path]:
+            del self.medium.unsynced_names[name]
+
+    def sync_everything(self) -> None:
+        self.medium.change(self.directory, "sync")
+        for path in self.medium.synced_sizes:
+            self.medium.synced_sizes[path] = os.path.getsize(path)
+        self.medium.unsynced_names.clear()

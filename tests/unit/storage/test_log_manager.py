@@ -1,0 +1,383 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import METADATA_TOPIC_ID, Uuid, random_uuid
+from ruslo.model.topics import TopicPartition
+from ruslo.records.batch import HEADER
+from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.log import Log
+from ruslo.storage.log_dir import LogDir
+from ruslo.storage.log_manager import LogManager
+from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
+from tests.unit.storage.workbench import NOW, ManualClock, batch, records_from
+
+CONFIG = LogConfig()
+
+
+class Broker:
+    """A LogManager over some directories, that can be stopped, killed and started again."""
+
+    def __init__(self, *paths: Path) -> None:
+        self.paths = [str(path) for path in paths]
+        self.clock = ManualClock()
+        self.manager: LogManager
+        self.start()
+
+    def start(self) -> LogManager:
+        self.manager = LogManager.open(self.paths, self.clock)
+        self.manager.load(lambda topic: CONFIG)
+        return self.manager
+
+    def restart(self, broker_epoch: int = 1) -> LogManager:
+        self.manager.stop(broker_epoch)
+        return self.start()
+
+    def crash(self) -> LogManager:
+        self.manager.abandon()
+        return self.start()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path)
+    yield made
+    made.manager.abandon()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Broker]:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    for number, path in enumerate(paths):
+        path.mkdir()
+        meta = MetaProperties("c", 1, bytes([number]) * 16)
+        write_meta_properties(LocalDisk(str(path)), meta)
+    made = Broker(*paths)
+    yield made
+    made.manager.abandon()
+
+
+def fill(log: Log, count: int = 3) -> None:
+    for _ in range(count):
+        data = batch()
+        log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
+    log.advance_high_watermark(log.end_offset)
+
+
+def create(manager: LogManager, topic: str, partition: int = 0, directory_id: Uuid | None = None) -> Log:
+    return manager.create(TopicPartition(topic, partition), random_uuid(), CONFIG, directory_id)
+
+
+class TestRestart:
+    def test_clean(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        topic_id = log.topic_id
+        fill(log)
+        log.delete_records_before(1)
+        manager = broker.restart(broker_epoch=12)
+        again = manager.get(TopicPartition("t", 0))
+        assert again is not None
+        assert (again.start_offset, again.end_offset, again.high_watermark, again.recovery_point) == (
+            1,
+            3,
+            3,
+            3,
+        )
+        assert again.topic_id == topic_id
+        assert manager.was_clean
+        assert manager.previous_broker_epoch == 12
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\nt 0 3\n"
+        assert (tmp_path / "log-start-offset-checkpoint").read_bytes() == b"0\n1\nt 0 1\n"
+        assert (tmp_path / "replication-offset-checkpoint").read_bytes() == b"0\n1\nt 0 3\n"
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+    def test_unclean(self, broker: Broker) -> None:
+        fill(create(broker.manager, "t"))
+        broker.manager.write_high_watermarks()
+        manager = broker.crash()
+        log = manager.logs[TopicPartition("t", 0)]
+        assert [offset for offset, _ in records_from(log)] == [0, 1, 2]
+        assert (log.high_watermark, log.recovery_point) == (3, 0)
+        assert not manager.was_clean
+        assert manager.previous_broker_epoch == -1
+
+    def test_many_logs_are_recovered_in_threads(self, broker: Broker) -> None:
+        for partition in range(10):
+            fill(create(broker.manager, "t", partition), partition)
+        manager = broker.crash()
+        assert {name.partition: log.end_offset for name, log in manager.logs.items()} == {
+            n: n for n in range(10)
+        }
+
+    def test_the_clean_mark_and_the_lock(self, broker: Broker, tmp_path: Path) -> None:
+        assert (tmp_path / ".lock").exists()
+        broker.manager.stop(5)
+        assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":5}'
+        assert not (tmp_path / ".lock").exists()
+        broker.start()
+
+    def test_every_directory_must_have_been_clean(self, two: Broker) -> None:
+        two.manager.stop(9)
+        Path(two.paths[1], ".kafka_cleanshutdown").unlink()
+        two.start()
+        assert not two.manager.was_clean
+        assert two.manager.previous_broker_epoch == -1
+
+    def test_a_directory_in_use_gives_the_others_back(self, tmp_path: Path) -> None:
+        (tmp_path / "free").mkdir()
+        (tmp_path / "used").mkdir()
+        holder = Broker(tmp_path / "used")
+        with pytest.raises(StorageError, match="is in use"):
+            Broker(tmp_path / "free", tmp_path / "used")
+        Broker(tmp_path / "free").manager.abandon()
+        holder.manager.abandon()
+
+    def test_idle_partitions_do_not_rewrite_their_files(self, broker: Broker) -> None:
+        fill(create(broker.manager, "t"))
+        broker.restart()
+        path = Path(broker.paths[0], "t-0")
+        before = {entry.name: entry.stat().st_mtime_ns for entry in path.iterdir()}
+        broker.restart()
+        assert {entry.name: entry.stat().st_mtime_ns for entry in path.iterdir()} == before
+
+
+class TestDirectoryContent:
+    def test_a_foreign_directory_stops_the_start(self, broker: Broker, tmp_path: Path) -> None:
+        broker.manager.stop(1)
+        (tmp_path / "lost+found").mkdir()
+        with pytest.raises(StorageError, match=r"lost\+found is not the directory of a partition"):
+            broker.start()
+        (tmp_path / "lost+found").rmdir()
+        broker.manager.abandon()
+        broker.start()
+
+    def test_what_is_going_and_what_is_kept(self, broker: Broker, tmp_path: Path) -> None:
+        broker.manager.stop(1)
+        hex_id = "0123456789abcdef" * 2
+        for name in (f"a-0.{hex_id}-delete", f"b-0.{hex_id}-stray", "c-0." + hex_id + "-future"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "__cluster_metadata-0").mkdir()
+        (tmp_path / "remote-log-index-cache").mkdir()
+        manager = broker.start()
+        assert manager.logs == {}
+        broker.clock.ms += 60_000
+        manager.empty_trash()
+        left = {entry.name for entry in tmp_path.iterdir() if entry.is_dir()}
+        assert left == {
+            f"b-0.{hex_id}-stray",
+            f"c-0.{hex_id}-future",
+            "__cluster_metadata-0",
+            "remote-log-index-cache",
+        }
+
+    def test_the_same_partition_twice(self, two: Broker) -> None:
+        two.manager.stop(1)
+        for path in two.paths:
+            Path(path, "t-0").mkdir()
+        with pytest.raises(StorageError, match=r"t-0 is in .* and in"):
+            two.start()
+        two.manager.abandon()
+        Path(two.paths[1], "t-0").rename(Path(two.paths[1], "t-1"))
+        two.start()
+
+    def test_the_metadata_log(self, broker: Broker) -> None:
+        directory = broker.manager.directories[0]
+        log = directory.open_metadata_log(CONFIG, METADATA_TOPIC_ID)
+        log.append_as_is(batch(base_offset=0, leader_epoch=1), NOW)
+        log.flush(NOW)
+        log.release()
+        broker.crash()
+        again = broker.manager.directories[0].open_metadata_log(CONFIG, METADATA_TOPIC_ID)
+        assert again.end_offset == 1
+        assert again.topic_id == METADATA_TOPIC_ID
+        assert broker.manager.logs == {}
+
+
+class TestTopics:
+    def test_new_logs_go_where_the_fewest_are(self, two: Broker) -> None:
+        for partition in range(5):
+            create(two.manager, "t", partition)
+        assert sorted(len(directory.logs) for directory in two.manager.directories) == [2, 3]
+
+    def test_or_where_the_controller_says(self, two: Broker) -> None:
+        for partition in range(3):
+            log = create(two.manager, "t", partition, directory_id=bytes([1]) * 16)
+            assert log.directory == two.paths[1]
+
+    def test_deletion_renames_now_and_removes_later(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        fill(log)
+        part = log.read(0, 1000, 3)
+        broker.manager.delete(TopicPartition("t", 0))
+        assert broker.manager.get(TopicPartition("t", 0)) is None
+        (gone,) = [entry.name for entry in tmp_path.iterdir() if entry.is_dir()]
+        assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", gone)
+        # Somebody is still reading.
+        assert part.slice is not None
+        assert len(part.slice.read()) == log.size_bytes
+        broker.clock.ms += 60_000
+        broker.manager.empty_trash()
+        assert not (tmp_path / gone).exists()
+
+    def test_a_deletion_is_finished_after_a_restart(self, broker: Broker, tmp_path: Path) -> None:
+        create(broker.manager, "t")
+        broker.manager.delete(TopicPartition("t", 0))
+        broker.restart()
+        assert broker.manager.logs == {}
+        broker.clock.ms += 60_000
+        broker.manager.empty_trash()
+        assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]
+
+    def test_a_new_topic_inherits_nothing_from_one_of_its_name(self, broker: Broker) -> None:
+        log = create(broker.manager, "t")
+        fill(log, 10)
+        log.delete_records_before(8)
+        broker.restart()
+        broker.manager.delete(TopicPartition("t", 0))
+        fill(create(broker.manager, "t"), 2)
+        manager = broker.crash()
+        again = manager.logs[TopicPartition("t", 0)]
+        assert (again.start_offset, again.end_offset) == (0, 2)
+
+    def test_strays_are_kept_under_another_name(self, broker: Broker) -> None:
+        fill(create(broker.manager, "t"))
+        path = broker.manager.set_aside(TopicPartition("t", 0))
+        assert re.search(r"/t-0\.[0-9a-f]{32}-stray$", path)
+        assert (Path(path) / f"{0:020d}.log").stat().st_size > 0
+        fresh = create(broker.manager, "t")
+        assert fresh.end_offset == 0
+
+    def test_truncation_is_known_before_anything_is_overwritten(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        fill(log, 5)
+        log.flush(NOW)
+        broker.manager.write_recovery_points()
+        broker.manager.truncate(log, 2)
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\nt 0 2\n"
+
+
+class TestDuties:
+    def test_checkpoints_are_written_only_if_they_changed(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        fill(log)
+        broker.manager.write_high_watermarks()
+        path = tmp_path / "replication-offset-checkpoint"
+        first = path.stat().st_ino
+        broker.manager.write_high_watermarks()
+        assert path.stat().st_ino == first
+        fill(log)
+        broker.manager.write_high_watermarks()
+        assert path.read_bytes() == b"0\n1\nt 0 6\n"
+
+    def test_due_flushes(self, broker: Broker) -> None:
+        log = create(broker.manager, "t")
+        # A new log has names to sync.
+        assert broker.manager.due_flushes() == [log]
+        log.flush(broker.clock.ms)
+        assert broker.manager.due_flushes() == []
+        log.assign_leader_epoch(0)
+        assert broker.manager.due_flushes() == [log]
+        log.flush(broker.clock.ms)
+        log.config = LogConfig(flush_ms=1000)
+        fill(log)
+        broker.clock.ms += 999
+        assert broker.manager.due_flushes() == []
+        broker.clock.ms += 1
+        assert broker.manager.due_flushes() == [log]
+
+    def test_retention_producers_and_descriptors(self, broker: Broker) -> None:
+        log = create(broker.manager, "t")
+        log.config = LogConfig(retention_ms=1000)
+        data = batch(producer_id=1, producer_epoch=0, sequence=0)
+        log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
+        log.advance_high_watermark(1)
+        broker.clock.ms += 86_400_000
+        assert broker.manager.check_retention() == 1
+        broker.manager.expire_producers()
+        assert len(log.producers) == 0
+        broker.manager.release_idle_files()
+        assert log.start_offset == log.end_offset == 1
+
+
+class TestFailures:
+    def test_one_directory_fails_the_other_goes_on(
+        self, two: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        manager = two.manager
+        logs = [create(manager, "t", partition) for partition in range(2)]
+        heard: list[tuple[str, list[TopicPartition]]] = []
+        manager.on_offline = lambda directory, partitions: heard.append((directory.path, partitions))
+        bad = logs[0].directory
+        real = LocalDisk.replace_file
+
+        def failing(disk: LocalDisk, path: str, data: bytes) -> None:
+            if disk.directory == bad:
+                raise DiskError(bad, path, "write", OSError(5, "Input/output error"))
+            real(disk, path, data)
+
+        monkeypatch.setattr(LocalDisk, "replace_file", failing)
+        for log in logs:
+            fill(log)
+        manager.write_high_watermarks()
+        assert heard == [(bad, [logs[0].partition])]
+        assert [directory.path for directory in manager.online_directories()] == [logs[1].directory]
+        with pytest.raises(KafkaError) as refused:
+            fill(logs[0])
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        fill(logs[1])
+        # New partitions avoid it, and the stop leaves no clean mark there.
+        assert create(manager, "u").directory == logs[1].directory
+        manager.stop(3)
+        assert not Path(bad, ".kafka_cleanshutdown").exists()
+        assert Path(logs[1].directory, ".kafka_cleanshutdown").exists()
+        monkeypatch.undo()
+        two.start()
+
+    def test_reports_of_repaired_logs_change_nothing(self, broker: Broker) -> None:
+        error = DiskError(broker.paths[0], "f", "write to", OSError(28, "No space left on device"))
+        error.fatal = False
+        broker.manager.report(error)
+        assert broker.manager.online_directories()
+        error.fatal = True
+        broker.manager.report(error)
+        assert not broker.manager.online_directories()
+        with pytest.raises(KafkaError) as refused:
+            create(broker.manager, "t")
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_a_log_that_cannot_be_read_takes_its_directory_offline(self, two: Broker) -> None:
+        for partition in range(2):
+            fill(create(two.manager, "t", partition))
+        bad = two.manager.logs[TopicPartition("t", 0)].path
+        two.manager.stop(1)
+        Path(bad, "leader-epoch-checkpoint").write_bytes(b"garbage")
+        manager = two.start()
+        assert list(manager.logs) == [TopicPartition("t", 1)]
+        assert "leader-epoch-checkpoint is not a checkpoint" in str(manager.failures()[0])
+
+    def test_damaged_checkpoints_are_ignored(self, broker: Broker, tmp_path: Path) -> None:
+        fill(create(broker.manager, "t"))
+        broker.manager.stop(1)
+        for kind in ("recovery-point", "log-start", "replication"):
+            (tmp_path / f"{kind}-offset-checkpoint").write_bytes(b"0\n7\nt 0 1\n")
+        log = broker.start().logs[TopicPartition("t", 0)]
+        assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 3, 0)
+
+    def test_no_directory_left_at_start(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker.manager.stop(1)
+
+        def failing(directory: LogDir, *args: object, **kwargs: object) -> None:
+            raise DiskError(directory.path, "f", "list", OSError(5, "Input/output error"))
+
+        monkeypatch.setattr(LogDir, "load", failing)
+        with pytest.raises(StorageError, match="no log directory can be used"):
+            broker.start()
+        monkeypatch.undo()
+        broker.manager.abandon()
+        broker.start()

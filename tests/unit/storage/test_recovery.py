@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import CorruptLogError
+from ruslo.model.ids import ZERO_UUID
+from ruslo.storage.disk import DiskError
+from tests.support.crashing_disk import CrashingDisk
+from tests.unit.storage.workbench import NOW, TOPIC_ID, Workbench, batch, headers_in, records_from
+
+SIZE = len(batch(2, producer_id=1, producer_epoch=0, sequence=0))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    """Ten batches of two records in segments of three batches: bases 0, 6, 12, 18."""
+    made = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=SIZE))
+    for at in range(10):
+        made.append(batch(2, producer_id=1, producer_epoch=0, sequence=2 * at), leader_epoch=at // 4)
+    made.commit_all()
+    return made
+
+
+def log_file(bench: Workbench, base: int) -> Path:
+    return Path(bench.path, f"{base:020d}.log")
+
+
+def offsets(bench: Workbench) -> list[int]:
+    return [offset for offset, _ in records_from(bench.log)]
+
+
+class TestClean:
+    def test_everything_is_as_it_was(self, bench: Workbench) -> None:
+        before = bench.log
+        log = bench.reopen()
+        assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 20, 20)
+        assert log.recovery_point == 20
+        assert log.topic_id == TOPIC_ID
+        assert log.epochs.entries() == before.epochs.entries() == [(0, 0), (1, 8), (2, 16)]
+        assert log.producers.entries[1].next_sequence == 20
+        assert offsets(bench) == list(range(20))
+        assert [segment.size for segment in log.segments] == [segment.size for segment in before.segments]
+
+    def test_appending_goes_on_as_without_a_stop(self, tmp_path: Path) -> None:
+        (tmp_path / "one").mkdir()
+        (tmp_path / "two").mkdir()
+        config = LogConfig(segment_bytes=9 * SIZE, index_interval_bytes=2 * SIZE)
+        straight, stopped = Workbench(tmp_path / "one", config), Workbench(tmp_path / "two", config)
+        for at in range(20):
+            for bench in (straight, stopped):
+                bench.append(batch(2, timestamp=NOW + at))
+            if at % 3 == 0:
+                stopped.reopen()
+        straight.log.close(NOW)
+        stopped.log.close(NOW)
+        for name in straight.names():
+            if not name.endswith(".timeindex"):
+                assert straight.content(name) == stopped.content(name), name
+        # A stop adds a last time entry, so there are more of them, but they lead to the same records.
+        straight.reopen()
+        stopped.reopen()
+        for at in range(20):
+            assert straight.log.offset_for_timestamp(NOW + at, 40) == stopped.log.offset_for_timestamp(
+                NOW + at, 40
+            )
+
+    def test_nothing_is_opened_until_it_is_needed(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        before = len(os.listdir("/proc/self/fd"))
+        log = bench.reopen()
+        assert len(os.listdir("/proc/self/fd")) == before
+        log.read(0, 100, 20)
+        assert len(os.listdir("/proc/self/fd")) > before
+
+    def test_only_the_last_batch_of_a_producer_is_known_after_a_stop(self, bench: Workbench) -> None:
+        bench.reopen()
+        assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=18)).duplicate
+        assert len(bench.log.producers.entries[1].batches) == 1
+
+    def test_expired_producers_are_not_loaded(self, bench: Workbench) -> None:
+        bench.clock.ms = NOW + 86_400_000
+        assert len(bench.reopen().producers) == 0
+
+    def test_an_open_transaction_is_still_open(self, tmp_path: Path) -> None:
+        bench = Workbench(tmp_path)
+        bench.append(batch())
+        bench.append_transactional(1, 0, 0)
+        bench.append(batch())
+        bench.commit_all()
+        assert bench.reopen().last_stable_offset == 1
+        bench.end_transaction(1, 1, commit=False)
+        bench.commit_all()
+        assert bench.log.last_stable_offset == 4
+        assert bench.log.aborted_transactions(0, 4) == [(1, 1, 3, 4)]
+
+    @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+    @pytest.mark.parametrize("base", [0, 6, 18])
+    def test_a_missing_index_is_made_again(self, bench: Workbench, base: int, suffix: str) -> None:
+        bench.log.close(NOW)
+        path = Path(bench.path, f"{base:020d}{suffix}")
+        content = path.read_bytes()
+        path.unlink()
+        bench.reopen()
+        assert path.read_bytes() == content
+        assert offsets(bench) == list(range(20))
+
+    def test_indexes_that_were_not_trimmed_do_no_harm(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        for base in (6, 18):
+            for suffix in (".index", ".timeindex"):
+                path = Path(bench.path, f"{base:020d}{suffix}")
+                path.write_bytes(path.read_bytes() + bytes(480))
+        bench.reopen()
+        assert offsets(bench) == list(range(20))
+        assert bench.append(batch()).base_offset == 20
+        assert bench.log.read(7, 10, 21).first_batch_offset == 6
+        assert bench.log.offset_for_timestamp(NOW, 21) == (0, NOW, 0)
+
+    def test_a_damaged_transaction_index_is_made_again(self, tmp_path: Path) -> None:
+        bench = Workbench(tmp_path)
+        bench.append_transactional(1, 0, 0)
+        bench.end_transaction(1, 1, commit=False)
+        bench.log.close(NOW)
+        Path(bench.path, "0" * 20 + ".txnindex").write_bytes(b"too short")
+        bench.reopen()
+        assert bench.log.aborted_transactions(0, 10) == [(1, 0, 1, 2)]
+
+    def test_a_tail_that_is_no_batch_is_cut_in_spite_of_the_mark(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        with log_file(bench, 18).open("ab") as file:
+            file.write(b"what is this")
+        bench.reopen()
+        assert offsets(bench) == list(range(20))
+        assert log_file(bench, 18).stat().st_size == SIZE
+
+    def test_stray_snapshots_and_orphan_indexes_go(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        for name in ("00000000000000000003.snapshot", "00000000000000000099.snapshot", "0" * 19 + "3.index"):
+            Path(bench.path, name).write_bytes(b"")
+        bench.reopen()
+        left = {name for name in bench.names() if name.endswith(".snapshot")}
+        assert left == {f"{offset:020d}.snapshot" for offset in (6, 12, 18, 20)}
+        assert "0" * 19 + "3.index" not in bench.names()
+
+    def test_a_start_beyond_the_end_begins_anew(self, bench: Workbench) -> None:
+        log = bench.reopen(start_offset=50)
+        assert (log.start_offset, log.end_offset) == (50, 50)
+        assert bench.append(batch()).base_offset == 50
+
+    def test_no_files_at_all(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        for name in bench.names():
+            Path(bench.path, name).unlink()
+        log = bench.reopen()
+        assert (log.start_offset, log.end_offset) == (0, 0)
+        assert log.topic_id == ZERO_UUID
+
+    @pytest.mark.parametrize("data", [b"", bytes(43)])
+    def test_partition_metadata_that_never_reached_the_disk(self, bench: Workbench, data: bytes) -> None:
+        bench.log.close(NOW)
+        Path(bench.path, "partition.metadata").write_bytes(data)
+        assert bench.reopen().topic_id == ZERO_UUID
+
+    def test_unreadable_partition_metadata_is_an_error(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        Path(bench.path, "partition.metadata").write_bytes(b"version: 0\ntopic_id: short")
+        with pytest.raises(CorruptLogError, match="topic id is unknown"):
+            bench.reopen()
+
+
+class TestUnclean:
+    def test_without_damage_nothing_is_lost(self, bench: Workbench) -> None:
+        log = bench.reopen(clean=False)
+        assert offsets(bench) == list(range(20))
+        assert log.recovery_point == 0
+        assert log.epochs.entries() == [(0, 0), (1, 8), (2, 16)]
+        assert log.producers.entries[1].next_sequence == 20
+        assert len(log.producers.entries[1].batches) == 5
+        assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=12)).base_offset == 12
+
+    @pytest.mark.parametrize("cut", [1, 2, SIZE // 2, SIZE - 61, SIZE - 60, SIZE - 12, SIZE - 1])
+    def test_a_torn_tail(self, bench: Workbench, cut: int) -> None:
+        path = log_file(bench, 18)
+        os.truncate(path, SIZE - cut)
+        log = bench.reopen(clean=False)
+        assert log.end_offset == 18
+        assert path.stat().st_size == 0
+        assert offsets(bench) == list(range(18))
+        assert log.producers.entries[1].next_sequence == 18
+
+    # The checksum does not cover the offset's low bytes: there, a flip looks like a gap that compaction made.
+    @pytest.mark.parametrize("at", [0, 8, 11, 16, 17, 21, 26, 43, 60, SIZE - 1])
+    def test_a_flipped_bit_ends_the_log_there(self, bench: Workbench, at: int) -> None:
+        path = log_file(bench, 6)
+        data = bytearray(path.read_bytes())
+        data[SIZE + at] ^= 0x80
+        path.write_bytes(data)
+        log = bench.reopen(clean=False)
+        assert log.end_offset == 8
+        assert headers_in(log) == [(0, 1), (2, 3), (4, 5), (6, 7)]
+        assert sum(name.endswith(".log.deleted") for name in bench.names()) == 2
+        assert log.epochs.entries() == [(0, 0)]
+        assert log.producers.entries[1].next_sequence == 8
+        assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=8)).base_offset == 8
+
+    def test_segments_below_the_recovery_point_are_trusted(self, bench: Workbench) -> None:
+        path = log_file(bench, 0)
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+        assert bench.reopen(clean=False, recovery_point=6).end_offset == 20
+        assert bench.reopen(clean=False, recovery_point=5).end_offset == 4
+
+    def test_garbage_in_the_indexes_does_not_matter(self, bench: Workbench) -> None:
+        for name in bench.names():
+            if name.endswith((".index", ".timeindex")):
+                Path(bench.path, name).write_bytes(b"\xff" * 1000)
+        bench.reopen(clean=False)
+        assert offsets(bench) == list(range(20))
+        for offset in range(20):
+            assert bench.log.read(offset, 10, 20).first_batch_offset == offset - offset % 2
+
+    def test_zeros_at_the_end_as_some_file_systems_leave_them(self, bench: Workbench) -> None:
+        with log_file(bench, 18).open("ab") as file:
+            file.write(bytes(4096))
+        assert bench.reopen(clean=False).end_offset == 20
+
+    def test_aborted_transactions_are_found_again(self, tmp_path: Path) -> None:
+        bench = Workbench(tmp_path, LogConfig(segment_bytes=400))
+        for epoch in range(8):
+            bench.append_transactional(1, epoch, 0)
+            bench.end_transaction(1, epoch + 1, commit=epoch % 2 == 0)
+        bench.commit_all()
+        expected = bench.log.aborted_transactions(0, 16)
+        assert len(expected) == 4
+        for name in bench.names():
+            if name.endswith(".txnindex"):
+                Path(bench.path, name).unlink()
+        bench.reopen(clean=False)
+        assert bench.log.aborted_transactions(0, 16) == expected
+
+    def test_a_damaged_snapshot_is_replaced_by_an_older_one(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        for offset in (12, 18, 20):
+            Path(bench.path, f"{offset:020d}.snapshot").write_bytes(b"damaged")
+        bench.reopen()
+        assert bench.log.producers.entries[1].next_sequence == 20
+
+    def test_what_recovery_made_is_synced_by_the_next_flush(self, bench: Workbench) -> None:
+        log = bench.reopen(clean=False)
+        targets = log.sync_targets()
+        assert {Path(path).name for path in targets.paths} >= {f"{base:020d}.index" for base in (0, 6, 12)}
+        log.flush(NOW)
+        assert log.recovery_point == 20
+        assert not log.is_dirty
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crash_at_every_change_loses_nothing_that_was_flushed(tmp_path: Path, seed: int) -> None:
+    """The power fails at the N-th change of the disk, for every N until the script runs through."""
+    config = LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=SIZE)
+    dies_at = 0
+    while True:
+        directory = tmp_path / str(dies_at)
+        directory.mkdir()
+        disk = CrashingDisk(str(directory), seed=seed)
+        bench = Workbench(directory, config, disk)
+        bench.log.flush(NOW)
+        disk.medium.dies_at = disk.medium.changes + dies_at
+        flushed = sequence = 0
+        try:
+            for at in range(10):
+                bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=sequence))
+                sequence += 2
+                if at % 4 == 3:
+                    bench.log.flush(NOW)
+                    flushed = bench.log.end_offset
+            bench.log.close(NOW)
+        except DiskError:
+            disk.medium.lose_power()
+        else:
+            break
+        disk.medium.dies_at = None
+        log = bench.reopen(clean=False, recovery_point=flushed)
+        assert flushed <= log.end_offset <= sequence + 2
+        assert offsets(bench) == list(range(log.end_offset)), f"died at change {dies_at}"
+        assert log.topic_id == TOPIC_ID
+        assert bench.append(batch(producer_id=1, producer_epoch=0, sequence=log.end_offset)).base_offset == (
+            log.end_offset - 1
+        )
+        dies_at += 1
+    assert dies_at > 30
