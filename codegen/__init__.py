@@ -1,0 +1,1 @@
+"""Writes the message classes of ``ruslo.protocol`` from its schema tables; begin with generate.py."""

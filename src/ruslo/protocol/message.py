@@ -1,0 +1,105 @@
+"""What all generated messages have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Final, Self
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ProtocolError
+from ruslo.protocol.primitives import DECODE_ERRORS, ENCODE_ERRORS
+
+UNSET: Final[Any] = object()
+"""Stands for a default that is a list or a struct, which must be made anew for every object."""
+
+
+class Struct(ABC):
+    """A group of fields: a message, or a part of one."""
+
+    __slots__ = ("unknown_tags",)
+
+    unknown_tags: dict[int, bytes] | None
+    """Tagged fields that this release does not know, by tag; they are written back as they came."""
+
+    @classmethod
+    @abstractmethod
+    def _read(cls, buf: ReadBuffer, pos: int, limit: int, version: int) -> tuple[Self, int]: ...
+
+    @abstractmethod
+    def _write(self, out: bytearray, version: int) -> None: ...
+
+    def __eq__(self, other: object) -> bool:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__) and (
+            self.unknown_tags or None
+        ) == (getattr(other, "unknown_tags", None) or None)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__]
+        if self.unknown_tags:
+            parts.append(f"unknown_tags={self.unknown_tags!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class Message(Struct):
+    """A whole message: it knows its versions, and turns every fault of a peer's bytes into ProtocolError."""
+
+    __slots__ = ()
+
+    API_KEY: ClassVar[int] = -1
+    """Key of the API; record type of metadata and coordinator records; -1 where there is none."""
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    """Newest version there is a codec for, an unstable one included; below MIN_VERSION for removed APIs."""
+    FLEXIBLE_FROM: ClassVar[int]
+    """First version with compact types and tagged fields; 32767 when there is none."""
+
+    @classmethod
+    def read(cls, buf: ReadBuffer, pos: int, version: int) -> tuple[Self, int]:
+        """Decode one message that starts at ``pos``: the message, and the position behind it."""
+        if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
+            raise cls._version_error(version)
+        try:
+            return cls._read(buf, pos, len(buf), version)
+        except DECODE_ERRORS as error:
+            raise ProtocolError(f"malformed {cls.__name__} version {version}: {error}") from error
+
+    @classmethod
+    def from_bytes(cls, buf: ReadBuffer, version: int) -> Self:
+        """Decode a message that fills the whole buffer."""
+        message, end = cls.read(buf, 0, version)
+        if end != len(buf):
+            raise ProtocolError(
+                f"malformed {cls.__name__} version {version}: {len(buf) - end} bytes too many"
+            )
+        return message
+
+    def write(self, out: bytearray, version: int) -> None:
+        """Append the encoded message; ``out`` is left as it was if that fails."""
+        if not self.MIN_VERSION <= version <= self.MAX_VERSION:
+            raise self._version_error(version)
+        start = len(out)
+        try:
+            self._write(out, version)
+        except ProtocolError:
+            del out[start:]
+            raise
+        except ENCODE_ERRORS as error:
+            del out[start:]
+            raise ProtocolError(f"cannot encode {type(self).__name__} version {version}: {error}") from error
+
+    def to_bytes(self, version: int) -> bytes:
+        out = bytearray()
+        self.write(out, version)
+        return bytes(out)
+
+    @classmethod
+    def _version_error(cls, version: int) -> ProtocolError:
+        if cls.MAX_VERSION < cls.MIN_VERSION:
+            return ProtocolError(f"{cls.__name__} has no versions any more: the API was removed")
+        return ProtocolError(
+            f"{cls.__name__} has no version {version}; versions {cls.MIN_VERSION} to {cls.MAX_VERSION} exist"
+        )

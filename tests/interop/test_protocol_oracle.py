@@ -1,0 +1,175 @@
+"""Our schema tables and generated codecs, held against the ones inside Apache Kafka's own jars."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codegen.notation import Field, MessageSpec, StructSpec, Versions
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.headers import request_header_version, response_header_version
+from ruslo.protocol.modules import message_class
+from tests.support.kafka import compile_java, java_available, java_command
+from tests.support.protocol_values import (
+    ValueMaker,
+    all_messages,
+    message_versions,
+    struct_class,
+    to_json,
+    versions_of,
+)
+
+pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
+
+ORACLE = Path(__file__).resolve().parents[1] / "support" / "java" / "MessagesOracle.java"
+RANDOM_VALUES = 6
+"""Random values for every version of every message, beside its defaults and its nulls."""
+
+NULL_RECORDS = {("FetchSnapshotResponse", "PartitionSnapshot"), ("ShareFetchResponse", "PartitionData")}
+
+
+def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put all questions to one Java process."""
+    command = java_command("MessagesOracle", classes=compile_java([ORACLE]))
+    text = "".join(json.dumps(question) + "\n" for question in questions)
+    result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(answers) == len(questions)
+    return answers
+
+
+def test_every_message_and_version_has_the_bytes_kafka_gives_it() -> None:
+    questions: list[dict[str, Any]] = []
+    expected: list[tuple[str, dict[str, Any]]] = []
+    for message, version in message_versions():
+        message_type = message_class(message.name)
+        maker = ValueMaker(message, version, random.Random(f"{message.name} {version}"), unknown_tags=False)
+        values = [message_type(), maker.nulls(), *(maker.random() for _ in range(RANDOM_VALUES))]
+        for value in values:
+            encoded = value.to_bytes(version)
+            about = {"name": message.name, "version": version}
+            question = to_json(message, value, version, complete=True)
+            questions.append({"op": "encode", **about, "json": question})
+            questions.append({"op": "decode", **about, "hex": encoded.hex()})
+            decoded = message_type.from_bytes(encoded, version)
+            expected.append((encoded.hex(), to_json(message, decoded, version, complete=False)))
+    answers = ask(questions)
+    assert len(expected) > 5000
+    for number, (encoded_hex, as_json) in enumerate(expected):
+        about = {key: questions[2 * number][key] for key in ("name", "version")}
+        encoded_answer, decoded_answer = answers[2 * number], answers[2 * number + 1]
+        assert encoded_answer == {"hex": encoded_hex}, about
+        assert decoded_answer == {"hex": encoded_hex, "json": as_json}, about
+
+
+def test_unknown_tagged_fields_survive_kafka() -> None:
+    questions = []
+    for message, version in message_versions():
+        if version >= message.flexible_from:
+            maker = ValueMaker(message, version, random.Random(f"{message.name} {version}"))
+            about = {"op": "decode", "name": message.name, "version": version}
+            questions.append({**about, "hex": maker.random().to_bytes(version).hex()})
+    assert len(questions) > 300
+    for question, answer in zip(questions, ask(questions), strict=True):
+        assert answer.get("hex") == question["hex"], (question["name"], question["version"], answer)
+
+
+def test_new_structs_have_the_defaults_of_kafka() -> None:
+    pairs = list(message_versions())
+    answers = ask(
+        [{"op": "defaults", "name": message.name, "version": version} for message, version in pairs]
+    )
+    compared = 0
+    for (message, version), answer in zip(pairs, answers, strict=True):
+        assert answer["structs"].pop("") == message_class(message.name)().to_bytes(version).hex(), (
+            message.name
+        )
+        for name, theirs in answer["structs"].items():
+            if version not in message.structs[name].possible:
+                continue
+            if theirs is None:
+                # Records that must not be null have null as their default in Kafka; ours is empty.
+                assert (message.name, name) in NULL_RECORDS
+                continue
+            out = bytearray()
+            struct_class(message, name)()._write(out, version)
+            assert out.hex() == theirs, (message.name, name, version)
+            compared += 1
+    assert compared > 900
+
+
+def test_the_schema_table_is_the_one_kafka_has() -> None:
+    messages = list(all_messages().values())
+    answers = ask([{"op": "schema", "name": message.name} for message in messages])
+    compared = 0
+    for message, answer in zip(messages, answers, strict=True):
+        assert "error" not in answer, (message.name, answer)
+        assert set(answer["versions"]) == {str(version) for version in versions_of(message)}, message.name
+        for version in versions_of(message):
+            fields = _squeeze(answer["versions"][str(version)])
+            assert fields == _describe(message, message.root, version), (message.name, version)
+            compared += 1
+    assert compared == len(list(message_versions()))
+
+
+def test_the_api_table_is_the_one_kafka_has() -> None:
+    (answer,) = ask([{"op": "apis"}])
+    assert {api["key"] for api in answer["apis"]} == API_BY_KEY.keys()
+    for theirs in answer["apis"]:
+        ours = API_BY_KEY[theirs["key"]]
+        assert ours.name.lower() == theirs["name"].replace("_", "").lower()
+        assert ours.max_version == theirs["highestStable"], ours
+        assert ours.min_version == theirs["lowest"], ours
+        for message in (ours.request, ours.response):
+            assert (theirs["lowest"], theirs["highest"]) == (message.MIN_VERSION, message.MAX_VERSION), ours
+        assert ours.forwardable == theirs["forwardable"], ours
+        assert ours.cluster_action == theirs["clusterAction"], ours
+        assert sorted(listener.upper() for listener in ours.listeners) == theirs["listeners"], ours
+        if ours.max_version < 0:
+            continue
+        for version in range(ours.min_version, ours.request.MAX_VERSION + 1):
+            assert request_header_version(ours.key, version) == theirs["requestHeaders"][version], ours
+            assert response_header_version(ours.key, version) == theirs["responseHeaders"][version], ours
+
+
+def _squeeze(fields: list[list[Any]]) -> list[list[Any]]:
+    """Kafka splits words differently around digits and capitals: compare names without their underscores."""
+    return [[name.replace("_", ""), text, *map(_squeeze, below)] for name, text, *below in fields]
+
+
+def _describe(message: MessageSpec, struct: StructSpec, version: int) -> list[list[Any]]:
+    """What Kafka's Schema objects say of one version, as far as our table knows it."""
+    present = [field for field in struct.fields if version in field.versions]
+    plain = [field for field in present if field.tag is None]
+    tagged = sorted((field for field in present if field.tag is not None), key=lambda field: field.tag or 0)
+    rows: list[list[Any]] = []
+    for field in [*plain, *tagged]:
+        text = _type_text(message, field, version)
+        if field.tag is not None:
+            text = f"tag {field.tag} {text}"
+        row: list[Any] = [field.attribute.replace("_", ""), text]
+        if field.struct is not None:
+            row.append(_describe(message, message.structs[field.struct], version))
+        rows.append(row)
+    return rows
+
+
+def _type_text(message: MessageSpec, field: Field, version: int) -> str:
+    compact = version >= message.flexible_from and field.compact
+    nullable = version in field.nullable
+    if field.is_array:
+        one = Field(field.name, field.element, field.versions, nullable=Versions(0, -1))
+        array = "CompactArrayOf" if compact else "ArrayOf"
+        return f"{'nullable ' if nullable else ''}{array} {_type_text(message, one, version)}"
+    if field.is_struct:
+        return "nullable struct" if nullable else "struct"
+    if field.type in ("string", "bytes", "records"):
+        return f"{'COMPACT_' if compact else ''}{'NULLABLE_' if nullable else ''}{field.type.upper()}"
+    return {"bool": "BOOLEAN"}.get(field.type, field.type.upper())
