@@ -1,0 +1,98 @@
+"""What a commit, or a snapshot, changed in a metadata image."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ruslo.machines.controller.broker_image import BrokerImage
+    from ruslo.machines.controller.image import MetadataImage
+    from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
+    from ruslo.model.ids import Uuid
+
+
+class MetadataDelta:
+    """Filled while records are replayed; given to subscribers together with the image *after* the change.
+
+    A topic that was deleted and made anew within one delta is in both ``deleted_topics`` (old id) and
+    ``created_topics`` (new id); one made and deleted within it is in neither.
+    """
+
+    __slots__ = (
+        "changed_brokers",
+        "changed_configs",
+        "changed_features",
+        "changed_partitions",
+        "created_topics",
+        "deleted_topics",
+        "producer_ids_changed",
+    )
+
+    def __init__(self) -> None:
+        self.created_topics: dict[Uuid, TopicImage] = {}
+        self.deleted_topics: dict[Uuid, TopicImage] = {}
+        self.changed_partitions: dict[Uuid, dict[int, PartitionImage | None]] = {}
+        """Of topics that existed before: index → the partition as it was, None if it is new."""
+        self.changed_configs: set[tuple[int, str]] = set()
+        """(resource type, resource name)."""
+        self.changed_brokers: dict[int, BrokerImage | None] = {}
+        """Broker id → its registration as it was, None if it is new."""
+        self.changed_features: set[str] = set()
+        self.producer_ids_changed = False
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.created_topics
+            or self.deleted_topics
+            or self.changed_partitions
+            or self.changed_configs
+            or self.changed_brokers
+            or self.changed_features
+            or self.producer_ids_changed
+        )
+
+    def topic_created(self, topic: TopicImage) -> None:
+        self.created_topics[topic.id] = topic
+
+    def topic_deleted(self, topic: TopicImage) -> None:
+        self.changed_partitions.pop(topic.id, None)
+        if self.created_topics.pop(topic.id, None) is None:
+            self.deleted_topics[topic.id] = topic
+
+    def partition_changed(self, topic: TopicImage, index: int, before: PartitionImage | None) -> None:
+        if topic.id not in self.created_topics:
+            self.changed_partitions.setdefault(topic.id, {}).setdefault(index, before)
+
+    def broker_changed(self, broker_id: int, before: BrokerImage | None) -> None:
+        self.changed_brokers.setdefault(broker_id, before)
+
+    @classmethod
+    def between(cls, before: MetadataImage, after: MetadataImage) -> MetadataDelta:
+        """The difference of two whole images: what a loaded snapshot changed."""
+        delta = cls()
+        for topic_id, old_topic in before.topics.by_id.items():
+            if topic_id not in after.topics.by_id:
+                delta.deleted_topics[topic_id] = old_topic
+        for topic_id, topic in after.topics.by_id.items():
+            known = before.topics.by_id.get(topic_id)
+            if known is None:
+                delta.created_topics[topic_id] = topic
+                continue
+            for index, partition in enumerate(topic.partitions):
+                old = known.partitions[index] if index < len(known.partitions) else None
+                if old != partition:
+                    delta.partition_changed(topic, index, old)
+        old_configs, new_configs = before.configs.by_resource, after.configs.by_resource
+        for resource in old_configs.keys() | new_configs.keys():
+            if old_configs.get(resource) != new_configs.get(resource):
+                delta.changed_configs.add(resource)
+        old_brokers, new_brokers = before.cluster.brokers, after.cluster.brokers
+        for broker_id in old_brokers.keys() | new_brokers.keys():
+            if old_brokers.get(broker_id) != new_brokers.get(broker_id):
+                delta.changed_brokers[broker_id] = old_brokers.get(broker_id)
+        old_levels, new_levels = before.features.finalized, after.features.finalized
+        for name in old_levels.keys() | new_levels.keys():
+            if old_levels.get(name) != new_levels.get(name):
+                delta.changed_features.add(name)
+        delta.producer_ids_changed = before.next_producer_id != after.next_producer_id
+        return delta

@@ -1,0 +1,162 @@
+"""Feature levels (KIP-584): what this release can do, and UpdateFeatures, which changes what is in force."""
+
+from __future__ import annotations
+
+import enum
+
+from ruslo.machines.controller.broker_image import FeatureRange
+from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
+from ruslo.machines.controller.feature_image import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+from ruslo.machines.controller.records import (
+    ELR_SUPPORTED,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+    MINIMUM_METADATA_VERSION,
+    VersionedRecord,
+)
+from ruslo.machines.controller.state import MIN_INSYNC_REPLICAS, ControllerState, Decision
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.config_record import ConfigRecord
+from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
+from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from ruslo.protocol.messages.update_features_response import UpdatableFeatureResult, UpdateFeaturesResponse
+
+SUPPORTED_FEATURES = {
+    METADATA_VERSION: FeatureRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
+    KRAFT_VERSION: FeatureRange(0, 1),
+    TRANSACTION_VERSION: FeatureRange(0, 2),
+    GROUP_VERSION: FeatureRange(0, 1),
+    ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
+    SHARE_VERSION: FeatureRange(0, 1),
+    STREAMS_VERSION: FeatureRange(0, 1),
+}
+"""The ranges of Apache Kafka 4.3, so that either system can be started on the other's data directory."""
+
+
+class UpgradeType(enum.IntEnum):
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(
+    state: ControllerState, request: UpdateFeaturesRequest
+) -> Decision[UpdateFeaturesResponse]:
+    """All updates or none. The per-feature results are for versions below 2."""
+    records: list[VersionedRecord] = []
+    levels = {METADATA_VERSION: state.metadata_version, **state.image.features.finalized}
+    for update in request.feature_updates:
+        levels[update.feature] = update.max_version_level
+    seen: set[str] = set()
+    for update in request.feature_updates:
+        try:
+            if update.feature in seen:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"feature {update.feature} is in the request twice"
+                )
+            seen.add(update.feature)
+            records += _update(state, update, levels)
+        except KafkaError as error:
+            return [], UpdateFeaturesResponse(
+                error_code=error.code,
+                error_message=f"no feature was changed, because of one of them: {error.message}",
+            )
+    # The new metadata.version governs how everything behind it is read.
+    records.sort(key=lambda each: getattr(each[0], "name", None) != METADATA_VERSION)
+    results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
+    return [] if request.validate_only else records, UpdateFeaturesResponse(results=results)
+
+
+def _update(
+    state: ControllerState, update: FeatureUpdateKey, levels: dict[str, int]
+) -> list[VersionedRecord]:
+    name, level = update.feature, update.max_version_level
+    upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    supported = state.supported_features.get(name)
+    if supported is None:
+        raise _refused(name, level, "this controller does not know the feature")
+    if level < 0 or level not in supported:
+        raise _refused(
+            name, level, f"this controller supports {supported.min_version} to {supported.max_version}"
+        )
+    if name == KRAFT_VERSION:
+        if level == state.kraft_version:
+            return []
+        raise _refused(name, level, "changing it while the cluster runs is not supported")
+    _check_nodes(state, name, level)
+    present = state.metadata_version if name == METADATA_VERSION else state.image.features.level(name)
+    if level < present and upgrade_type not in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        raise _refused(name, level, f"it is below the present level {present}, and no downgrade was allowed")
+    if level > present and upgrade_type != UpgradeType.UPGRADE:
+        raise _refused(name, level, f"it is above the present level {present}, but a downgrade was asked for")
+    if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) and levels[METADATA_VERSION] < ELR_SUPPORTED:
+        raise _refused(
+            name,
+            level,
+            f"{ELIGIBLE_LEADER_REPLICAS} needs {METADATA_VERSION} {METADATA_VERSION_NAMES[ELR_SUPPORTED]}",
+        )
+    if name == METADATA_VERSION and level < present:
+        raise _refused(name, level, "lowering it could lose metadata, which is not supported")
+    if level == present:
+        return []
+    records: list[VersionedRecord] = [(FeatureLevelRecord(name=name, feature_level=level), 0)]
+    if name == ELIGIBLE_LEADER_REPLICAS and level:
+        records += elr_safety_records(state)
+    return records
+
+
+def _check_nodes(state: ControllerState, name: str, level: int) -> None:
+    """Every node, fenced ones too, must be able to follow: it could come back any moment."""
+    nodes = [(f"broker {broker.id}", broker.features) for broker in state.image.cluster.brokers.values()]
+    for controller in state.image.cluster.controllers.values():
+        ranges = {
+            each.name: FeatureRange(each.min_supported_version, each.max_supported_version)
+            for each in controller.features
+        }
+        nodes.append((f"controller {controller.controller_id}", ranges))
+    for node, ranges in nodes:
+        if level not in ranges.get(name, FeatureRange(0, 0)):
+            raise _refused(name, level, f"{node} does not support it")
+
+
+def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:
+    """With the ELR: one min.insync.replicas for the cluster, written down, and none on single brokers."""
+    records: list[VersionedRecord] = []
+    configs = state.image.configs
+    if MIN_INSYNC_REPLICAS not in configs.of(BROKER, CLUSTER_DEFAULT):
+        value = str(state.settings.min_insync_replicas)
+        records.append(
+            (
+                ConfigRecord(
+                    resource_type=BROKER, resource_name=CLUSTER_DEFAULT, name=MIN_INSYNC_REPLICAS, value=value
+                ),
+                0,
+            )
+        )
+    for (resource_type, resource_name), values in configs.by_resource.items():
+        if resource_type == BROKER and resource_name != CLUSTER_DEFAULT and MIN_INSYNC_REPLICAS in values:
+            records.append(
+                (
+                    ConfigRecord(
+                        resource_type=BROKER,
+                        resource_name=resource_name,
+                        name=MIN_INSYNC_REPLICAS,
+                        value=None,
+                    ),
+                    0,
+                )
+            )
+    return records
+
+
+def _refused(name: str, level: int, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot become {level}: {reason}")

@@ -1,0 +1,194 @@
+"""The controller: decides everything about the cluster, one event at a time, and touches only its own state.
+
+The driver's part is small: give it an event, append what it says, ``replay`` the appended records at once,
+and release its replies when they are committed. So the machine's state runs ahead of the commit; whoever
+follows the log sees each record only once it is committed. When leadership is lost the state may hold
+records that never commit: the driver throws the machine's image away and loads it again.
+
+Only ``replay`` changes the image. Beside it the machine remembers when it last heard of each broker
+(``sessions``); that is no record's business and dies with the leadership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeAlias
+
+from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
+from ruslo.machines.controller.configs import alter_configs, incremental_alter_configs
+from ruslo.machines.controller.directories import assign_replicas_to_dirs
+from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.features import elr_safety_records, update_features
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.partitions import alter_partition
+from ruslo.machines.controller.producer_ids import allocate_producer_ids
+from ruslo.machines.controller.records import TRANSACTIONS_SUPPORTED, MetadataRecord, VersionedRecord
+from ruslo.machines.controller.sessions import CHECKS_PER_SESSION
+from ruslo.machines.controller.state import ControllerState, Decision
+from ruslo.machines.controller.topics import create_partitions, create_topics, delete_topics
+from ruslo.machines.outcome import Append, Outcome, Reply
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
+from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
+from ruslo.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
+from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+from ruslo.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from ruslo.protocol.messages.register_broker_record import RegisterBrokerRecord
+from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from ruslo.protocol.messages.update_features_request import UpdateFeaturesRequest
+
+ControllerEvent: TypeAlias = Activated | Requested | TimerFired
+Answer: TypeAlias = Message | KafkaError
+"""A KafkaError stands for an answer that is nothing but an error; who asked translates it."""
+ControllerOutcome: TypeAlias = Outcome[VersionedRecord, Hashable, Answer]
+
+
+class ControllerMachine:
+    def __init__(self, state: ControllerState, bootstrap: Sequence[MetadataRecord]) -> None:
+        """``bootstrap``: what formatting left to be written first; metadata.version leads."""
+        self.state = state
+        self._bootstrap = bootstrap
+        self._active = False
+        self._next_check_ms = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.state.image
+
+    def handle(self, event: ControllerEvent, now_ms: int) -> ControllerOutcome:
+        if isinstance(event, Requested):
+            return self._answer(event, now_ms)
+        if isinstance(event, Activated):
+            return self._activate(event, now_ms)
+        return self._check_sessions(now_ms)
+
+    def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
+        """Take in one batch, at its place in the log. The only way the image changes."""
+        image, sessions = self.state.image, self.state.sessions
+        offset = base_offset - 1
+        stopping: list[int] = []
+        for offset, record in enumerate(records, base_offset):
+            image.replay(record)
+            if isinstance(record, RegisterBrokerRecord):
+                sessions.registration_offsets[record.broker_id] = offset
+                sessions.shutdown_offsets.pop(record.broker_id, None)
+            elif isinstance(record, BrokerRegistrationChangeRecord) and record.in_controlled_shutdown:
+                stopping.append(record.broker_id)
+        for broker_id in stopping:
+            sessions.shutdown_offsets[broker_id] = offset
+        image.offset = max(image.offset, offset)
+
+    def load(self, offset: int, records: Iterable[MetadataRecord]) -> None:
+        """Forget everything and begin with the records of a snapshot that ends before ``offset``."""
+        state = self.state
+        state.image = MetadataImage()
+        state.sessions.clear()
+        state.sessions.shutdown_offsets.clear()
+        for record in records:
+            state.image.replay(record)
+        state.image.offset = offset - 1
+        # Where exactly a broker's registration stood is gone, but it was before the snapshot's end.
+        state.sessions.registration_offsets = dict.fromkeys(state.image.cluster.brokers, offset - 1)
+        self._active = False
+
+    def deactivate(self) -> None:
+        self._active = False
+
+    def deadline_ms(self) -> int | None:
+        """When ``TimerFired`` is due; None while there is nobody to watch."""
+        if not self._active:
+            return None
+        expiry_ms = self.state.sessions.next_expiry_ms()
+        return None if expiry_ms is None else max(expiry_ms, self._next_check_ms)
+
+    def _activate(self, event: Activated, now_ms: int) -> ControllerOutcome:
+        state = self.state
+        self._active = True
+        state.kraft_version = event.kraft_version
+        state.sessions.clear()
+        for broker in state.image.cluster.brokers.values():
+            if not broker.fenced:
+                # This node's own broker runs in this very process, so whatever was registered under its id
+                # before has ended; it need not wait for that session to run out.
+                state.sessions.start(broker.id, now_ms, confirmed=broker.id != state.settings.node_id)
+        if not state.image.is_empty:
+            return Outcome()
+        return Outcome(append=Append(tuple(self._bootstrap_records())))
+
+    def _bootstrap_records(self) -> list[VersionedRecord]:
+        # What the records themselves will have set by the time the last of them is read.
+        preview = ControllerState(
+            self.state.settings, self.state.rules, self.state.supported_features, self.state.random
+        )
+        records: list[VersionedRecord] = []
+        for record in self._bootstrap:
+            preview.image.replay(record)
+            records.append((record, 0))
+        if preview.elr_enabled:
+            records += elr_safety_records(preview)
+        if preview.metadata_version >= TRANSACTIONS_SUPPORTED:
+            begin: VersionedRecord = (BeginTransactionRecord(name="Bootstrap records"), 0)
+            records = [begin, *records, (EndTransactionRecord(), 0)]
+        return records
+
+    def _answer(self, event: Requested, now_ms: int) -> ControllerOutcome:
+        try:
+            records, response = self._decide(event, now_ms)
+        except KafkaError as error:
+            return Outcome(replies=(Reply(event.token, error),))
+        # Even without records the answer may rest on some that are not yet committed: it waits for them.
+        return Outcome(append=Append(tuple(records)), replies=(Reply(event.token, response),))
+
+    def _decide(self, event: Requested, now_ms: int) -> Decision[Message]:
+        state, request = self.state, event.request
+        if not self._active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
+        if isinstance(request, BrokerHeartbeatRequest):
+            return heartbeat(state, request, now_ms)
+        if isinstance(request, CreateTopicsRequest):
+            return create_topics(state, request)
+        if isinstance(request, DeleteTopicsRequest):
+            return delete_topics(state, request)
+        if isinstance(request, CreatePartitionsRequest):
+            return create_partitions(state, request)
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            return incremental_alter_configs(state, request)
+        if isinstance(request, AlterConfigsRequest):
+            return alter_configs(state, request)
+        if isinstance(request, AlterPartitionRequest):
+            return alter_partition(state, request)
+        if isinstance(request, AssignReplicasToDirsRequest):
+            return assign_replicas_to_dirs(state, request)
+        if isinstance(request, AllocateProducerIdsRequest):
+            return allocate_producer_ids(state, request)
+        if isinstance(request, BrokerRegistrationRequest):
+            return register_broker(state, request, event.next_offset, now_ms)
+        if isinstance(request, UnregisterBrokerRequest):
+            return unregister_broker(state, request)
+        if isinstance(request, UpdateFeaturesRequest):
+            return update_features(state, request)
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"the controller does not serve {type(request).__name__}"
+        )
+
+    def _check_sessions(self, now_ms: int) -> ControllerOutcome:
+        state = self.state
+        if not self._active:
+            return Outcome()
+        for broker_id in state.sessions.expired(now_ms):
+            state.sessions.end(broker_id)
+            broker = state.image.cluster.brokers.get(broker_id)
+            if broker is not None and not broker.fenced:
+                # One at a time: what the next one changes depends on what this one leaves behind.
+                return Outcome(append=Append(tuple(fence(state, broker))))
+        self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
+        return Outcome()

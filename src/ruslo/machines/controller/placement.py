@@ -1,0 +1,121 @@
+"""Which brokers get the replicas of new partitions.
+
+Racks take turns, and so do the brokers within a rack: every partition begins one rack further than the one
+before, and takes one replica per rack until each rack has given one. Unfenced brokers go first; fenced ones
+only fill up the number, and never lead. After as many partitions as there are unfenced brokers the order is
+shuffled again, so that the same brokers do not always follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+from ruslo.machines.controller.broker_image import BrokerImage
+from ruslo.model.errors import ErrorCode, KafkaError
+
+
+class _Ring:
+    """Items in turn, beginning anywhere."""
+
+    __slots__ = ("_items", "_position")
+
+    def __init__(self, items: list[int], random: Random) -> None:
+        self._items = items
+        self._position = 0
+        self.shuffle(random)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def shuffle(self, random: Random) -> None:
+        random.shuffle(self._items)
+        self._position = 0
+
+    def take(self, offset: int) -> int:
+        return self._items[(self._position + offset) % len(self._items)]
+
+    def advance(self) -> None:
+        if self._items:
+            self._position = (self._position + 1) % len(self._items)
+
+
+@dataclass(slots=True)
+class _Rack:
+    unfenced: _Ring
+    fenced: _Ring
+
+    def candidates(self) -> list[int]:
+        return [
+            *(self.unfenced.take(offset) for offset in range(len(self.unfenced))),
+            *(self.fenced.take(offset) for offset in range(len(self.fenced))),
+        ]
+
+
+def place_replicas(
+    brokers: Iterable[BrokerImage], partition_count: int, replication_factor: int, random: Random
+) -> Iterator[list[int]]:
+    """The replicas of each partition, leader first. KafkaError if there are too few brokers."""
+    usable = [broker for broker in brokers if broker.accepts_new_replicas]
+    unfenced_count = sum(broker.active for broker in usable)
+    if replication_factor > len(usable):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"a replication factor of {replication_factor} cannot be reached with {len(usable)} broker(s); "
+            f"lower it or start more brokers",
+        )
+    if not unfenced_count:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{replication_factor} replica(s) cannot be placed: all brokers are fenced or stopping",
+        )
+    return _placements(usable, unfenced_count, partition_count, replication_factor, random)
+
+
+def _placements(
+    brokers: list[BrokerImage],
+    unfenced_count: int,
+    partition_count: int,
+    replication_factor: int,
+    random: Random,
+) -> Iterator[list[int]]:
+    if replication_factor == 1 and len(brokers) == 1:
+        for _ in range(partition_count):
+            yield [brokers[0].id]
+        return
+    racks = _racks(brokers, random)
+    first_rack = random.randrange(len(racks))
+    for partition in range(partition_count):
+        if partition and partition % unfenced_count == 0:
+            for rack in racks:
+                rack.unfenced.shuffle(random)
+                rack.fenced.shuffle(random)
+        yield _place_one(racks, (first_rack + partition) % len(racks), replication_factor)
+        for rack in racks:
+            rack.unfenced.advance()
+            rack.fenced.advance()
+
+
+def _place_one(racks: list[_Rack], first_rack: int, replication_factor: int) -> list[int]:
+    # The leader's rack is the first in turn that has an unfenced broker at all.
+    turns = [racks[(first_rack + offset) % len(racks)] for offset in range(len(racks))]
+    leading = next(position for position, rack in enumerate(turns) if len(rack.unfenced))
+    turns = turns[leading:] + turns[:leading]
+    waiting = [rack.candidates() for rack in turns]
+    replicas: list[int] = []
+    while len(replicas) < replication_factor:
+        for candidates in waiting:
+            if candidates and len(replicas) < replication_factor:
+                replicas.append(candidates.pop(0))
+    return replicas
+
+
+def _racks(brokers: list[BrokerImage], random: Random) -> list[_Rack]:
+    members: dict[str, tuple[list[int], list[int]]] = {}
+    for broker in sorted(brokers, key=lambda each: each.id):
+        unfenced, fenced = members.setdefault(broker.rack or "", ([], []))
+        (unfenced if broker.active else fenced).append(broker.id)
+    return [
+        _Rack(_Ring(members[name][0], random), _Ring(members[name][1], random)) for name in sorted(members)
+    ]

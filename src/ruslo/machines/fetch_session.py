@@ -1,0 +1,246 @@
+"""Incremental fetch sessions (KIP-227): what a client fetches is remembered, so that it need not be repeated.
+
+A request names a session and an epoch:
+
+========  =====  ==========================================================================================
+session   epoch  meaning
+========  =====  ==========================================================================================
+any       -1     no session; one that is named is closed
+any       0      a full request that opens a new session; one that is named is closed
+id        n > 0  incremental: only what changed is listed, the epoch must be the expected one
+========  =====  ==========================================================================================
+
+The answer to an incremental request leaves out partitions that have nothing to say: no records, no error,
+and the same high watermark and log start as told before. Partitions that returned records move to the back,
+so that a small byte limit cannot starve the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ruslo.model.errors import ErrorCode
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+NO_SESSION = 0
+MAX_EPOCH = 2**31 - 1
+UNKNOWN_OFFSET = -2
+"""Differs from every offset and from -1, so the first answer always tells."""
+
+TopicKey: TypeAlias = str | bytes
+"""A topic's name (Fetch up to 12) or its id (from 13 on)."""
+
+
+class FetchedPartition:
+    """What one partition is asked for, and what its client was told last."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "told_high_watermark",
+        "told_log_start",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: TopicKey,
+        index: int,
+        fetch_offset: int,
+        max_bytes: int,
+        current_leader_epoch: int = -1,
+        last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.told_high_watermark = UNKNOWN_OFFSET
+        self.told_log_start = UNKNOWN_OFFSET
+
+    def update(self, fresh: FetchedPartition) -> None:
+        self.fetch_offset = fresh.fetch_offset
+        self.max_bytes = fresh.max_bytes
+        self.current_leader_epoch = fresh.current_leader_epoch
+        self.last_fetched_epoch = fresh.last_fetched_epoch
+        self.log_start_offset = fresh.log_start_offset
+
+
+@dataclass(slots=True)
+class FetchSession:
+    session_id: int
+    uses_topic_ids: bool
+    created_ms: int
+    last_used_ms: int
+    epoch: int = INITIAL_EPOCH + 1
+    """The epoch that the next request must carry."""
+    partitions: OrderedDict[tuple[TopicKey, int], FetchedPartition] = field(default_factory=OrderedDict)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchContext:
+    """What to fetch for one request and how to answer it."""
+
+    partitions: Iterable[FetchedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+    error: ErrorCode = ErrorCode.NONE
+
+    @property
+    def session_id(self) -> int:
+        return self.session.session_id if self.session is not None else NO_SESSION
+
+    def __iter__(self) -> Iterator[FetchedPartition]:
+        return iter(self.partitions)
+
+    def must_tell(
+        self,
+        partition: FetchedPartition,
+        error: int,
+        size: int,
+        high_watermark: int,
+        log_start: int,
+        extra: bool,
+    ) -> bool:
+        """Whether this partition belongs into the answer; notes what the client will have been told.
+
+        ``extra`` says that the answer carries more than offsets (a preferred replica, a diverging epoch).
+        """
+        if self.session is None:
+            return True
+        changed = (
+            size > 0
+            or extra
+            or error != 0
+            or partition.told_high_watermark != high_watermark
+            or partition.told_log_start != log_start
+        )
+        if error:
+            # Told again next time, whatever the watermark then is: the client must see that the error is
+            # over.
+            partition.told_high_watermark = partition.told_log_start = UNKNOWN_OFFSET
+        else:
+            partition.told_high_watermark = high_watermark
+            partition.told_log_start = log_start
+        return changed or not self.is_incremental
+
+    def rotate(self, returned: Iterable[FetchedPartition]) -> None:
+        """Move the partitions that returned records to the back of the session's order."""
+        if self.session is not None:
+            partitions = self.session.partitions
+            for partition in returned:
+                key = (partition.topic, partition.index)
+                if key in partitions:
+                    partitions.move_to_end(key)
+
+
+class FetchSessionCache:
+    """All sessions of a broker, at most ``max_sessions``.
+
+    A new session may push out the one that was unused longest, but only if that one has been silent for
+    ``MIN_EVICTION_MS``: otherwise many clients would rob each other in turn, and the new one simply gets
+    none.
+    """
+
+    MIN_EVICTION_MS = 120_000
+
+    def __init__(self, max_sessions: int, rng: random.Random | None = None) -> None:
+        self._max_sessions = max_sessions
+        self._rng = rng or random.Random()
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """Least recently used first."""
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(
+        self,
+        session_id: int,
+        epoch: int,
+        listed: list[FetchedPartition],
+        forgotten: Iterable[tuple[TopicKey, int]],
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchContext:
+        """Resolve a request that names, wants or ends a session."""
+        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if session_id != NO_SESSION:
+                self._sessions.pop(session_id, None)
+            if epoch == FINAL_EPOCH:
+                return FetchContext(listed)
+            return self._open_full(listed, uses_topic_ids, now_ms)
+        return self._open_incremental(session_id, epoch, listed, forgotten, uses_topic_ids, now_ms)
+
+    def _open_full(self, listed: list[FetchedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        if not listed or not self._make_room(now_ms):
+            return FetchContext(listed)
+        session = FetchSession(self._new_id(), uses_topic_ids, now_ms, now_ms)
+        for partition in listed:
+            session.partitions[(partition.topic, partition.index)] = partition
+        self._sessions[session.session_id] = session
+        return FetchContext(list(session.partitions.values()), session)
+
+    def _open_incremental(
+        self,
+        session_id: int,
+        epoch: int,
+        listed: list[FetchedPartition],
+        forgotten: Iterable[tuple[TopicKey, int]],
+        uses_topic_ids: bool,
+        now_ms: int,
+    ) -> FetchContext:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return FetchContext((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            return FetchContext((), error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            return FetchContext((), error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        partitions = session.partitions
+        for fresh in listed:
+            known = partitions.get((fresh.topic, fresh.index))
+            if known is None:
+                partitions[(fresh.topic, fresh.index)] = fresh
+            else:
+                known.update(fresh)
+        for key in forgotten:
+            partitions.pop(key, None)
+        if not partitions:
+            del self._sessions[session_id]
+            return FetchContext(())
+        session.last_used_ms = now_ms
+        session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
+        self._sessions.move_to_end(session_id)
+        return FetchContext(list(partitions.values()), session, is_incremental=True)
+
+    def _make_room(self, now_ms: int) -> bool:
+        if len(self._sessions) < self._max_sessions:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.last_used_ms < self.MIN_EVICTION_MS:
+            return False
+        del self._sessions[oldest.session_id]
+        self.evictions += 1
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._rng.randint(1, 2**31 - 1)
+            if session_id not in self._sessions:
+                return session_id

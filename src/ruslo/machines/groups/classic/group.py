@@ -1,0 +1,358 @@
+"""A classic group: its members, what they agreed on, and where it stands between two generations.
+
+    Empty ──first member joins──▶ PreparingRebalance ──all joined, or time is up──▶ CompletingRebalance
+      ▲                              ▲  │                                              │      │
+      └──────── nobody is left ──────┼──┘                                              │      │
+                                     ├──── somebody joins, leaves, or does not sync ───┘      │
+                                     └──────────── the same, later ──── Stable ◀── leader ────┘
+                                                                                  synced
+
+A deleted group is not in state Dead: it is no longer in the shard.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import ClassVar
+
+from ruslo.machines.groups.classic.member import ClassicMember, Protocols
+from ruslo.machines.groups.classic.subscription import subscribed_topics
+from ruslo.machines.groups.decision import GroupReply
+from ruslo.machines.groups.group import CLASSIC, CONSUMER_PROTOCOL, Committer, Group
+from ruslo.machines.groups.records import (
+    NO_TIMESTAMP,
+    GroupRecord,
+    classic_group_record,
+    classic_group_tombstone,
+)
+from ruslo.machines.groups.timers import TimerKind, Timers
+from ruslo.machines.outcome import Reply
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
+
+
+class ClassicState(enum.Enum):
+    """The values are the names that clients are shown."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+LEGAL_PREDECESSORS: dict[ClassicState, frozenset[ClassicState]] = {
+    ClassicState.EMPTY: frozenset({ClassicState.PREPARING}),
+    ClassicState.PREPARING: frozenset({ClassicState.EMPTY, ClassicState.COMPLETING, ClassicState.STABLE}),
+    ClassicState.COMPLETING: frozenset({ClassicState.PREPARING}),
+    ClassicState.STABLE: frozenset({ClassicState.COMPLETING}),
+}
+
+_GROUP_TIMERS = (TimerKind.JOIN, TimerKind.INITIAL_DELAY, TimerKind.SYNC, TimerKind.ADOPT)
+
+
+class ClassicGroup(Group):
+    __slots__ = (
+        "_protocol_type",
+        "_subscribed",
+        "_support",
+        "generation",
+        "initial_delay_left_ms",
+        "leader",
+        "members",
+        "newcomers_during_delay",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "protocol",
+        "state",
+        "state_ms",
+        "static_members",
+        "waiting",
+    )
+
+    kind: ClassVar[str] = CLASSIC
+
+    def __init__(self, group_id: str, *, state_ms: int = NO_TIMESTAMP) -> None:
+        super().__init__(group_id)
+        self.state = ClassicState.EMPTY
+        self.previous_state: ClassicState | None = None
+        self.state_ms = state_ms
+        """Wall clock of the last change of state; -1 if an old record did not say."""
+        self._protocol_type = ""
+        """Empty: no member has ever joined; offsets are all there is."""
+        self.generation = 0
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        """In the order of their joining."""
+        self.static_members: dict[str, str] = {}
+        """Member id by instance id."""
+        self._support: dict[str, int] = {}
+        """How many members list each protocol."""
+        self.waiting = 0
+        """Members with a parked JoinGroup."""
+        self.pending_joins: set[str] = set()
+        """Ids given out with MEMBER_ID_REQUIRED that have not come back (KIP-394)."""
+        self.pending_syncs: set[str] = set()
+        """Members that have not asked for their assignment in this generation."""
+        self.newcomers_during_delay = False
+        """Somebody joined since the initial delay was last prolonged."""
+        self.initial_delay_left_ms = 0
+        self._subscribed: frozenset[str] | None = None
+        """Topics of this generation, once somebody wanted to know."""
+
+    # -- as all groups ---------------------------------------------------------------------------------------
+
+    @property
+    def protocol_type(self) -> str:
+        return self._protocol_type
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicState.EMPTY
+
+    def subscribes_to(self, topic: str) -> bool:
+        return topic in (self.subscription() or ())
+
+    def tombstones(self) -> list[GroupRecord]:
+        return [classic_group_tombstone(self.group_id)]
+
+    def check_offset_commit(self, committer: Committer) -> ErrorCode:
+        if committer.epoch < 0 and self.is_empty:
+            return ErrorCode.NONE
+        if committer.epoch >= 0 or committer.member_id or committer.instance_id is not None:
+            code = self.check_member(committer.member_id, committer.instance_id)
+            if code is not ErrorCode.NONE:
+                return code
+            if committer.epoch != self.generation:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not committer.transactional:
+            # Old versions of TxnOffsetCommit have no way to name a member.
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if self.state is ClassicState.COMPLETING and not committer.transactional:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def check_offset_delete(self) -> ErrorCode:
+        # What members of other types read is nothing the coordinator could know.
+        if self.is_empty or self._protocol_type == CONSUMER_PROTOCOL:
+            return ErrorCode.NONE
+        return ErrorCode.NON_EMPTY_GROUP
+
+    def retention_start_ms(self, topic: str, commit_ms: int) -> int | None:
+        if not self._protocol_type:
+            return commit_ms
+        if self.is_empty:
+            return commit_ms if self.state_ms == NO_TIMESTAMP else self.state_ms
+        if self.state is ClassicState.STABLE:
+            subscription = self.subscription()
+            if subscription is not None and topic not in subscription:
+                return commit_ms
+        return None
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether it is who it says to be."""
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols could be a member beside those there are."""
+        if not self.members:
+            return bool(protocol_type and protocols)
+        everybody = len(self.members)
+        return protocol_type == self._protocol_type and any(
+            self._support.get(name) == everybody for name, _ in protocols
+        )
+
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
+        if not self.members:
+            self._protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        self._count_support(member.protocols, 1)
+        self.waiting += member.join is not None
+        self.pending_joins.discard(member.member_id)
+
+    def remove(self, member_id: str, code: ErrorCode) -> list[GroupReply]:
+        """Forget a member; calls of it that are parked are answered with this error."""
+        member = self.members.pop(member_id)
+        self._count_support(member.protocols, -1)
+        if member.instance_id is not None:
+            del self.static_members[member.instance_id]
+        self.pending_syncs.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return self.unpark(member, code)
+
+    def replace_static(self, member: ClassicMember, new_id: str) -> list[GroupReply]:
+        """A static member has come back under a new id (KIP-345): whoever used the old one is fenced."""
+        old_id = member.member_id
+        replies = self.unpark(member, ErrorCode.FENCED_INSTANCE_ID)
+        # The place in the order of joining is kept.
+        member.member_id = new_id
+        self.members = {each.member_id: each for each in self.members.values()}
+        assert member.instance_id is not None
+        self.static_members[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        if old_id in self.pending_syncs:
+            self.pending_syncs.remove(old_id)
+            self.pending_syncs.add(new_id)
+        return replies
+
+    def set_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
+        self._count_support(member.protocols, -1)
+        member.protocols = protocols
+        self._count_support(protocols, 1)
+
+    def unpark(self, member: ClassicMember, code: ErrorCode) -> list[GroupReply]:
+        replies: list[GroupReply] = []
+        if member.join is not None:
+            replies.append(Reply(member.join.token, refused(code, self.group_id)))
+            member.join = None
+            self.waiting -= 1
+        if member.sync is not None:
+            replies.append(Reply(member.sync.token, refused(code, self.group_id)))
+            member.sync = None
+        return replies
+
+    def drop_parked(self, code: ErrorCode) -> list[GroupReply]:
+        """The group ends here: answer everything that is parked."""
+        return [reply for member in self.members.values() for reply in self.unpark(member, code)]
+
+    def cancel_timers(self, timers: Timers) -> None:
+        for kind in _GROUP_TIMERS:
+            timers.cancel(self.group_id, None, kind)
+        for member_id in self.members:
+            timers.cancel(self.group_id, member_id, TimerKind.SESSION)
+        for member_id in self.pending_joins:
+            timers.cancel(self.group_id, member_id, TimerKind.PENDING)
+
+    # -- generations -----------------------------------------------------------------------------------------
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def all_joined(self) -> bool:
+        return self.waiting == len(self.members) and not self.pending_joins
+
+    def move_to(self, state: ClassicState, wall_ms: int) -> None:
+        assert self.state in LEGAL_PREDECESSORS[state], f"{self.group_id}: {self.state} to {state}"
+        self.previous_state = self.state
+        self.state = state
+        self.state_ms = wall_ms
+
+    def select_protocol(self) -> str:
+        """Every member votes for the first protocol on its list that all members know."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self._support.items() if count == everybody}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def elect_joined_leader(self) -> bool:
+        """See to it that the leader is somebody who joined; False if nobody did."""
+        if self.leader is not None and self.members[self.leader].join is not None:
+            return True
+        for member_id, member in self.members.items():
+            if member.join is not None:
+                self.leader = member_id
+                return True
+        return False
+
+    def next_generation(self, wall_ms: int) -> None:
+        self.generation += 1
+        self.pending_syncs.clear()
+        self._subscribed = None
+        if self.members:
+            self.protocol = self.select_protocol()
+            self.move_to(ClassicState.COMPLETING, wall_ms)
+        else:
+            self.protocol = None
+            self.move_to(ClassicState.EMPTY, wall_ms)
+
+    def subscription(self) -> frozenset[str] | None:
+        """Topics its members read; None when the coordinator cannot know."""
+        if self._protocol_type != CONSUMER_PROTOCOL:
+            return None
+        if self._subscribed is None:
+            topics: set[str] = set()
+            for member in self.members.values():
+                of_member = subscribed_topics(member.metadata(self.protocol))
+                if of_member is None:
+                    return None
+                topics.update(of_member)
+            self._subscribed = frozenset(topics)
+        return self._subscribed
+
+    def forget_subscription(self) -> None:
+        """A member brought other metadata without a new generation."""
+        self._subscribed = None
+
+    # -- records ---------------------------------------------------------------------------------------------
+
+    def to_record(self) -> GroupRecord:
+        return classic_group_record(
+            self.group_id,
+            protocol_type=self._protocol_type,
+            generation=self.generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            state_ms=self.state_ms,
+            members=(member.to_record(self.protocol) for member in self.members.values()),
+        )
+
+    @classmethod
+    def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+        """As it comes up after a load: Stable, or Empty; a rebalance in progress is not in the log."""
+        group = cls(group_id, state_ms=value.current_state_timestamp)
+        for member in value.members:
+            group.add(ClassicMember.from_record(member, value.protocol), value.protocol_type)
+        group._protocol_type = value.protocol_type
+        group.generation = value.generation
+        group.protocol = value.protocol
+        if value.leader in group.members:
+            group.leader = value.leader
+        if value.members:
+            group.state = ClassicState.STABLE
+        return group
+
+    def _count_support(self, protocols: Protocols, change: int) -> None:
+        support = self._support
+        for name in _names(protocols):
+            count = support.get(name, 0) + change
+            if count:
+                support[name] = count
+            else:
+                del support[name]
+
+
+def _names(protocols: Protocols) -> Iterable[str]:
+    """Once each: a client may list a protocol twice, and must not count double."""
+    return dict.fromkeys(name for name, _ in protocols)
+
+
+def refused(code: ErrorCode, group_id: str) -> KafkaError:
+    return KafkaError(code, f"group {group_id!r}: {code.name}")

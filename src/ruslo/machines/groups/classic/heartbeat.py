@@ -1,0 +1,34 @@
+"""Heartbeat: keeps the session, and tells a member that it must join again. v3: static members."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
+from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.state import ShardState
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
+from ruslo.protocol.messages.heartbeat_response import HeartbeatResponse
+
+
+def handle(
+    shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, token: Hashable, now_ms: int
+) -> Decision:
+    return answer(token, HeartbeatResponse(error_code=_beat(shard, group, request, now_ms)))
+
+
+def _beat(shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.check_member(request.member_id, request.group_instance_id)
+    if code is not ErrorCode.NONE:
+        return code
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    rebalance.renew_session(shard, group, group.members[request.member_id], now_ms)
+    # Members may begin their heartbeats before the leader has brought the assignment: that is in order.
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING else ErrorCode.NONE

@@ -1,0 +1,227 @@
+"""JoinGroup.
+
+v0: the rebalance timeout is the session timeout. v1: a rebalance timeout of its own. v4: a member without an
+id is given one first (KIP-394). v5: static members (KIP-345). v7: the protocol name may be null in errors.
+v8: a reason, for logs only (KIP-800). v9: SkipAssignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.answers import join_refused, joined
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, refused
+from ruslo.machines.groups.classic.member import ClassicMember, ParkedCall, Protocols
+from ruslo.machines.groups.classic.replacement import replace_static_member
+from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.outcome import Reply
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.join_group_request import JoinGroupRequest
+
+MEMBER_ID_REQUIRED_FROM = 4
+
+
+def handle(
+    shard: ShardState, request: JoinGroupRequest, info: RequestInfo, token: Hashable, now_ms: int
+) -> Decision:
+    """For an absent group, a classic one, or an empty group of another kind, which is converted."""
+    version = info.api_version
+    code = check(shard, request)
+    if code is not ErrorCode.NONE:
+        return answer(token, join_refused(code, request.member_id, version))
+    known = shard.groups.get(request.group_id)
+    if isinstance(known, ClassicGroup):
+        return _Join(shard, known, request, info, token, now_ms).decide()
+    if request.member_id:
+        return answer(token, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, version))
+    return _create(shard, known, request, info, token, now_ms)
+
+
+def check(shard: ShardState, request: JoinGroupRequest) -> ErrorCode:
+    """What is wrong with the request, whatever the group."""
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    low_ms, high_ms = shard.settings.min_session_timeout_ms, shard.settings.max_session_timeout_ms
+    if not low_ms <= request.session_timeout_ms <= high_ms:
+        return ErrorCode.INVALID_SESSION_TIMEOUT
+    return ErrorCode.NONE
+
+
+def _create(
+    shard: ShardState,
+    replaced: Group | None,
+    request: JoinGroupRequest,
+    info: RequestInfo,
+    token: Hashable,
+    now_ms: int,
+) -> Decision:
+    group = ClassicGroup(request.group_id, state_ms=shard.wall_ms)
+    # The record shows the group before anybody is in it, and is written even if this member is refused.
+    records = [] if replaced is None else replaced.tombstones()
+    records.append(group.to_record())
+    group_id = group.group_id
+    shard.groups[group_id] = group
+    decision = _Join(shard, group, request, info, token, now_ms).decide()
+    decision.records[:0] = records
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        """Take the joiner out again, and the group with it if nobody else has come."""
+        undone = Decision(at_once=True)
+        for member in list(group.members.values()):
+            if member.join is not None and member.join.token == token:
+                undone.replies += rebalance.remove_member(shard, group, member.member_id, code)
+        deserted = not group.members and len(group.pending_joins) <= 1
+        if deserted and not shard.offsets.has_any(group.group_id) and shard.groups.get(group_id) is group:
+            group.cancel_timers(shard.timers)
+            if replaced is None:
+                del shard.groups[group_id]
+            else:
+                shard.groups[group_id] = replaced
+        return undone
+
+    decision.undo = undo
+    return decision
+
+
+class _Join:
+    """One JoinGroup and the group it is for."""
+
+    def __init__(
+        self,
+        shard: ShardState,
+        group: ClassicGroup,
+        request: JoinGroupRequest,
+        info: RequestInfo,
+        token: Hashable,
+        now_ms: int,
+    ) -> None:
+        self.shard = shard
+        self.group = group
+        self.request = request
+        self.info = info
+        self.token = token
+        self.now_ms = now_ms
+        self.protocols: Protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+
+    def decide(self) -> Decision:
+        group, request = self.group, self.request
+        if not self._fits():
+            return self._turn_away()
+        if not group.supports(request.protocol_type, self.protocols):
+            return self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if not request.member_id:
+            return self._join_first_time()
+        if request.member_id in group.pending_joins:
+            self.shard.timers.cancel(group.group_id, request.member_id, TimerKind.PENDING)
+            return self._add(request.member_id)
+        code = group.check_member(request.member_id, request.group_instance_id)
+        if code is not ErrorCode.NONE:
+            return self._refuse(code)
+        return self._rejoin(group.members[request.member_id])
+
+    def _fits(self) -> bool:
+        """Whether the group has room, by ``group.max.size``."""
+        group, member_id = self.group, self.request.member_id
+        limit = self.shard.settings.max_size
+        if group.state is ClassicState.EMPTY:
+            return True
+        member = group.members.get(member_id)
+        if group.state is ClassicState.PREPARING:
+            # Members that wait count, not those there were: a group that has become too large, because the
+            # limit was lowered, shrinks to the first that come (KIP-389).
+            return (member is not None and member.join is not None) or group.waiting < limit
+        return member is not None or len(group.members) < limit
+
+    def _turn_away(self) -> Decision:
+        group, member_id = self.group, self.request.member_id
+        decision = Decision()
+        if member_id in group.members:
+            decision.replies += rebalance.remove_member(self.shard, group, member_id)
+            decision.add(rebalance.complete_if_all_joined(self.shard, group, self.now_ms))
+        return decision.reply(
+            self.token, join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", self.info.api_version)
+        )
+
+    def _join_first_time(self) -> Decision:
+        shard, group, request = self.shard, self.group, self.request
+        instance_id = request.group_instance_id
+        if instance_id is not None:
+            new_id = f"{instance_id}-{shard.new_uuid()}"
+            holder = group.static_members.get(instance_id)
+            if holder is None:
+                return self._add(new_id)
+            member = group.members[holder]
+            return replace_static_member(
+                shard, group, member, new_id, self._renewed, self._park(), self.now_ms
+            )
+        new_id = f"{self.info.client_id}-{shard.new_uuid()}"
+        if self.info.api_version < MEMBER_ID_REQUIRED_FROM:
+            return self._add(new_id)
+        group.pending_joins.add(new_id)
+        deadline_ms = self.now_ms + request.session_timeout_ms
+        shard.timers.set(group.group_id, new_id, TimerKind.PENDING, deadline_ms)
+        return answer(self.token, join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id, self.info.api_version))
+
+    def _add(self, member_id: str) -> Decision:
+        shard, group, request = self.shard, self.group, self.request
+        member = ClassicMember(
+            member_id,
+            instance_id=request.group_instance_id,
+            client_id=self.info.client_id,
+            client_host=self.info.client_host,
+            rebalance_timeout_ms=self._rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=self.protocols,
+        )
+        member.is_new = True
+        member.join = self._park()
+        group.add(member, request.protocol_type)
+        if group.state is ClassicState.PREPARING and group.previous_state is ClassicState.EMPTY:
+            group.newcomers_during_delay = True
+        deadline_ms = self.now_ms + rebalance.NEW_MEMBER_TIMEOUT_MS
+        shard.timers.set(group.group_id, member_id, TimerKind.SESSION, deadline_ms)
+        return rebalance.membership_changed(shard, group, self.now_ms)
+
+    def _rejoin(self, member: ClassicMember) -> Decision:
+        group = self.group
+        same = member.protocols == self.protocols
+        if group.state is ClassicState.COMPLETING and same:
+            # The answer to its JoinGroup was lost: it hears of this generation again.
+            return answer(self.token, joined(group, member))
+        if group.state is ClassicState.STABLE and same and group.leader != member.member_id:
+            return answer(self.token, joined(group, member))
+        decision = Decision(at_once=True)
+        if member.join is not None:
+            # It has given that call up, but its connection may still be there.
+            decision.reply(member.join.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
+        else:
+            group.waiting += 1
+        self._renewed(member)
+        member.join = self._park()
+        changed = rebalance.membership_changed(self.shard, group, self.now_ms)
+        changed.replies[:0] = decision.replies
+        return changed
+
+    def _renewed(self, member: ClassicMember) -> None:
+        """What a member says of itself anew with each JoinGroup."""
+        self.group.set_protocols(member, self.protocols)
+        member.rebalance_timeout_ms = self._rebalance_timeout_ms
+        member.session_timeout_ms = self.request.session_timeout_ms
+
+    @property
+    def _rebalance_timeout_ms(self) -> int:
+        request = self.request
+        return request.session_timeout_ms if self.info.api_version == 0 else request.rebalance_timeout_ms
+
+    def _park(self) -> ParkedCall:
+        return ParkedCall(self.token, self.info.api_version)
+
+    def _refuse(self, code: ErrorCode) -> Decision:
+        return Decision(
+            replies=[Reply(self.token, join_refused(code, self.request.member_id, self.info.api_version))]
+        )

@@ -1,0 +1,81 @@
+"""LeaveGroup.
+
+v0-2: one member, its error on top. v3: several members, static ones too, an error for each (KIP-345); an
+operator may name instances only. v5: a reason, for logs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+
+SEVERAL_MEMBERS_FROM = 3
+
+
+def leaving_members(request: LeaveGroupRequest, info: RequestInfo) -> list[MemberIdentity]:
+    """Who leaves, whatever the version."""
+    if info.api_version >= SEVERAL_MEMBERS_FROM:
+        return request.members
+    return [MemberIdentity(member_id=request.member_id)]
+
+
+def left(members: list[tuple[MemberIdentity, ErrorCode]], info: RequestInfo) -> LeaveGroupResponse:
+    """The answer in the form of the version."""
+    if info.api_version < SEVERAL_MEMBERS_FROM:
+        return LeaveGroupResponse(error_code=members[0][1])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code
+            )
+            for member, code in members
+        ]
+    )
+
+
+def handle(
+    shard: ShardState,
+    group: ClassicGroup | None,
+    request: LeaveGroupRequest,
+    info: RequestInfo,
+    token: Hashable,
+    now_ms: int,
+) -> Decision:
+    if not request.group_id:
+        return answer(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+    members = leaving_members(request, info)
+    if group is None:
+        return answer(token, left([(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in members], info))
+    decision = Decision()
+    results = [(each, _remove(shard, group, each, decision)) for each in members]
+    if any(code is ErrorCode.NONE for _, code in results):
+        decision.add(rebalance.member_left(shard, group, now_ms))
+    return decision.reply(token, left(results, info))
+
+
+def _remove(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, decision: Decision) -> ErrorCode:
+    member_id, instance_id = leaving.member_id, leaving.group_instance_id
+    if not member_id:
+        holder = None if instance_id is None else group.static_members.get(instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        member_id = holder
+    elif member_id in group.pending_joins:
+        group.pending_joins.remove(member_id)
+        shard.timers.cancel(group.group_id, member_id, TimerKind.PENDING)
+        return ErrorCode.NONE
+    else:
+        code = group.check_member(member_id, instance_id)
+        if code is not ErrorCode.NONE:
+            return code
+    decision.replies += rebalance.remove_member(shard, group, member_id)
+    return ErrorCode.NONE

@@ -1,0 +1,152 @@
+"""How a classic group gets from one generation to the next.
+
+A rebalance is prepared when the membership or a subscription changes: members are told by their next call
+to join again, and their JoinGroups are parked. It completes when all have joined or the longest of their
+rebalance timeouts is over: everybody gets the new generation, the leader also the members, and then each has
+the same time again to ask for its assignment (SyncGroup), which the leader brings.
+"""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.classic.answers import joined
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
+from ruslo.machines.groups.classic.member import ClassicMember
+from ruslo.machines.groups.decision import Decision, GroupReply
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.outcome import Reply
+from ruslo.model.errors import ErrorCode
+
+NEW_MEMBER_TIMEOUT_MS = 300_000
+"""A new member cannot send heartbeats before its first JoinGroup is answered, and may be gone without our
+noticing; one that is still there asks again within this time."""
+
+
+def renew_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
+    shard.timers.set(group.group_id, member.member_id, TimerKind.SESSION, now_ms + member.session_timeout_ms)
+
+
+def remove_member(
+    shard: ShardState, group: ClassicGroup, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
+) -> list[GroupReply]:
+    shard.timers.cancel(group.group_id, member_id, TimerKind.SESSION)
+    replies = group.remove(member_id, code)
+    _stop_waiting_for_syncs(shard, group)
+    return replies
+
+
+def membership_changed(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """Somebody came, went or changed its mind: begin a rebalance, or see whether this one is done."""
+    if group.state is ClassicState.PREPARING:
+        return complete_if_all_joined(shard, group, now_ms)
+    return prepare(shard, group, now_ms)
+
+
+def member_left(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """As ``membership_changed``, but an empty group stays as it is."""
+    if group.state is ClassicState.EMPTY:
+        return Decision(at_once=True)
+    return membership_changed(shard, group, now_ms)
+
+
+def complete_if_all_joined(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    # After Empty only the initial delay decides: it is there to let others come.
+    preparing = group.state is ClassicState.PREPARING
+    if preparing and group.previous_state is not ClassicState.EMPTY and group.all_joined:
+        return complete_join(shard, group, now_ms)
+    return Decision(at_once=True)
+
+
+def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    timers, group_id = shard.timers, group.group_id
+    decision = Decision(at_once=True)
+    if group.state is ClassicState.COMPLETING:
+        decision.replies += _refuse_syncs(shard, group, now_ms)
+    group.pending_syncs.clear()
+    timers.cancel(group_id, None, TimerKind.SYNC)
+    was_empty = group.is_empty
+    group.move_to(ClassicState.PREPARING, shard.wall_ms)
+    if was_empty:
+        delay_ms = shard.settings.initial_rebalance_delay_ms
+        group.newcomers_during_delay = False
+        group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        timers.set(group_id, None, TimerKind.INITIAL_DELAY, now_ms + delay_ms)
+        return decision
+    if group.all_joined:
+        completed = complete_join(shard, group, now_ms)
+        completed.replies[:0] = decision.replies
+        return completed
+    timers.set(group_id, None, TimerKind.JOIN, now_ms + group.rebalance_timeout_ms)
+    return decision
+
+
+def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """Wait once more if somebody came meanwhile, at most for the rebalance timeout in all."""
+    if group.newcomers_during_delay and group.initial_delay_left_ms > 0:
+        group.newcomers_during_delay = False
+        delay_ms = min(shard.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
+        group.initial_delay_left_ms -= delay_ms
+        shard.timers.set(group.group_id, None, TimerKind.INITIAL_DELAY, now_ms + delay_ms)
+        return Decision()
+    return complete_join(shard, group, now_ms)
+
+
+def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """Begin the next generation with those who have joined."""
+    timers, group_id = shard.timers, group.group_id
+    timers.cancel(group_id, None, TimerKind.JOIN)
+    timers.cancel(group_id, None, TimerKind.INITIAL_DELAY)
+    decision = Decision(at_once=True)
+    silent = [each for each in group.members.values() if each.join is None and each.instance_id is None]
+    for member in silent:
+        decision.replies += remove_member(shard, group, member.member_id)
+    if group.members and not group.elect_joined_leader():
+        # Only silent static members are left: their sessions decide, not this rebalance (KIP-345).
+        timers.set(group_id, None, TimerKind.JOIN, now_ms + group.rebalance_timeout_ms)
+        return decision
+    group.next_generation(shard.wall_ms)
+    if group.is_empty:
+        decision.records.append(group.to_record())
+        return decision
+    for member in group.members.values():
+        if member.join is not None:
+            decision.replies.append(Reply(member.join.token, joined(group, member)))
+            member.join = None
+        member.is_new = False
+        renew_session(shard, group, member, now_ms)
+        group.pending_syncs.add(member.member_id)
+    group.waiting = 0
+    timers.set(group_id, None, TimerKind.SYNC, now_ms + group.rebalance_timeout_ms)
+    return decision
+
+
+def member_synced(shard: ShardState, group: ClassicGroup, member: ClassicMember) -> None:
+    group.pending_syncs.discard(member.member_id)
+    _stop_waiting_for_syncs(shard, group)
+
+
+def syncs_overdue(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """Whoever has not asked for its assignment by now is taken to be gone."""
+    replies: list[GroupReply] = []
+    for member_id in sorted(group.pending_syncs):
+        replies += remove_member(shard, group, member_id)
+    decision = prepare(shard, group, now_ms)
+    decision.replies[:0] = replies
+    return decision
+
+
+def _refuse_syncs(shard: ShardState, group: ClassicGroup, now_ms: int) -> list[GroupReply]:
+    """The assignment they wait for will never come."""
+    replies: list[GroupReply] = []
+    for member in group.members.values():
+        member.assignment = b""
+        if member.sync is not None:
+            replies += group.unpark(member, ErrorCode.REBALANCE_IN_PROGRESS)
+            # Its session may have run out while it waited, and nobody would notice its silence any more.
+            renew_session(shard, group, member, now_ms)
+    return replies
+
+
+def _stop_waiting_for_syncs(shard: ShardState, group: ClassicGroup) -> None:
+    if not group.pending_syncs:
+        shard.timers.cancel(group.group_id, None, TimerKind.SYNC)

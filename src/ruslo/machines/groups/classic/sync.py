@@ -1,0 +1,100 @@
+"""SyncGroup: the leader brings everybody's assignment, the others come to get theirs.
+
+v3: static members. v5: protocol type and name, which must be those of the group (KIP-559).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.answers import synced
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, refused
+from ruslo.machines.groups.classic.member import ParkedCall
+from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.outcome import Reply
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
+from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
+
+PROTOCOL_REQUIRED_FROM = 5
+
+
+def check(request: SyncGroupRequest, info: RequestInfo) -> ErrorCode:
+    """What is wrong with the request, whatever the group."""
+    if info.api_version >= PROTOCOL_REQUIRED_FROM and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def handle(
+    shard: ShardState,
+    group: ClassicGroup | None,
+    request: SyncGroupRequest,
+    info: RequestInfo,
+    token: Hashable,
+    now_ms: int,
+) -> Decision:
+    code = check(request, info)
+    if code is ErrorCode.NONE:
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _problem(group, request)
+    if code is not ErrorCode.NONE or group is None:
+        return answer(token, SyncGroupResponse(error_code=code))
+    member = group.members[request.member_id]
+    rebalance.member_synced(shard, group, member)
+    if group.state is ClassicState.STABLE:
+        rebalance.renew_session(shard, group, member, now_ms)
+        return answer(token, synced(group, member))
+    decision = Decision()
+    if member.sync is not None:
+        # It has given that call up, but its connection may still be there.
+        decision.reply(member.sync.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
+    member.sync = ParkedCall(token, info.api_version)
+    if group.leader == request.member_id:
+        decision.add(_assign(shard, group, request, now_ms))
+    return decision
+
+
+def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+    code = group.check_member(request.member_id, request.group_instance_id)
+    if code is not ErrorCode.NONE:
+        return code
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type not in (None, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.protocol is not None and request.protocol_name not in (None, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is ClassicState.PREPARING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Decision:
+    """The leader's assignment makes the group Stable, once it is written."""
+    assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
+    for member in group.members.values():
+        # Whom the leader left out has nothing to do in this generation.
+        member.assignment = assignments.get(member.member_id, b"")
+    decision = Decision(records=[group.to_record()])
+    for member in group.members.values():
+        if member.sync is not None:
+            decision.replies.append(Reply(member.sync.token, synced(group, member)))
+            member.sync = None
+            rebalance.renew_session(shard, group, member, now_ms)
+    group.move_to(ClassicState.STABLE, shard.wall_ms)
+    generation = group.generation
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        if group.generation != generation or group.state is not ClassicState.STABLE:
+            return Decision()
+        for member in group.members.values():
+            member.assignment = b""
+        return rebalance.prepare(shard, group, now_ms)
+
+    decision.undo = undo
+    return decision

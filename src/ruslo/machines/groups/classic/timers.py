@@ -1,0 +1,59 @@
+"""What happens to a classic group when a deadline comes, or when its coordinator has just been loaded."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+
+
+def loaded(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """Nobody knows when its members were last heard of: each gets a whole session."""
+    for member in group.members.values():
+        rebalance.renew_session(shard, group, member, now_ms)
+    if len(group.members) > shard.settings.max_size:
+        # The limit was lowered while the group was elsewhere: whoever joins last is turned away (KIP-389).
+        return rebalance.prepare(shard, group, now_ms)
+    return Decision()
+
+
+def fired(
+    shard: ShardState, group: ClassicGroup, member_id: str | None, kind: TimerKind, now_ms: int
+) -> Decision:
+    if kind is TimerKind.SESSION:
+        assert member_id is not None
+        return _session_over(shard, group, member_id, now_ms)
+    if kind is TimerKind.PENDING:
+        assert member_id is not None
+        group.pending_joins.discard(member_id)
+        return rebalance.complete_if_all_joined(shard, group, now_ms)
+    if kind is TimerKind.JOIN:
+        return rebalance.complete_join(shard, group, now_ms)
+    if kind is TimerKind.INITIAL_DELAY:
+        return rebalance.initial_delay_over(shard, group, now_ms)
+    if kind is TimerKind.SYNC:
+        return rebalance.syncs_overdue(shard, group, now_ms)
+    assert kind is TimerKind.ADOPT, f"classic group {group.group_id!r} has no timer {kind!r}"
+    return _adopt(shard, group, now_ms)
+
+
+def _session_over(shard: ShardState, group: ClassicGroup, member_id: str, now_ms: int) -> Decision:
+    member = group.members[member_id]
+    if not member.is_new and (member.join is not None or member.sync is not None):
+        # It waits for us, not we for it; its session begins anew with the answer.
+        return Decision()
+    replies = rebalance.remove_member(shard, group, member_id)
+    decision = rebalance.member_left(shard, group, now_ms)
+    decision.replies[:0] = replies
+    return decision
+
+
+def _adopt(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+    """It has just come out of a consumer group, with the members that stay (KIP-848)."""
+    for member in group.members.values():
+        rebalance.renew_session(shard, group, member, now_ms)
+    if group.state is ClassicState.STABLE:
+        return rebalance.prepare(shard, group, now_ms)
+    return Decision()

@@ -1,0 +1,220 @@
+"""Groups change their kind while members are in them (KIP-848, "online migration").
+
+Up: the first member of the new protocol joins a live classic group. Its members stay as they are, with what
+the group's leader last gave them, and from now on the coordinator assigns; see ``migration``.
+
+Down: the last member of the new protocol goes. Those that stay make a classic group at generation = group
+epoch, which rebalances at once so that one of them takes over assigning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.classic.member import ClassicMember
+from ruslo.machines.groups.consumer import topic_hash
+from ruslo.machines.groups.consumer.embedded import (
+    partitions_by_id,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
+from ruslo.machines.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    group_tombstones,
+    member_record,
+    target_epoch_record,
+    target_record,
+)
+from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
+from ruslo.model.ids import Uuid
+
+_UPGRADE_POLICIES = ("bidirectional", "upgrade")
+_DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
+
+
+def upgrade(shard: ShardState, classic: ClassicGroup, decision: Decision) -> ConsumerGroup:
+    """The consumer group that the classic one is about to become: its records are in the decision.
+
+    Nothing else has happened to the classic group yet; ``upgraded`` must follow once nothing can go wrong.
+    """
+    settings = shard.settings
+    if settings.consumer_migration_policy not in _UPGRADE_POLICIES:
+        raise _no_upgrade(classic, "group.consumer.migration.policy does not allow it")
+    if classic.protocol_type != CONSUMER_PROTOCOL:
+        raise _no_upgrade(classic, f"its members are of type {classic.protocol_type!r}")
+    if len(classic.members) > settings.consumer_max_size:
+        raise _no_upgrade(
+            classic, f"it has {len(classic.members)} members, more than group.consumer.max.size"
+        )
+    records = _upgrade_records(shard.topics, classic)
+    groups: dict[str, Group] = {}
+    for record in records:
+        replay(groups, record)
+    decision.records += [*classic.tombstones(), *records]
+    group = groups[classic.group_id]
+    assert isinstance(group, ConsumerGroup)
+    return group
+
+
+def upgraded(
+    shard: ShardState, group: ConsumerGroup, joined_id: str, now_ms: int, decision: Decision
+) -> None:
+    """If the decision upgrades the group: classic members' calls are answered, their sessions begin."""
+    classic = shard.groups.get(group.group_id)
+    if not isinstance(classic, ClassicGroup) or classic.is_empty:
+        return
+    group_id = group.group_id
+    decision.replies += classic.drop_parked(ErrorCode.REBALANCE_IN_PROGRESS)
+    # The classic group's timers end with it, so the sessions can only begin after that.
+    shard.timers.set(group_id, joined_id, TimerKind.ADOPT, now_ms)
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        shard.timers.cancel(group_id, joined_id, TimerKind.ADOPT)
+        return Decision()
+
+    decision.add(Decision(undo=undo))
+
+
+def downgrades_without(
+    shard: ShardState, group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, replaced: bool = False
+) -> bool:
+    """Whether the group becomes a classic one when these go; ``replaced``: by as many classic members."""
+    settings = shard.settings
+    staying = len(group.members) - (0 if replaced else len(leaving))
+    return (
+        group.all_classic_without(leaving)
+        and 0 < staying <= settings.max_size
+        and settings.consumer_migration_policy in _DOWNGRADE_POLICIES
+    )
+
+
+def downgrade(
+    shard: ShardState,
+    group: ConsumerGroup,
+    staying: Sequence[ConsumerMember],
+    now_ms: int,
+    decision: Decision,
+    *,
+    member_ids: Sequence[str] | None = None,
+) -> None:
+    """Write the classic group of those who stay, all of them classic members.
+
+    ``member_ids``: who has records in the group by now, if others than its members.
+    """
+    group_id = group.group_id
+    classic = ClassicGroup(group_id, state_ms=shard.wall_ms)
+    for member in staying:
+        assert member.classic is not None, "only classic members can be in a classic group"
+        classic.add(
+            ClassicMember(
+                member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.classic.session_timeout_ms,
+                protocols=member.classic.protocols,
+            ),
+            CONSUMER_PROTOCOL,
+        )
+    classic.generation = group.epoch
+    classic.protocol = classic.select_protocol()
+    for member in staying:
+        into = classic.members[member.member_id]
+        into.assignment = write_assignment(
+            group.target_of(member), shard.topics, into.metadata(classic.protocol)
+        )
+    ended = group.members if member_ids is None else member_ids
+    decision.records += group_tombstones(group_id, ended, group.resolved)
+    decision.records.append(classic.to_record())
+    shard.timers.set(group_id, None, TimerKind.ADOPT, now_ms)
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        shard.timers.cancel(group_id, None, TimerKind.ADOPT)
+        return Decision()
+
+    decision.add(Decision(undo=undo))
+
+
+def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecord]:
+    group_id, generation = classic.group_id, classic.generation
+    held: set[tuple[Uuid, int]] = set()
+    members = []
+    for classic_member in classic.members.values():
+        member = _upgraded_member(view, classic, classic_member)
+        for topic_id, partitions in member.assigned.items():
+            for partition in partitions:
+                if (topic_id, partition) in held:
+                    raise _no_upgrade(classic, "its leader has given a partition to two members")
+                held.add((topic_id, partition))
+        members.append(member)
+    names = {name for member in members for name in member.topic_names}
+    return [
+        *(member_record(group_id, member) for member in members),
+        epoch_record(group_id, generation, topic_hash.of_topics(view, names)),
+        *(
+            target_record(
+                group_id,
+                member.member_id,
+                {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()},
+            )
+            for member in members
+        ),
+        # No time: the next target need not wait.
+        target_epoch_record(group_id, generation, 0),
+        *(current_record(group_id, member) for member in members),
+    ]
+
+
+def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
+    try:
+        # A group that has not come to its first generation has no protocol yet.
+        metadata = member.metadata(classic.protocol) if classic.protocol else member.protocols[0][1]
+        subscription = read_subscription(metadata)
+        partitions: dict[Uuid, frozenset[int]] = {}
+        if member.assignment:
+            assignment = read_assignment(member.assignment)
+            if assignment.user_data:
+                raise _no_upgrade(classic, "its assignor keeps data of its own, which would be lost")
+            partitions = partitions_by_id(
+                ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), view
+            )
+    except ProtocolError as error:
+        raise _no_upgrade(classic, f"member {member.member_id!r} does not speak it right: {error}") from error
+    generation = classic.generation
+    return ConsumerMember(
+        member.member_id,
+        epoch=generation,
+        previous_epoch=generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicPart(member.session_timeout_ms, member.protocols),
+        assigned={
+            topic_id: dict.fromkeys(indexes, generation)
+            for topic_id, indexes in partitions.items()
+            if indexes
+        },
+    )
+
+
+def _no_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"{classic.group_id!r} is a classic group and cannot become a consumer group: {reason}",
+    )

@@ -1,0 +1,76 @@
+"""Members that go: they leave, are removed by an administrator, or were not heard of in time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ruslo.machines.groups.consumer import conversion, topic_hash
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from ruslo.machines.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    member_tombstones,
+    regex_tombstone,
+)
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.model.errors import ErrorCode
+
+RETRY_MS = 500
+"""After which a removal that could not be written is tried again."""
+
+_MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
+
+
+def remove(
+    shard: ShardState, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
+) -> Decision:
+    """Take members out; the others get another target, or a classic group if only classic members stay."""
+    if not members:
+        return Decision()
+    member_ids = [member.member_id for member in members]
+    for member_id in member_ids:
+        cancel_timers(shard, group, member_id)
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        for member_id in member_ids:
+            shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + RETRY_MS)
+        return Decision()
+
+    decision = Decision(undo=undo)
+    if conversion.downgrades_without(shard, group, members):
+        staying = [member for member in group.members.values() if member.member_id not in member_ids]
+        conversion.downgrade(shard, group, staying, now_ms, decision)
+        return decision
+    for member in members:
+        decision.records += member_tombstones(group.group_id, member.member_id)
+    users = Counter(member.regex for member in members if member.regex)
+    unused = [regex for regex, count in users.items() if group.regex_count(regex) == count]
+    decision.records += [regex_tombstone(group.group_id, regex) for regex in unused]
+    metadata_hash = topic_hash.of_topics(shard.topics, group.topics_without(members, unused))
+    decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+    return decision
+
+
+def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> Decision:
+    """A static member goes but means to return: its partitions wait for it until its session ends.
+
+    Their assignment epochs begin anew, since another member id will have them then.
+    """
+    shard.timers.cancel(group.group_id, member.member_id, TimerKind.REBALANCE)
+    gone = replace(
+        member,
+        epoch=STATIC_LEAVE_EPOCH,
+        assigned={topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()},
+        pending_revocation={},
+    )
+    return Decision(records=[current_record(group.group_id, gone)])
+
+
+def cancel_timers(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
+    for kind in _MEMBER_TIMERS:
+        shard.timers.cancel(group.group_id, member_id, kind)

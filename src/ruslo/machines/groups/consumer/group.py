@@ -1,0 +1,340 @@
+"""A consumer group (KIP-848): members, the target they are led to, and the epochs that order it all.
+
+| epoch          | raised when                                                        | record |
+|----------------|--------------------------------------------------------------------|--------|
+| group epoch    | a subscription, the membership or a subscribed topic changes       | 3      |
+| target epoch   | an assignor has worked for that group epoch                        | 6, 7   |
+| member's epoch | the member has given up what the target takes from it              | 8      |
+
+    Empty ──▶ Assigning (target epoch behind group epoch) ──▶ Reconciling (members behind) ──▶ Stable
+
+What is in records changes through ``put_member`` and its like, which only ``replay`` calls; the fields at
+the end of ``__init__`` are soft and die with leadership.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from ruslo.machines.assignors.spec import Partitions
+from ruslo.machines.groups.consumer import offset_checks
+from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState, PartitionEpochs
+from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.records import group_tombstones
+from ruslo.machines.groups.events import ResolvedRegex
+from ruslo.machines.groups.group import CONSUMER, CONSUMER_PROTOCOL, Committer, Group
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError
+from ruslo.model.ids import Uuid, uuid_to_text
+
+FIRST_EPOCH = 1
+"""Of a new group and its target; so the first member gets 2."""
+NO_TARGET = -1
+
+_NOTHING: Partitions = {}
+
+
+class ConsumerGroup(Group):
+    __slots__ = (
+        "_assignors",
+        "_classic_protocols",
+        "_holders",
+        "_regex_topics",
+        "_regexes",
+        "_topic_names",
+        "classic_count",
+        "epoch",
+        "failure",
+        "failure_retry_ms",
+        "has_partition_metadata",
+        "members",
+        "metadata_hash",
+        "refreshed_epoch",
+        "resolved",
+        "static_members",
+        "target",
+        "target_epoch",
+        "target_ms",
+        "topics_created_version",
+    )
+
+    kind: ClassVar[str] = CONSUMER
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.target_epoch = FIRST_EPOCH
+        self.target_ms = 0
+        """Wall clock of the last target; 0 if none was computed yet."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by instance id."""
+        self.target: dict[str, Partitions] = {}
+        """By member id."""
+        self.resolved: dict[str, ResolvedRegex] = {}
+        """By pattern."""
+        self.has_partition_metadata = False
+        """An old record of type 4 is in the log."""
+        self.classic_count = 0
+        """Members that speak the classic protocol."""
+        self._holders: dict[Uuid, dict[int, int]] = {}
+        """Topic id to partition to the epoch of the member that has it, assigned or to be revoked."""
+        self._topic_names: Counter[str] = Counter()
+        self._regexes: Counter[str] = Counter()
+        self._regex_topics: Counter[str] = Counter()
+        self._assignors: Counter[str] = Counter()
+        self._classic_protocols: Counter[str] = Counter()
+
+        self.refreshed_epoch: int | None = None
+        """Group epoch for which the topics' hash was looked at last; None: it must be looked at."""
+        self.topics_created_version = 0
+        """Metadata version that brought new topics, which its patterns may match."""
+        self.failure: AssignorFailure | None = None
+        """Why the last run of an assignor gave no target; None once one succeeded."""
+        self.failure_retry_ms = 0
+
+    # -- as all groups ---------------------------------------------------------------------------------------
+
+    @property
+    def protocol_type(self) -> str:
+        return CONSUMER_PROTOCOL
+
+    @property
+    def state_name(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        if all(member.is_reconciled_to(self.target_epoch) for member in self.members.values()):
+            return "Stable"
+        return "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    def subscribes_to(self, topic: str) -> bool:
+        return topic in self._topic_names or topic in self._regex_topics
+
+    def tombstones(self) -> list[GroupRecord]:
+        return group_tombstones(self.group_id, self.members, self.resolved)
+
+    def check_offset_commit(self, committer: Committer) -> ErrorCode:
+        return offset_checks.check_commit(self, committer)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        return offset_checks.check_fetch(self, member_id, member_epoch)
+
+    def check_offset_delete(self) -> ErrorCode:
+        return ErrorCode.NONE
+
+    def retention_start_ms(self, topic: str, commit_ms: int) -> int | None:
+        return None if self.subscribes_to(topic) else commit_ms
+
+    # -- looking up ------------------------------------------------------------------------------------------
+
+    def member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id!r}"
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        if instance_id is None:
+            return None
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def target_of(self, member: ConsumerMember) -> Partitions:
+        """A static member's target is that of the last holder of its instance id."""
+        member_id: str | None = member.member_id
+        if member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id)
+        return _NOTHING if member_id is None else self.target.get(member_id, _NOTHING)
+
+    def is_held(self, topic_id: Uuid, partition: int) -> bool:
+        return partition in self._holders.get(topic_id, ())
+
+    def waits_for_others(self, member: ConsumerMember) -> bool:
+        """Whether all that an UNRELEASED member lacks is still with others."""
+        return member.state is MemberState.UNRELEASED and any(
+            partition not in member.assigned.get(topic_id, ()) and self.is_held(topic_id, partition)
+            for topic_id, partitions in self.target.get(member.member_id, _NOTHING).items()
+            for partition in partitions
+        )
+
+    def regex_count(self, regex: str) -> int:
+        """Members that subscribe with this pattern."""
+        return self._regexes[regex]
+
+    def regexes_with(self, old: ConsumerMember | None, new: ConsumerMember | None) -> set[str]:
+        """Patterns in use once ``old`` has become ``new``."""
+        counts = _exchanged(self._regexes, _regexes_of(old), _regexes_of(new))
+        return set(counts)
+
+    def topics_with(self, old: ConsumerMember, new: ConsumerMember) -> set[str]:
+        """Names subscribed to once ``old`` has become ``new``; new patterns count once they are resolved."""
+        names = set(_exchanged(self._topic_names, old.topic_names, new.topic_names))
+        gone = [old.regex] if old.regex != new.regex and self._regexes[old.regex] == 1 else []
+        return names | self._regex_topics_without(gone)
+
+    def topics_without(self, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> set[str]:
+        """Names subscribed to once these members, and the patterns only they used, are gone."""
+        names = Counter(self._topic_names)
+        for member in members:
+            _take(names, member.topic_names)
+        return set(names) | self._regex_topics_without(regexes)
+
+    def topics_of_regexes(self, resolved: Mapping[str, ResolvedRegex]) -> set[str]:
+        """Names subscribed to once these patterns are resolved anew."""
+        return set(self._topic_names).union(
+            *(known.topics for known in {**self.resolved, **resolved}.values())
+        )
+
+    def subscribes_to_any(self, topics: frozenset[str]) -> bool:
+        return not (
+            self._topic_names.keys().isdisjoint(topics) and self._regex_topics.keys().isdisjoint(topics)
+        )
+
+    def preferred_assignor(
+        self, names: tuple[str, ...], old: ConsumerMember | None = None, new: ConsumerMember | None = None
+    ) -> str:
+        """The one most members name, among those there are; the first of all where nobody names one."""
+        counts = _exchanged(self._assignors, _assignors_of(old), _assignors_of(new))
+        return max(names, key=lambda name: counts[name])
+
+    def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether one with these protocols can stand beside the classic members there are."""
+        return protocol_type == CONSUMER_PROTOCOL and any(
+            self._classic_protocols[name] == self.classic_count for name in protocols
+        )
+
+    def all_classic_without(self, members: Iterable[ConsumerMember]) -> bool:
+        """Whether nobody of the new protocol is left once these are gone."""
+        gone = list(members)
+        gone_classic = sum(member.classic is not None for member in gone)
+        return self.classic_count - gone_classic == len(self.members) - len(gone)
+
+    @property
+    def refresh_due(self) -> bool:
+        """Also when the epoch that the last look was for was never written."""
+        return self.refreshed_epoch is None or self.epoch < self.refreshed_epoch
+
+    # -- changed by replay only ------------------------------------------------------------------------------
+
+    def put_member(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self._count(old, member)
+        if old is None or (old.assigned, old.pending_revocation, old.epoch) != (
+            member.assigned,
+            member.pending_revocation,
+            member.epoch,
+        ):
+            if old is not None:
+                self._release(old)
+            self._hold(member.assigned, member.epoch)
+            self._hold(member.pending_revocation, member.epoch)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        old = self.members.pop(member_id)
+        self._count(old, None)
+        self._release(old)
+        if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
+            del self.static_members[old.instance_id]
+
+    def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
+        self.remove_regex(regex)
+        self.resolved[regex] = resolved
+        self._regex_topics.update(resolved.topics)
+
+    def remove_regex(self, regex: str) -> None:
+        old = self.resolved.pop(regex, None)
+        if old is not None:
+            _take(self._regex_topics, old.topics)
+
+    def _regex_topics_without(self, regexes: Iterable[str]) -> set[str]:
+        topics = Counter(self._regex_topics)
+        for regex in regexes:
+            if regex in self.resolved:
+                _take(topics, self.resolved[regex].topics)
+        return set(topics)
+
+    def _count(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
+        for counts, before, after in (
+            (self._topic_names, _names_of(old), _names_of(new)),
+            (self._regexes, _regexes_of(old), _regexes_of(new)),
+            (self._assignors, _assignors_of(old), _assignors_of(new)),
+            (self._classic_protocols, _classic_protocols_of(old), _classic_protocols_of(new)),
+        ):
+            if before != after:
+                _take(counts, before)
+                counts.update(after)
+        self.classic_count += _is_classic(new) - _is_classic(old)
+
+    def _hold(self, partitions: PartitionEpochs, epoch: int) -> None:
+        for topic_id, indexes in partitions.items():
+            holders = self._holders.setdefault(topic_id, {})
+            for partition in indexes:
+                holder_epoch = holders.get(partition)
+                if holder_epoch is not None and holder_epoch >= epoch:
+                    raise CorruptLogError(
+                        f"group {self.group_id!r}: a member gets partition {partition} of topic "
+                        f"{uuid_to_text(topic_id)} at epoch {epoch} while another has it at {holder_epoch}"
+                    )
+                holders[partition] = epoch
+
+    def _release(self, member: ConsumerMember) -> None:
+        for partitions in (member.assigned, member.pending_revocation):
+            for topic_id, indexes in partitions.items():
+                holders = self._holders.get(topic_id, {})
+                for partition in indexes:
+                    # At another epoch it is somebody else who has it by now.
+                    if holders.get(partition) == member.epoch:
+                        del holders[partition]
+                if not holders:
+                    self._holders.pop(topic_id, None)
+
+
+def _take(counts: Counter[str], names: Iterable[str]) -> None:
+    for name in names:
+        if counts[name] > 1:
+            counts[name] -= 1
+        else:
+            del counts[name]
+
+
+def _exchanged(counts: Counter[str], old: Iterable[str], new: Iterable[str]) -> Counter[str]:
+    changed = Counter(counts)
+    _take(changed, old)
+    changed.update(new)
+    return changed
+
+
+def _names_of(member: ConsumerMember | None) -> frozenset[str]:
+    return frozenset() if member is None else member.topic_names
+
+
+def _regexes_of(member: ConsumerMember | None) -> tuple[str, ...]:
+    return (member.regex,) if member is not None and member.regex else ()
+
+
+def _assignors_of(member: ConsumerMember | None) -> tuple[str, ...]:
+    return (member.assignor,) if member is not None and member.assignor is not None else ()
+
+
+def _classic_protocols_of(member: ConsumerMember | None) -> tuple[str, ...]:
+    if member is None or member.classic is None:
+        return ()
+    return tuple(dict.fromkeys(name for name, _ in member.classic.protocols))
+
+
+def _is_classic(member: ConsumerMember | None) -> bool:
+    return member is not None and member.classic is not None

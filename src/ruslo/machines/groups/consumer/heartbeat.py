@@ -1,0 +1,226 @@
+"""ConsumerGroupHeartbeat (KIP-848): joins, keeps, changes and ends a membership, all in one call.
+
+v0: a joining member may leave its id empty and is given one. v1: clients make their ids, and may subscribe
+by a pattern.
+
+Epoch 0 joins, -1 leaves, -2 is a static member that will be back. Null means unchanged, so most heartbeats
+carry nothing but the epoch and most answers no assignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.consumer import conversion, fencing, membership, subscription, target
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+)
+from ruslo.machines.groups.consumer.reconcile import Owned
+from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import CONSUMER
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ruslo.protocol.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+MEMBER_ID_REQUIRED_FROM = 1
+_NOT_GIVEN = -1
+
+
+def handle(
+    shard: ShardState,
+    request: ConsumerGroupHeartbeatRequest,
+    info: RequestInfo,
+    token: Hashable,
+    now_ms: int,
+) -> Decision:
+    try:
+        _check(shard, request, info.api_version)
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            return _leave(shard, request, token, now_ms)
+        return _beat(shard, request, info, token, now_ms)
+    except KafkaError as error:
+        refused = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return answer(token, refused)
+
+
+def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    settings = shard.settings
+    if CONSUMER not in settings.rebalance_protocols or settings.group_version < 1:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "consumer groups are switched off: see group.coordinator.rebalance.protocols and the feature "
+            "group.version",
+        )
+    epoch = request.member_epoch
+    needs_id = version >= MEMBER_ID_REQUIRED_FROM or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
+    if needs_id and not request.member_id:
+        raise _invalid("MemberId is empty")
+    if not request.group_id:
+        raise _invalid("GroupId is empty")
+    if request.instance_id == "":
+        raise _invalid("InstanceId is empty; leave it null for a dynamic member")
+    if request.rack_id == "":
+        raise _invalid("RackId is empty; leave it null if there is none")
+    if epoch == JOIN_EPOCH:
+        if request.rebalance_timeout_ms == _NOT_GIVEN:
+            raise _invalid("a member that joins must give its RebalanceTimeoutMs")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid("a member that joins must say that it has no partitions: TopicPartitions empty")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise _invalid("a member that joins must give SubscribedTopicNames or SubscribedTopicRegex")
+    elif epoch == STATIC_LEAVE_EPOCH:
+        if request.instance_id is None:
+            raise _invalid("only a member with an InstanceId may leave with epoch -2")
+    elif epoch < STATIC_LEAVE_EPOCH:
+        raise _invalid(f"there is no MemberEpoch {epoch}")
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in settings.consumer_assignors:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"there is no assignor {assignor!r}; group.consumer.assignors has "
+            f"{', '.join(settings.consumer_assignors)}",
+        )
+
+
+def _beat(
+    shard: ShardState,
+    request: ConsumerGroupHeartbeatRequest,
+    info: RequestInfo,
+    token: Hashable,
+    now_ms: int,
+) -> Decision:
+    decision = Decision()
+    joins = request.member_epoch == JOIN_EPOCH
+    group = _group(shard, request.group_id, decision, create=joins)
+    membership.check_room(group, request.member_id, shard.settings.consumer_max_size)
+    member_id = request.member_id or shard.new_uuid()
+    owned = _owned(request)
+    if joins:
+        member = membership.admitted(group, member_id, request.instance_id, decision, classic=False)
+    else:
+        member = membership.identified(group, member_id, request.instance_id)
+        membership.check_epoch(member, request.member_epoch, owned)
+
+    told = _told(member, request, info)
+    change = subscription.save(shard, group, member, told, now_ms, decision)
+    target_epoch, partitions = target.update(shard, group, change.group_epoch, member, told, now_ms, decision)
+    moved = subscription.move(
+        shard,
+        group,
+        told,
+        target_epoch,
+        partitions,
+        owned,
+        now_ms,
+        decision,
+        subscription_changed=change.of_subscription,
+    )
+    conversion.upgraded(shard, group, member_id, now_ms, decision)
+    session_ms = shard.settings.consumer_session_timeout_of(group.group_id)
+    shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + session_ms)
+
+    # A full request is what clients send when they are not sure that the last answer reached them.
+    full = (
+        request.rebalance_timeout_ms != _NOT_GIVEN
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and owned is not None
+    )
+    with_assignment = joins or full or moved.assigned != member.assigned
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=member_id,
+        member_epoch=moved.epoch,
+        heartbeat_interval_ms=shard.settings.consumer_heartbeat_interval_of(group.group_id),
+        assignment=_assignment(moved) if with_assignment else None,
+    )
+    return decision.reply(token, response)
+
+
+def _leave(
+    shard: ShardState, request: ConsumerGroupHeartbeatRequest, token: Hashable, now_ms: int
+) -> Decision:
+    group = shard.groups.get(request.group_id)
+    if not isinstance(group, ConsumerGroup):
+        raise _not_found(request.group_id)
+    member = membership.identified(group, request.member_id, request.instance_id)
+    if request.member_epoch == STATIC_LEAVE_EPOCH:
+        decision = fencing.step_out(shard, group, member)
+    else:
+        decision = fencing.remove(shard, group, [member], now_ms)
+    response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
+    return decision.reply(token, response)
+
+
+def _group(shard: ShardState, group_id: str, decision: Decision, *, create: bool) -> ConsumerGroup:
+    """The group; one that is made, emptied or converted here exists once the records are replayed."""
+    group = shard.groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if not create:
+        raise _not_found(group_id)
+    if group is None:
+        return ConsumerGroup(group_id)
+    if group.is_empty:
+        decision.records += group.tombstones()
+        return ConsumerGroup(group_id)
+    if isinstance(group, ClassicGroup):
+        return conversion.upgrade(shard, group, decision)
+    raise _not_found(group_id)
+
+
+def _told(
+    member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, info: RequestInfo
+) -> ConsumerMember:
+    """The member with what it has just said; whoever speaks here has left the classic protocol behind."""
+    names, regex, timeout_ms = (
+        request.subscribed_topic_names,
+        request.subscribed_topic_regex,
+        request.rebalance_timeout_ms,
+    )
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        client_id=info.client_id,
+        client_host=info.client_host,
+        topic_names=member.topic_names if names is None else frozenset(names),
+        regex=member.regex if regex is None else regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_GIVEN else timeout_ms,
+        assignor=member.assignor if request.server_assignor is None else request.server_assignor,
+        classic=None,
+    )
+
+
+def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned:
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
+
+
+def _assignment(member: ConsumerMember) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in member.assigned.items()
+        ]
+    )
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _not_found(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")

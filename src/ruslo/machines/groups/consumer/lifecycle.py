@@ -1,0 +1,54 @@
+"""What consumer groups do when something happens that no request brought about."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.consumer import regexes, target
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import MemberState
+from ruslo.machines.groups.consumer.subscription import watch_revocation
+from ruslo.machines.groups.consumer.timers import start_sessions
+from ruslo.machines.groups.decision import Decision, GroupReply
+from ruslo.machines.groups.events import RegexResolved, TargetComputed
+from ruslo.machines.groups.state import ShardState
+
+
+def loaded(shard: ShardState, now_ms: int) -> Decision:
+    """Every member gets a whole session, and whoever has to revoke the whole of its time for that."""
+    for group in shard.groups.values():
+        if not isinstance(group, ConsumerGroup):
+            continue
+        # Nobody has watched the topics meanwhile.
+        group.topics_created_version = shard.topics.version
+        start_sessions(shard, group, now_ms)
+        for member in group.members.values():
+            if member.state is MemberState.UNREVOKED and member.classic is None:
+                watch_revocation(shard, group, member, now_ms)
+    return Decision()
+
+
+def unloaded(shard: ShardState) -> list[GroupReply]:
+    """No request of a consumer group is ever parked."""
+    return []
+
+
+def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: int) -> Decision:
+    """Groups look at the change with their next heartbeat."""
+    may_be_new = any(shard.topics.by_name(name) is not None for name in changed_topics)
+    for group in shard.groups.values():
+        if not isinstance(group, ConsumerGroup):
+            continue
+        if group.subscribes_to_any(changed_topics):
+            group.refreshed_epoch = None
+        if may_be_new:
+            group.topics_created_version = shard.topics.version
+    return Decision()
+
+
+def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> Decision:
+    group = shard.groups.get(event.group_id)
+    return regexes.resolved(shard, group, event) if isinstance(group, ConsumerGroup) else Decision()
+
+
+def target_computed(shard: ShardState, event: TargetComputed, now_ms: int) -> Decision:
+    group = shard.groups.get(event.group_id)
+    return target.computed(shard, group, event, now_ms) if isinstance(group, ConsumerGroup) else Decision()

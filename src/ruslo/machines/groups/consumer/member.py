@@ -1,0 +1,132 @@
+"""One member of a consumer group (KIP-848): what it told of itself, and how far it has been reconciled.
+
+A member walks towards the group's target assignment in three states:
+
+| state      | means                                                                                   |
+|------------|-----------------------------------------------------------------------------------------|
+| STABLE     | it has all that the target of its epoch gives it                                        |
+| UNREVOKED  | it still has to give up partitions; until it says that it did, its epoch stays          |
+| UNRELEASED | it is at the target's epoch, but others have not given up some of its partitions        |
+
+Members are values: a change makes a new one, so that a decision can look at before and after.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
+
+from ruslo.model.ids import Uuid
+from ruslo.protocol.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from ruslo.protocol.messages.consumer_group_current_member_assignment_value import (
+    TopicPartitions as RecordedPartitions,
+)
+from ruslo.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+JOIN_EPOCH = 0
+
+PartitionEpochs: TypeAlias = Mapping[Uuid, Mapping[int, int]]
+"""Topic id to partition to the epoch at which it was assigned (KIP-1251); topics without any are left out."""
+
+
+class MemberState(enum.IntEnum):
+    STABLE = 0
+    UNREVOKED = 1
+    UNRELEASED = 2
+    UNKNOWN = 127
+    """Written by a release that is newer than this one."""
+
+
+class ClassicPart(NamedTuple):
+    """What a member that still speaks the classic protocol has besides."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """Assignors of the client with their embedded subscription, by preference."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    member_id: str
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = LEAVE_EPOCH
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    regex: str = ""
+    """Empty: none."""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    classic: ClassicPart | None = None
+    assigned: PartitionEpochs = field(default_factory=dict)
+    pending_revocation: PartitionEpochs = field(default_factory=dict)
+
+    def is_reconciled_to(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+    def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
+        """Since when it has the partition, even if it shall give it up; None if it has not."""
+        epoch = self.assigned.get(topic_id, {}).get(partition)
+        if epoch is None:
+            epoch = self.pending_revocation.get(topic_id, {}).get(partition)
+        return epoch
+
+
+def with_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> ConsumerMember:
+    """The member after a record of type 5."""
+    classic = value.classic_member_metadata
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        topic_names=frozenset(value.subscribed_topic_names),
+        regex=value.subscribed_topic_regex or "",
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        assignor=value.server_assignor,
+        classic=None
+        if classic is None
+        else ClassicPart(
+            classic.session_timeout_ms,
+            tuple((protocol.name, protocol.metadata) for protocol in classic.supported_protocols),
+        ),
+    )
+
+
+def with_assignment(
+    member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue
+) -> ConsumerMember:
+    """The member after a record of type 8."""
+    try:
+        state = MemberState(value.state)
+    except ValueError:
+        state = MemberState.UNKNOWN
+    return replace(
+        member,
+        epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        state=state,
+        assigned=_partition_epochs(value.assigned_partitions, value.member_epoch),
+        pending_revocation=_partition_epochs(value.partitions_pending_revocation, value.member_epoch),
+    )
+
+
+def _partition_epochs(topics: Iterable[RecordedPartitions], member_epoch: int) -> PartitionEpochs:
+    result: dict[Uuid, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            # Written before there were assignment epochs; the member's own is the latest it can have been.
+            epochs = [member_epoch] * len(topic.partitions)
+        result[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return result

@@ -1,0 +1,144 @@
+"""One step of a member towards the target, as far as its own revocations and those of others allow.
+
+keep = assigned ∩ target, revoke = assigned \\ keep, add = target \\ keep, without what others still hold.
+While the member has something to revoke its epoch stays; once it has said that it let go, it jumps to the
+target's epoch with all that is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from ruslo.machines.assignors.spec import Partitions
+from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState, PartitionEpochs
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+
+Owned: TypeAlias = Mapping[Uuid, Collection[int]] | None
+"""What a member says it has; None: it does not say."""
+
+
+def reconcile(
+    member: ConsumerMember,
+    *,
+    target_epoch: int,
+    target: Partitions,
+    subscribed_topic_ids: Callable[[], Collection[Uuid]],
+    subscription_changed: bool,
+    is_held: Callable[[Uuid, int], bool],
+    owned: Owned,
+) -> ConsumerMember:
+    """The member after the step; the very same one if it cannot move. ``is_held``: by any member."""
+    if not subscription_changed and member.is_reconciled_to(target_epoch):
+        return member
+    step = _Step(member, target_epoch, target, subscribed_topic_ids, is_held, owned)
+    if member.state is MemberState.STABLE:
+        if member.epoch != target_epoch:
+            return step.towards_target(member.epoch)
+        return step.drop_unsubscribed()
+    if member.state is MemberState.UNREVOKED and step.owns_any(member.pending_revocation):
+        return step.drop_unsubscribed() if subscription_changed else member
+    if member.state is MemberState.UNKNOWN:
+        if owned is None or owned:
+            raise KafkaError(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                "the member is in a state that this release does not know; it must give up all of its "
+                "partitions and join again",
+            )
+        return step.towards_target(target_epoch)
+    return step.towards_target(member.epoch)
+
+
+class _Step:
+    def __init__(
+        self,
+        member: ConsumerMember,
+        target_epoch: int,
+        target: Partitions,
+        subscribed_topic_ids: Callable[[], Collection[Uuid]],
+        is_held: Callable[[Uuid, int], bool],
+        owned: Owned,
+    ) -> None:
+        self._member = member
+        self._target_epoch = target_epoch
+        self._target = target
+        self._subscribed_topic_ids = subscribed_topic_ids
+        self._is_held = is_held
+        self._owned = owned
+
+    def owns_any(self, partitions: PartitionEpochs) -> bool:
+        """A member that does not say what it has may have all of it."""
+        if self._owned is None:
+            return True
+        return any(
+            partition in partitions[topic_id]
+            for topic_id, indexes in self._owned.items()
+            if topic_id in partitions
+            for partition in indexes
+        )
+
+    def drop_unsubscribed(self) -> ConsumerMember:
+        """What it no longer subscribes to must go at once, whenever the next target comes."""
+        member = self._member
+        subscribed = self._subscribed_topic_ids()
+        dropped = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in subscribed}
+        if not dropped:
+            return member
+        assigned = {topic_id: held for topic_id, held in member.assigned.items() if topic_id in subscribed}
+        pending: dict[Uuid, Mapping[int, int]] = dict(member.pending_revocation)
+        for topic_id, held in dropped.items():
+            pending[topic_id] = {**pending.get(topic_id, {}), **held}
+        if self.owns_any(pending):
+            return self._moved(member.epoch, MemberState.UNREVOKED, assigned, pending)
+        return self._moved(member.epoch, member.state, assigned, member.pending_revocation)
+
+    def towards_target(self, epoch: int) -> ConsumerMember:
+        member = self._member
+        subscribed = self._subscribed_topic_ids()
+        keep: dict[Uuid, dict[int, int]] = {}
+        revoke: dict[Uuid, dict[int, int]] = {}
+        for topic_id, held in member.assigned.items():
+            wanted = self._target.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
+            kept = {partition: since for partition, since in held.items() if partition in wanted}
+            if kept:
+                keep[topic_id] = kept
+            if len(kept) < len(held):
+                revoke[topic_id] = {
+                    partition: since for partition, since in held.items() if partition not in wanted
+                }
+        if revoke and self.owns_any(revoke):
+            return self._moved(epoch, MemberState.UNREVOKED, keep, revoke)
+        unreleased = self._add_free(keep, subscribed)
+        state = MemberState.UNRELEASED if unreleased else MemberState.STABLE
+        return self._moved(self._target_epoch, state, keep, {})
+
+    def _add_free(self, assigned: dict[Uuid, dict[int, int]], subscribed: Collection[Uuid]) -> bool:
+        """Add what the target has and nobody holds; whether something is still held by others."""
+        unreleased = False
+        for topic_id, partitions in self._target.items():
+            if topic_id not in subscribed:
+                continue
+            had = self._member.assigned.get(topic_id, {})
+            own_pending = self._member.pending_revocation.get(topic_id, {})
+            for partition in sorted(partitions):
+                if partition in had:
+                    continue
+                if partition not in own_pending and self._is_held(topic_id, partition):
+                    unreleased = True
+                else:
+                    assigned.setdefault(topic_id, {})[partition] = self._target_epoch
+        return unreleased
+
+    def _moved(
+        self, epoch: int, state: MemberState, assigned: PartitionEpochs, pending: PartitionEpochs
+    ) -> ConsumerMember:
+        return replace(
+            self._member,
+            epoch=epoch,
+            previous_epoch=self._member.epoch,
+            state=state,
+            assigned=assigned,
+            pending_revocation=pending,
+        )

@@ -1,0 +1,111 @@
+"""Subscriptions by pattern: when they are resolved anew, and what the result changes.
+
+Matching against all topics may take long, so the driver does it beside the loop (``ResolveRegex``), for all
+patterns of the group at once. While a question is out a timer of the group stands for it: it keeps a second
+one from being asked, and if no answer comes within its time the next heartbeat asks again.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from ruslo.machines.groups.consumer import topic_hash
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember
+from ruslo.machines.groups.consumer.patterns import check_pattern
+from ruslo.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.events import RegexResolved, ResolveRegex
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.model.errors import ErrorCode
+
+REFRESH_INTERVAL_MIN_MS = 10_000
+ANSWER_TIMEOUT_MS = 60_000
+
+
+class RegexChange(enum.Enum):
+    """What a member's request did to its pattern."""
+
+    NONE = 0
+    UNRESOLVED = 1
+    """It has another one, whose topics are not known yet: the result will raise the group's epoch."""
+    RESOLVED = 2
+    """It has another one whose topics are known, or has none any more."""
+
+
+def changed(
+    shard: ShardState,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    now_ms: int,
+    decision: Decision,
+) -> RegexChange:
+    """Look at a member's new pattern, and ask for topics where that is due."""
+    change = RegexChange.NONE
+    must_ask = False
+    if old.regex != new.regex:
+        change = RegexChange.UNRESOLVED
+        if old.regex and group.regex_count(old.regex) == 1:
+            decision.records.append(regex_tombstone(group.group_id, old.regex))
+        if not new.regex:
+            change = RegexChange.RESOLVED
+        elif group.regex_count(new.regex) == 0:
+            check_pattern(new.regex)
+            must_ask = True
+        elif new.regex in group.resolved:
+            change = RegexChange.RESOLVED
+    patterns = group.regexes_with(old, new)
+    if patterns and (must_ask or _is_due(shard, group, patterns)) and _may_ask(shard, group):
+        _ask(shard, group, patterns, now_ms, decision)
+    return change
+
+
+def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> Decision:
+    """Write down what was found; raise the epoch if it makes a difference."""
+    shard.timers.cancel(group.group_id, None, TimerKind.REGEX)
+    # Meanwhile the last member with a pattern may have left.
+    fresh = {regex: found for regex, found in event.resolved.items() if group.regex_count(regex)}
+    decision = Decision()
+    bump = False
+    for regex, found in fresh.items():
+        known = group.resolved.get(regex)
+        bump |= set(known.topics if known is not None else ()) != set(found.topics)
+        decision.records.append(regex_record(group.group_id, regex, found))
+    metadata_hash = topic_hash.of_topics(shard.topics, group.topics_of_regexes(fresh))
+    if bump or metadata_hash != group.metadata_hash:
+        decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        group.refreshed_epoch = group.epoch + 1
+    return decision
+
+
+def _may_ask(shard: ShardState, group: ConsumerGroup) -> bool:
+    if shard.timers.get(group.group_id, None, TimerKind.REGEX) is not None:
+        return False
+    last = next(iter(group.resolved.values()), None)
+    return last is None or shard.wall_ms > last.resolved_ms + REFRESH_INTERVAL_MIN_MS
+
+
+def _is_due(shard: ShardState, group: ConsumerGroup, patterns: set[str]) -> bool:
+    last = next(iter(group.resolved.values()), None)
+    if last is None or len(patterns) != len(group.resolved):
+        return True
+    return (
+        last.metadata_version < group.topics_created_version
+        or shard.wall_ms > last.resolved_ms + shard.settings.consumer_regex_refresh_interval_ms
+    )
+
+
+def _ask(
+    shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, decision: Decision
+) -> None:
+    group_id = group.group_id
+    shard.timers.set(group_id, None, TimerKind.REGEX, now_ms + ANSWER_TIMEOUT_MS)
+    decision.asks.append(ResolveRegex(group_id, tuple(sorted(patterns))))
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        shard.timers.cancel(group_id, None, TimerKind.REGEX)
+        return Decision()
+
+    decision.add(Decision(undo=undo))

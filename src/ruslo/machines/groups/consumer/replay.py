@@ -1,0 +1,205 @@
+"""Taking in records of consumer groups, one at a time: the only way what they hold changes.
+
+Apache Kafka refuses to load a log with members that end before their assignments do, or groups that end
+before their members; so do we, and for the same reason: whoever wrote that would not notice otherwise.
+Tombstones of what is unknown are nothing to worry about, compaction leaves them behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.consumer.group import NO_TARGET, ConsumerGroup
+from ruslo.machines.groups.consumer.member import (
+    LEAVE_EPOCH,
+    ConsumerMember,
+    with_assignment,
+    with_metadata,
+)
+from ruslo.machines.groups.events import ResolvedRegex
+from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.model.errors import CorruptLogError
+from ruslo.model.ids import Uuid
+from ruslo.protocol.messages.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from ruslo.protocol.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from ruslo.protocol.messages.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
+from ruslo.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from ruslo.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from ruslo.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from ruslo.protocol.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from ruslo.protocol.messages.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
+from ruslo.protocol.messages.consumer_group_regular_expression_value import (
+    ConsumerGroupRegularExpressionValue,
+)
+from ruslo.protocol.messages.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from ruslo.protocol.messages.consumer_group_target_assignment_member_value import (
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from ruslo.protocol.messages.consumer_group_target_assignment_metadata_key import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from ruslo.protocol.messages.consumer_group_target_assignment_metadata_value import (
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+
+
+def replay(groups: MutableMapping[str, Group], record: GroupRecord) -> None:
+    """Types 3 to 8 and 16."""
+    key, value = record.key, record.value
+    if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+        assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+        _current_assignment(groups, key, value)
+    elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
+        assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+        _target(groups, key, value)
+    elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
+        assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
+        _target_epoch(groups, key, value)
+    elif isinstance(key, ConsumerGroupMemberMetadataKey):
+        assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
+        _member(groups, key, value)
+    elif isinstance(key, ConsumerGroupMetadataKey):
+        assert value is None or isinstance(value, ConsumerGroupMetadataValue)
+        _epoch(groups, key, value)
+    elif isinstance(key, ConsumerGroupRegularExpressionKey):
+        assert value is None or isinstance(value, ConsumerGroupRegularExpressionValue)
+        _regex(groups, key, value)
+    else:
+        assert isinstance(key, ConsumerGroupPartitionMetadataKey)
+        group = _group(groups, key.group_id, create=value is not None)
+        if group is not None:
+            group.has_partition_metadata = value is not None
+
+
+def _group(groups: MutableMapping[str, Group], group_id: str, *, create: bool) -> ConsumerGroup | None:
+    group = groups.get(group_id)
+    if isinstance(group, ConsumerGroup):
+        return group
+    if not create:
+        return None
+    # A group that only held offsets has no record of its own, so nothing had to end it.
+    is_simple = isinstance(group, ClassicGroup) and group.is_empty and not group.protocol_type
+    if group is not None and not is_simple:
+        raise CorruptLogError(f"group {group_id!r} is no consumer group, but a record says so")
+    created = groups[group_id] = ConsumerGroup(group_id)
+    return created
+
+
+def _epoch(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupMetadataKey,
+    value: ConsumerGroupMetadataValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    if value is not None:
+        group.epoch = value.epoch
+        group.metadata_hash = value.metadata_hash
+        return
+    if group.members:
+        raise CorruptLogError(f"group {key.group_id!r} ends while it has {len(group.members)} members")
+    if group.target:
+        raise CorruptLogError(f"group {key.group_id!r} ends while {len(group.target)} members have targets")
+    if group.target_epoch != NO_TARGET:
+        raise CorruptLogError(f"group {key.group_id!r} ends before its target does")
+    del groups[key.group_id]
+
+
+def _member(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupMemberMetadataKey,
+    value: ConsumerGroupMemberMetadataValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    member = group.members.get(key.member_id)
+    if value is not None:
+        group.put_member(with_metadata(member or ConsumerMember(key.member_id), value))
+        return
+    if member is None:
+        return
+    if member.epoch != LEAVE_EPOCH:
+        raise CorruptLogError(f"member {key.member_id!r} of {key.group_id!r} ends before its assignment does")
+    if key.member_id in group.target:
+        raise CorruptLogError(f"member {key.member_id!r} of {key.group_id!r} ends before its target does")
+    group.remove_member(key.member_id)
+
+
+def _target_epoch(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupTargetAssignmentMetadataKey,
+    value: ConsumerGroupTargetAssignmentMetadataValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    if value is not None:
+        group.target_epoch = value.assignment_epoch
+        group.target_ms = value.assignment_timestamp
+        return
+    if group.target:
+        raise CorruptLogError(
+            f"the target of group {key.group_id!r} ends while {len(group.target)} members have one"
+        )
+    group.target_epoch = NO_TARGET
+    group.target_ms = 0
+
+
+def _target(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupTargetAssignmentMemberKey,
+    value: ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    if value is None:
+        group.target.pop(key.member_id, None)
+        return
+    target: dict[Uuid, frozenset[int]] = {
+        topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
+    }
+    group.target[key.member_id] = target
+
+
+def _current_assignment(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    member = group.members.get(key.member_id)
+    if value is not None:
+        group.put_member(with_assignment(member or ConsumerMember(key.member_id), value))
+    elif member is not None:
+        nothing = ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=LEAVE_EPOCH, previous_member_epoch=LEAVE_EPOCH, state=int(member.state)
+        )
+        group.put_member(with_assignment(member, nothing))
+
+
+def _regex(
+    groups: MutableMapping[str, Group],
+    key: ConsumerGroupRegularExpressionKey,
+    value: ConsumerGroupRegularExpressionValue | None,
+) -> None:
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
+    if value is None:
+        group.remove_regex(key.regular_expression)
+    else:
+        resolved = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
+        group.put_regex(key.regular_expression, resolved)

@@ -1,0 +1,194 @@
+"""The target assignment: what every member shall have, computed by an assignor for one group epoch.
+
+Assignors of our own run right here. Others are asked for (``ComputeTarget``) and answer later; until then,
+and for as long as they fail, the previous target stays. While an answer is out a timer of the group stands
+for it, as with patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ruslo.machines.assignors.spec import GroupSpec, MemberSpec, Partitions, TopicSpec
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember
+from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.records import target_epoch_record, target_record
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.events import ComputeTarget, TargetComputed
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.model.errors import ErrorCode
+from ruslo.model.ids import Uuid
+
+ANSWER_TIMEOUT_MS = 60_000
+"""The driver's own limit for an assignor is far below; this only guards against an answer that got lost."""
+FAILURE_RETRY_MS = 10_000
+"""An assignor that failed may do so for a reason that passes; it need not be tried with every heartbeat."""
+
+_NOTHING: Partitions = {}
+
+
+def update(
+    shard: ShardState,
+    group: ConsumerGroup,
+    group_epoch: int,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    now_ms: int,
+    decision: Decision,
+) -> tuple[int, Partitions]:
+    """Compute a new target if that is due: the target epoch from now on, and what it gives to ``new``.
+
+    ``old`` is becoming ``new`` in this very decision, and the group is going to be at ``group_epoch``.
+    """
+    present = group.target_epoch, group.target_of(new)
+    if group.target_epoch >= group_epoch or not _is_due(shard, group, now_ms):
+        return present
+    if group.failure is not None and group_epoch == group.epoch and now_ms < group.failure_retry_ms:
+        return present
+    assignor = group.preferred_assignor(shard.settings.consumer_assignors, old, new)
+    spec = group_spec(group, shard.topics, _members_with(group, new))
+    result = shard.assignors.assign(assignor, spec)
+    if result is None:
+        _ask(shard, group, group_epoch, assignor, spec, now_ms, decision)
+        return present
+    if isinstance(result, AssignorFailure):
+        _failed(group, result, now_ms)
+        return present
+    group.failure = None
+    decision.records += _records(shard, group, spec.members, result, group_epoch)
+    return group_epoch, result.get(new.member_id, _NOTHING)
+
+
+def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> Decision:
+    """The answer to ``ComputeTarget``."""
+    shard.timers.cancel(group.group_id, None, TimerKind.ASSIGNMENT)
+    decision = Decision()
+    result = event.result
+    if group.target_epoch >= group.epoch:
+        return decision
+    is_late = event.group_epoch != group.epoch
+    if isinstance(result, AssignorFailure):
+        _failed(group, result, now_ms)
+        if is_late:
+            _ask_anew(shard, group, now_ms, decision)
+        return decision
+    assert isinstance(result, Mapping), f"the driver answers with a checked target, not {result!r}"
+    # A static member may also have come back under another id, which raises no epoch.
+    if is_late or not result.keys() <= group.members.keys():
+        _ask_anew(shard, group, now_ms, decision)
+        return decision
+    group.failure = None
+    decision.records += _records(shard, group, group.members, result, group.epoch)
+    return decision
+
+
+def group_spec(group: ConsumerGroup, view: TopicsView, members: Iterable[ConsumerMember]) -> GroupSpec:
+    """What an assignor is shown."""
+    topic_ids: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
+    specs: dict[str, MemberSpec] = {}
+    for member in members:
+        subscription = member.topic_names, member.regex
+        subscribed = topic_ids.get(subscription)
+        if subscribed is None:
+            subscribed = topic_ids[subscription] = subscribed_topic_ids(group, view, member)
+        specs[member.member_id] = MemberSpec(
+            member_id=member.member_id,
+            subscribed_topic_ids=subscribed,
+            current=group.target_of(member),
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+        )
+    everything = frozenset().union(*topic_ids.values()) if topic_ids else frozenset[Uuid]()
+    topics = {
+        topic.topic_id: topic for topic in sorted(_topics(view, everything), key=lambda each: each.name)
+    }
+    only = next(iter(topic_ids)) if len(topic_ids) == 1 else None
+    # As Kafka sees it: one set of names, or one pattern, but not both together.
+    homogeneous = only is not None and not (only[0] and only[1])
+    return GroupSpec(group.group_id, specs, topics, homogeneous)
+
+
+def subscribed_topic_ids(group: ConsumerGroup, view: TopicsView, member: ConsumerMember) -> frozenset[Uuid]:
+    """Of topics that exist; a pattern that is not resolved yet matches nothing."""
+    names: Iterable[str] = member.topic_names
+    if member.regex and member.regex in group.resolved:
+        names = member.topic_names.union(group.resolved[member.regex].topics)
+    return frozenset(topic.id for name in names if (topic := view.by_name(name)) is not None)
+
+
+def _topics(view: TopicsView, topic_ids: Iterable[Uuid]) -> Iterator[TopicSpec]:
+    for topic_id in topic_ids:
+        topic = view.by_id(topic_id)
+        assert topic is not None, "a view does not change while it is read"
+        racks = tuple(map(frozenset, topic.racks))
+        yield TopicSpec(topic_id, topic.name, topic.partition_count, racks)
+
+
+def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMember]:
+    """All members once ``new`` is one of them, instead of the last holder of its instance id."""
+    replaced = new.member_id
+    if new.instance_id is not None:
+        replaced = group.static_members.get(new.instance_id, new.member_id)
+    if replaced not in group.members:
+        return [*group.members.values(), new]
+    return [new if member.member_id == replaced else member for member in group.members.values()]
+
+
+def _is_due(shard: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
+    if shard.timers.get(group.group_id, None, TimerKind.ASSIGNMENT) is not None:
+        return False
+    interval_ms = shard.settings.consumer_assignment_interval_of(group.group_id)
+    return group.target_ms == 0 or interval_ms == 0 or shard.wall_ms >= group.target_ms + interval_ms
+
+
+def _records(
+    shard: ShardState,
+    group: ConsumerGroup,
+    member_ids: Iterable[str],
+    result: Mapping[str, Partitions],
+    epoch: int,
+) -> list[GroupRecord]:
+    records = []
+    for member_id in member_ids:
+        target = result.get(member_id, _NOTHING)
+        if group.target.get(member_id) != target:
+            records.append(target_record(group.group_id, member_id, target))
+    records.append(target_epoch_record(group.group_id, epoch, shard.wall_ms))
+    return records
+
+
+def _failed(group: ConsumerGroup, failure: AssignorFailure, now_ms: int) -> None:
+    group.failure = failure
+    group.failure_retry_ms = now_ms + FAILURE_RETRY_MS
+
+
+def _ask_anew(shard: ShardState, group: ConsumerGroup, now_ms: int, decision: Decision) -> None:
+    """The group has moved on while the assignor worked, and what it found is of no use any more."""
+    assignor = group.preferred_assignor(shard.settings.consumer_assignors)
+    spec = group_spec(group, shard.topics, group.members.values())
+    _ask(shard, group, group.epoch, assignor, spec, now_ms, decision)
+
+
+def _ask(
+    shard: ShardState,
+    group: ConsumerGroup,
+    group_epoch: int,
+    assignor: str,
+    spec: GroupSpec,
+    now_ms: int,
+    decision: Decision,
+) -> None:
+    group_id = group.group_id
+    shard.timers.set(group_id, None, TimerKind.ASSIGNMENT, now_ms + ANSWER_TIMEOUT_MS)
+    decision.asks.append(ComputeTarget(group_id, group_epoch, assignor, spec))
+
+    def undo(code: ErrorCode, now_ms: int) -> Decision:
+        shard.timers.cancel(group_id, None, TimerKind.ASSIGNMENT)
+        return Decision()
+
+    decision.add(Decision(undo=undo))

@@ -1,0 +1,43 @@
+"""What happens to a consumer group when a deadline comes."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.consumer import fencing
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+
+
+def fired(
+    shard: ShardState, group: ConsumerGroup, member_id: str | None, kind: TimerKind, now_ms: int
+) -> Decision:
+    if kind is TimerKind.ADOPT:
+        start_sessions(shard, group, now_ms)
+        return Decision()
+    # Timers of the group itself: an answer that never came, or what a classic group has left behind.
+    member = None if member_id is None else group.members.get(member_id)
+    if member is None:
+        return Decision()
+    is_over = (
+        kind is TimerKind.SESSION
+        or (kind is TimerKind.REBALANCE and member.state is MemberState.UNREVOKED)
+        or (kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is not None)
+    )
+    return fencing.remove(shard, group, [member], now_ms) if is_over else Decision()
+
+
+def start_sessions(shard: ShardState, group: ConsumerGroup, now_ms: int) -> None:
+    """For members that have none running: nobody knows when they were last heard of."""
+    for member_id, member in group.members.items():
+        if shard.timers.get(group.group_id, member_id, TimerKind.SESSION) is None:
+            deadline_ms = now_ms + session_timeout_ms(shard, group, member)
+            shard.timers.set(group.group_id, member_id, TimerKind.SESSION, deadline_ms)
+
+
+def session_timeout_ms(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> int:
+    """Classic members bring their own, for the others the group's configuration decides."""
+    if member.classic is not None:
+        return member.classic.session_timeout_ms
+    return shard.settings.consumer_session_timeout_of(group.group_id)

@@ -1,0 +1,196 @@
+"""OffsetCommit and TxnOffsetCommit.
+
+OffsetCommit: v2-4 may ask for a retention of their own; v6: leader epochs; v7: static members; v9: member
+epochs (KIP-848) and their errors; v10: topics by id. TxnOffsetCommit: v2: leader epochs; v3: members
+(KIP-447).
+
+A commit by nobody in particular (no member, negative generation) makes a group that is only its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from ruslo.machines.groups.classic import rebalance
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
+from ruslo.machines.groups.decision import Decision, Producer
+from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import Committer, Group
+from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_record
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.topics_view import TopicInfo
+from ruslo.machines.outcome import Reply
+from ruslo.model.errors import ErrorCode
+from ruslo.model.ids import ZERO_UUID, Uuid
+from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
+from ruslo.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ruslo.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+)
+from ruslo.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+TOPIC_IDS_FROM = 10
+GROUP_NOT_FOUND_FROM = 9
+NO_RETENTION = -1
+
+_Offset: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
+_Result: TypeAlias = OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition
+
+
+class _Accepted(NamedTuple):
+    """A partition that exists; what becomes of its offset is still to be written into ``result``."""
+
+    topic: TopicInfo
+    offset: _Offset
+    result: _Result
+
+
+def commit(
+    shard: ShardState, request: OffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
+) -> Decision:
+    by_id = info.api_version >= TOPIC_IDS_FROM
+    accepted: list[_Accepted] = []
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        found = shard.topics.by_id(topic.topic_id) if by_id else shard.topics.by_name(topic.name)
+        results = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(results)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for offset in topic.partitions:
+            result = OffsetCommitResponsePartition(partition_index=offset.partition_index)
+            results.partitions.append(result)
+            if found is None:
+                result.error_code = unknown
+            elif not 0 <= offset.partition_index < found.partition_count:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                accepted.append(_Accepted(found, offset, result))
+    decision = Decision(replies=[Reply(token, response)])
+    if not accepted:
+        return decision
+    group = shard.groups.get(request.group_id)
+    committer = Committer(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        info.api_version,
+        False,
+        lambda: _partitions(shard, accepted),
+    )
+    code = _check(group, committer)
+    if code is not ErrorCode.NONE:
+        return _refuse(decision, accepted, code)
+    if isinstance(group, ClassicGroup) and group.state is not ClassicState.COMPLETING:
+        member = group.members.get(request.member_id)
+        if member is not None:
+            rebalance.renew_session(shard, group, member, now_ms)
+    retention_ms = request.retention_time_ms
+    expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else shard.wall_ms + retention_ms
+    decision.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=by_id)
+    return decision
+
+
+def commit_in_transaction(
+    shard: ShardState, request: TxnOffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
+) -> Decision:
+    """The transaction is known to hold this group's partition; that was asked before."""
+    accepted: list[_Accepted] = []
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        found = shard.topics.by_name(topic.name)
+        results = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(results)
+        for offset in topic.partitions:
+            result = TxnOffsetCommitResponsePartition(partition_index=offset.partition_index)
+            results.partitions.append(result)
+            if found is None or not 0 <= offset.partition_index < found.partition_count:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                accepted.append(_Accepted(found, offset, result))
+    decision = Decision(replies=[Reply(token, response)])
+    if not accepted:
+        return decision
+    committer = Committer(
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        info.api_version,
+        True,
+        lambda: _partitions(shard, accepted),
+    )
+    code = ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
+    if code is ErrorCode.NONE:
+        code = _check(shard.groups.get(request.group_id), committer)
+    if code is not ErrorCode.NONE:
+        return _refuse(decision, accepted, code)
+    decision.records = _records(shard, request.group_id, accepted, NO_TIMESTAMP, with_topic_id=False)
+    if decision.records:
+        decision.producer = Producer(request.producer_id, request.producer_epoch)
+    return decision
+
+
+def _check(group: Group | None, committer: Committer) -> ErrorCode:
+    if group is not None:
+        code = group.check_offset_commit(committer)
+        if committer.transactional and code is ErrorCode.STALE_MEMBER_EPOCH:
+            # Transactional producers know the errors of generations only.
+            return ErrorCode.ILLEGAL_GENERATION
+        return code
+    if committer.epoch < 0:
+        return ErrorCode.NONE
+    if not committer.transactional and committer.api_version >= GROUP_NOT_FOUND_FROM:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.ILLEGAL_GENERATION
+
+
+def _refuse(decision: Decision, accepted: list[_Accepted], code: ErrorCode) -> Decision:
+    for each in accepted:
+        each.result.error_code = code
+    return decision
+
+
+def _records(
+    shard: ShardState, group_id: str, accepted: list[_Accepted], expire_ms: int, *, with_topic_id: bool
+) -> list[GroupRecord]:
+    records: list[GroupRecord] = []
+    limit = shard.settings.offset_metadata_max_chars
+    for topic, offset, result in accepted:
+        metadata = offset.committed_metadata or ""
+        if _utf16_units(metadata) > limit:
+            result.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            continue
+        records.append(
+            offset_record(
+                group_id,
+                topic.name,
+                offset.partition_index,
+                offset=offset.committed_offset,
+                leader_epoch=offset.committed_leader_epoch,
+                metadata=metadata,
+                commit_ms=shard.wall_ms,
+                expire_ms=expire_ms,
+                topic_id=topic.id if with_topic_id else ZERO_UUID,
+            )
+        )
+    return records
+
+
+def _utf16_units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def _partitions(shard: ShardState, accepted: list[_Accepted]) -> Iterator[tuple[Uuid, int]]:
+    limit = shard.settings.offset_metadata_max_chars
+    for topic, offset, _ in accepted:
+        if _utf16_units(offset.committed_metadata or "") <= limit:
+            yield topic.id, offset.partition_index

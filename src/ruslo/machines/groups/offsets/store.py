@@ -1,0 +1,138 @@
+"""Committed offsets, and those of open transactions that are not committed yet.
+
+A transactional offset waits, by producer id, for the marker that ends its transaction. Against an offset that
+was committed plainly in the meantime the higher place in the log wins, not the later marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from ruslo.machines.groups.records import NO_TIMESTAMP
+from ruslo.model.ids import ZERO_UUID, Uuid
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int = NO_TIMESTAMP
+    """The client's own choice, by an old version of the request."""
+    topic_id: Uuid = ZERO_UUID
+    """ZERO_UUID: committed by name."""
+    record_offset: int = -1
+    """Where its record stands in ``__consumer_offsets``."""
+
+
+TopicOffsets: TypeAlias = dict[int, CommittedOffset]
+"""By partition."""
+GroupOffsets: TypeAlias = dict[str, TopicOffsets]
+"""By topic."""
+_Place: TypeAlias = tuple[str, str, int]
+"""Group, topic, partition."""
+
+_NO_GROUP: GroupOffsets = {}
+
+
+class OffsetStore:
+    __slots__ = ("_committed", "_open", "_pending")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, GroupOffsets] = {}
+        self._pending: dict[int, dict[_Place, CommittedOffset]] = {}
+        """By producer id."""
+        self._open: dict[str, dict[tuple[str, int], set[int]]] = {}
+        """By group, topic and partition: the producers with a pending offset there."""
+
+    def of_group(self, group_id: str) -> GroupOffsets:
+        """To look at, not to change."""
+        return self._committed.get(group_id, _NO_GROUP)
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        partitions = self._committed.get(group_id, _NO_GROUP).get(topic)
+        return None if partitions is None else partitions.get(partition)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction will decide about this one."""
+        of_group = self._open.get(group_id)
+        return of_group is not None and (topic, partition) in of_group
+
+    def has_pending(self, group_id: str) -> bool:
+        return group_id in self._open
+
+    def pending_of_group(self, group_id: str) -> list[tuple[str, int]]:
+        """Topics and partitions with offsets in open transactions."""
+        return list(self._open.get(group_id, ()))
+
+    def has_any(self, group_id: str) -> bool:
+        return group_id in self._committed or group_id in self._open
+
+    def group_ids(self) -> set[str]:
+        return self._committed.keys() | self._open.keys()
+
+    def places_of(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Every topic and partition with an offset, committed or pending, once."""
+        committed = self._committed.get(group_id, _NO_GROUP)
+        for topic, partitions in committed.items():
+            for partition in partitions:
+                yield topic, partition
+        for topic, partition in self._open.get(group_id, ()):
+            if partition not in committed.get(topic, ()):
+                yield topic, partition
+
+    # -- what replay does ------------------------------------------------------------------------------------
+
+    def put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        of_group = self._committed.get(group_id)
+        if of_group is None:
+            of_group = self._committed[group_id] = {}
+        of_topic = of_group.get(topic)
+        if of_topic is None:
+            of_topic = of_group[topic] = {}
+        of_topic[partition] = offset
+
+    def put_pending(
+        self, producer_id: int, group_id: str, topic: str, partition: int, offset: CommittedOffset
+    ) -> None:
+        self._pending.setdefault(producer_id, {})[group_id, topic, partition] = offset
+        self._open.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """A tombstone: the offset goes, and whatever transactions still hold for its place."""
+        of_group = self._committed.get(group_id)
+        if of_group is not None and topic in of_group:
+            of_topic = of_group[topic]
+            of_topic.pop(partition, None)
+            if not of_topic:
+                del of_group[topic]
+                if not of_group:
+                    del self._committed[group_id]
+        producers = self._open.get(group_id, {}).get((topic, partition), ())
+        for producer_id in list(producers):
+            self._take_pending(producer_id, (group_id, topic, partition))
+
+    def settle(self, producer_id: int, *, committed: bool) -> None:
+        """The transaction's marker: publish what it holds, or drop it."""
+        for place in list(self._pending.get(producer_id, ())):
+            offset = self._take_pending(producer_id, place)
+            if committed:
+                known = self.get(*place)
+                if known is None or known.record_offset < offset.record_offset:
+                    self.put(*place, offset)
+
+    def _take_pending(self, producer_id: int, place: _Place) -> CommittedOffset:
+        of_producer = self._pending[producer_id]
+        offset = of_producer.pop(place)
+        if not of_producer:
+            del self._pending[producer_id]
+        group_id, topic, partition = place
+        of_group = self._open[group_id]
+        producers = of_group[topic, partition]
+        producers.discard(producer_id)
+        if not producers:
+            del of_group[topic, partition]
+            if not of_group:
+                del self._open[group_id]
+        return offset

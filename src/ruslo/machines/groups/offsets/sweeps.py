@@ -1,0 +1,120 @@
+"""What leaves without being asked: expired offsets, empty groups, offsets of deleted topics.
+
+A sweep goes through the groups in steps short enough not to hold up anybody else; each step looks at the
+state as it is then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.offsets.store import CommittedOffset
+from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_tombstone
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+
+GROUPS_PER_STEP = 200
+RECORDS_PER_STEP = 400
+NO_GROUP = ""
+
+
+@dataclass(slots=True)
+class _Deletion:
+    topics: frozenset[str]
+    before_offset: int
+    """Offsets written from here on are for a new topic of that name."""
+    groups: deque[str]
+
+
+class Sweeps:
+    __slots__ = ("_deletions", "_expiring")
+
+    def __init__(self) -> None:
+        self._expiring: deque[str] = deque()
+        self._deletions: deque[_Deletion] = deque()
+
+    def start(self, shard: ShardState, now_ms: int) -> None:
+        interval_ms = shard.settings.offsets_retention_check_interval_ms
+        shard.timers.set(NO_GROUP, None, TimerKind.SWEEP, now_ms + interval_ms)
+
+    def topics_deleted(self, shard: ShardState, topics: frozenset[str], now_ms: int) -> None:
+        groups = deque(shard.offsets.group_ids())
+        if groups:
+            self._deletions.append(_Deletion(topics, shard.next_offset, groups))
+            shard.timers.set(NO_GROUP, None, TimerKind.TOPICS_DELETED, now_ms)
+
+    def expire(self, shard: ShardState, now_ms: int) -> Decision:
+        """One step over the groups; the next follows at once, or after the interval."""
+        queue = self._expiring
+        if not queue:
+            queue.extend(shard.groups)
+        records: list[GroupRecord] = []
+        for _ in range(GROUPS_PER_STEP):
+            if not queue or len(records) >= RECORDS_PER_STEP:
+                break
+            group = shard.groups.get(queue.popleft())
+            if group is not None:
+                # What does not fit into this step waits for the next sweep.
+                records += _expired(shard, group)[:RECORDS_PER_STEP]
+        if queue:
+            shard.timers.set(NO_GROUP, None, TimerKind.SWEEP, now_ms)
+        else:
+            self.start(shard, now_ms)
+        return Decision(records=records)
+
+    def forget_deleted(self, shard: ShardState, now_ms: int) -> Decision:
+        records: list[GroupRecord] = []
+        for _ in range(GROUPS_PER_STEP):
+            if not self._deletions or len(records) >= RECORDS_PER_STEP:
+                break
+            deletion = self._deletions[0]
+            records += _of_deleted_topics(shard, deletion, deletion.groups.popleft())
+            if not deletion.groups:
+                self._deletions.popleft()
+        if self._deletions:
+            shard.timers.set(NO_GROUP, None, TimerKind.TOPICS_DELETED, now_ms)
+        return Decision(records=records)
+
+
+def _expired(shard: ShardState, group: Group) -> list[GroupRecord]:
+    """Tombstones of offsets whose time is over, and of the group itself if it is left with nothing."""
+    store, group_id = shard.offsets, group.group_id
+    records: list[GroupRecord] = []
+    keeps_some = store.has_pending(group_id)
+    for topic, offsets in store.of_group(group_id).items():
+        subscribed = group.subscribes_to(topic)
+        for partition, offset in offsets.items():
+            if (
+                not subscribed
+                and not store.is_pending(group_id, topic, partition)
+                and _is_expired(shard, group, topic, offset)
+            ):
+                records.append(offset_tombstone(group_id, topic, partition))
+            else:
+                keeps_some = True
+    if group.is_empty and not keeps_some:
+        records += group.tombstones()
+    return records
+
+
+def _is_expired(shard: ShardState, group: Group, topic: str, offset: CommittedOffset) -> bool:
+    start_ms = group.retention_start_ms(topic, offset.commit_ms)
+    if start_ms is None:
+        return False
+    if offset.expire_ms != NO_TIMESTAMP:
+        return shard.wall_ms >= offset.expire_ms
+    return shard.wall_ms - start_ms >= shard.settings.offsets_retention_ms
+
+
+def _of_deleted_topics(shard: ShardState, deletion: _Deletion, group_id: str) -> list[GroupRecord]:
+    store = shard.offsets
+    records: list[GroupRecord] = []
+    for topic, partition in list(store.places_of(group_id)):
+        if topic in deletion.topics:
+            offset = store.get(group_id, topic, partition)
+            if offset is None or offset.record_offset < deletion.before_offset:
+                records.append(offset_tombstone(group_id, topic, partition))
+    return records

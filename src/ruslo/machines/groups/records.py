@@ -1,0 +1,107 @@
+"""The records of ``__consumer_offsets``: a key that names what it is about, and a value or a tombstone.
+
+| type | about                                   | value version written              |
+|------|-----------------------------------------|------------------------------------|
+| 0    | an offset, in the oldest form           | never written                      |
+| 1    | an offset                               | 4; 1 with a retention of its own   |
+| 2    | a classic group                         | 3                                  |
+| 3-8  | a consumer group (KIP-848), its members | 0                                  |
+| 16   | a consumer group's resolved pattern     | 0                                  |
+
+Versions are those that Apache Kafka 4.3 writes: either system reads what the other has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ruslo.model.ids import ZERO_UUID, Uuid
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
+from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
+from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
+from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
+
+LEGACY_OFFSET = 0
+OFFSET = 1
+CLASSIC_GROUP = 2
+CONSUMER_GROUP_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
+
+OFFSET_VERSION = 4
+OFFSET_WITH_EXPIRY_VERSION = 1
+"""The only version with room for a client's own expire time, which requests below version 5 may give."""
+CLASSIC_GROUP_VERSION = 3
+CONSUMER_RECORD_VERSION = 0
+
+NO_TIMESTAMP = -1
+
+
+class GroupRecord(NamedTuple):
+    key: Message
+    value: Message | None
+    """None: what the key stands for is gone."""
+    version: int = CONSUMER_RECORD_VERSION
+    """Of the value; means nothing for a tombstone."""
+
+
+def consumer_record(key: Message, value: Message) -> GroupRecord:
+    """A record of one of the types 3-8 and 16."""
+    return GroupRecord(key, value, CONSUMER_RECORD_VERSION)
+
+
+def tombstone(key: Message) -> GroupRecord:
+    return GroupRecord(key, None)
+
+
+def offset_record(
+    group_id: str,
+    topic: str,
+    partition: int,
+    *,
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_ms: int,
+    expire_ms: int = NO_TIMESTAMP,
+    topic_id: Uuid = ZERO_UUID,
+) -> GroupRecord:
+    value = OffsetCommitValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp=commit_ms,
+        expire_timestamp=expire_ms,
+        topic_id=topic_id,
+    )
+    version = OFFSET_VERSION if expire_ms == NO_TIMESTAMP else OFFSET_WITH_EXPIRY_VERSION
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+
+
+def classic_group_record(
+    group_id: str,
+    *,
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    state_ms: int,
+    members: Iterable[MemberMetadata] = (),
+) -> GroupRecord:
+    value = GroupMetadataValue(
+        protocol_type=protocol_type,
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        current_state_timestamp=state_ms,
+        members=list(members),
+    )
+    return GroupRecord(GroupMetadataKey(group=group_id), value, CLASSIC_GROUP_VERSION)
+
+
+def classic_group_tombstone(group_id: str) -> GroupRecord:
+    return GroupRecord(GroupMetadataKey(group=group_id), None)

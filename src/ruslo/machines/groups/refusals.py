@@ -1,0 +1,183 @@
+"""Answers that are nothing but an error, in the shape each request expects, for whoever has no shard to ask.
+
+| situation                                       | code                                                   |
+|-------------------------------------------------|--------------------------------------------------------|
+| not leading the partition, or its load failed   | NOT_COORDINATOR                                        |
+| loading it                                      | COORDINATOR_LOAD_IN_PROGRESS                           |
+| the log refuses, or nobody confirms in time     | what ``append_error`` makes of it                      |
+
+Three requests hear something else: a classic Heartbeat is simply fine while loading, TxnOffsetCommit below v2
+does not know that code, and an OffsetFetch that must be stable looks for another coordinator at once.
+"""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.classic.answers import join_refused
+from ruslo.machines.groups.offsets.fetch import SEVERAL_GROUPS_FROM
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.consumer_group_describe_response import (
+    ConsumerGroupDescribeResponse,
+)
+from ruslo.protocol.messages.consumer_group_describe_response import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ruslo.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from ruslo.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
+from ruslo.protocol.messages.heartbeat_response import HeartbeatResponse
+from ruslo.protocol.messages.join_group_request import JoinGroupRequest
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest
+from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
+from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
+from ruslo.protocol.messages.list_groups_response import ListGroupsResponse
+from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
+from ruslo.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
+from ruslo.protocol.messages.offset_delete_response import OffsetDeleteResponse
+from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
+from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
+from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from ruslo.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+OFFSET_FETCH_ERROR_ON_TOP_FROM = 2
+TXN_COMMIT_KNOWS_LOADING_FROM = 2
+
+
+def append_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told when its records could not be written, or not be committed in time."""
+    return _APPEND_ERRORS.get(code, code)
+
+
+def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
+    """The response that says ``code``. TypeError for a request that is no group's business."""
+    match request:
+        case JoinGroupRequest():
+            return join_refused(code, request.member_id, api_version)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            # Sessions begin anew after the load: no member needs to worry meanwhile.
+            loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+        case OffsetCommitRequest():
+            return _offset_commit(request, code)
+        case TxnOffsetCommitRequest():
+            return _txn_offset_commit(request, api_version, code)
+        case OffsetFetchRequest():
+            return _offset_fetch(request, api_version, code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case ListGroupsRequest():
+            return ListGroupsResponse(error_code=code)
+        case DescribeGroupsRequest():
+            return DescribeGroupsResponse(
+                groups=[DescribedGroup(group_id=each, error_code=code) for each in request.groups]
+            )
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(
+                results=[
+                    DeletableGroupResult(group_id=each, error_code=code) for each in request.groups_names
+                ]
+            )
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code)
+        case ConsumerGroupDescribeRequest():
+            return ConsumerGroupDescribeResponse(
+                groups=[DescribedConsumerGroup(group_id=each, error_code=code) for each in request.group_ids]
+            )
+    raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
+
+
+def _offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> Message:
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _txn_offset_commit(request: TxnOffsetCommitRequest, api_version: int, code: ErrorCode) -> Message:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < TXN_COMMIT_KNOWS_LOADING_FROM:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_fetch(request: OffsetFetchRequest, api_version: int, code: ErrorCode) -> Message:
+    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.require_stable:
+        code = ErrorCode.NOT_COORDINATOR
+    if api_version >= SEVERAL_GROUPS_FROM:
+        return OffsetFetchResponse(
+            groups=[
+                OffsetFetchResponseGroup(group_id=each.group_id, error_code=code) for each in request.groups
+            ]
+        )
+    if api_version >= OFFSET_FETCH_ERROR_ON_TOP_FROM:
+        return OffsetFetchResponse(error_code=code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition, committed_offset=-1, metadata="", error_code=code
+                    )
+                    for partition in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )

@@ -1,0 +1,80 @@
+"""How records become state: while a shard is loaded, and for its own writes while it leads."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.consumer import replay as consumer_replay
+from ruslo.machines.groups.offsets.store import CommittedOffset
+from ruslo.machines.groups.records import CONSUMER_GROUP_TYPES, GroupRecord
+from ruslo.machines.groups.state import ShardState
+from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
+from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
+from ruslo.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
+from ruslo.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
+from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
+from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
+
+NO_PRODUCER = -1
+
+
+def replay(shard: ShardState, record: GroupRecord, offset: int, producer_id: int) -> None:
+    key = record.key
+    if isinstance(key, OffsetCommitKey):
+        _replay_offset(shard, key, record, offset, producer_id)
+    elif isinstance(key, GroupMetadataKey):
+        _replay_classic_group(shard, key.group, record)
+    elif key.API_KEY in CONSUMER_GROUP_TYPES:
+        consumer_replay.replay(shard.groups, record)
+    elif isinstance(key, LegacyOffsetCommitKey):
+        _replay_offset(shard, key, record, offset, producer_id)
+    # Other types belong to kinds of groups that are not served here; they stay in the log untouched.
+    shard.next_offset = offset + 1
+
+
+def _replay_offset(
+    shard: ShardState,
+    key: OffsetCommitKey | LegacyOffsetCommitKey,
+    record: GroupRecord,
+    offset: int,
+    producer_id: int,
+) -> None:
+    group_id, value = key.group, record.value
+    if value is None:
+        shard.offsets.remove(group_id, key.topic, key.partition)
+        return
+    if isinstance(value, OffsetCommitValue):
+        committed = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+            offset,
+        )
+    else:
+        assert isinstance(value, LegacyOffsetCommitValue)
+        committed = CommittedOffset(
+            value.offset, -1, value.metadata, value.commit_timestamp, record_offset=offset
+        )
+    if group_id not in shard.groups:
+        # Whoever commits without being a member makes a group that has nothing but its offsets.
+        shard.groups[group_id] = ClassicGroup(group_id)
+    if producer_id == NO_PRODUCER:
+        shard.offsets.put(group_id, key.topic, key.partition, committed)
+    else:
+        shard.offsets.put_pending(producer_id, group_id, key.topic, key.partition, committed)
+
+
+def _replay_classic_group(shard: ShardState, group_id: str, record: GroupRecord) -> None:
+    known, value = shard.groups.get(group_id), record.value
+    if value is None:
+        if isinstance(known, ClassicGroup):
+            known.cancel_timers(shard.timers)
+            del shard.groups[group_id]
+        return
+    if shard.active and isinstance(known, ClassicGroup):
+        # The record is a picture of this very group, which may have moved on since.
+        return
+    assert isinstance(value, GroupMetadataValue)
+    shard.groups[group_id] = ClassicGroup.from_record(group_id, value)

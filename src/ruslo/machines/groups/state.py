@@ -1,0 +1,59 @@
+"""What one shard knows: its groups and offsets, and the little beside them that no record holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from ruslo.machines.groups.offsets.store import OffsetStore
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.timers import Timers
+from ruslo.machines.groups.topics_view import NoTopics, TopicsView
+from ruslo.model.ids import Uuid, random_uuid
+
+if TYPE_CHECKING:
+    from ruslo.machines.groups.consumer.ports import AssignorPort
+    from ruslo.machines.groups.group import Group
+
+
+class ShardState:
+    """Every part of the machine works on this one object."""
+
+    __slots__ = (
+        "_random_uuid",
+        "active",
+        "assignors",
+        "groups",
+        "next_offset",
+        "offsets",
+        "settings",
+        "timers",
+        "topics",
+        "wall_ms",
+    )
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        assignors: AssignorPort,
+        topics: TopicsView | None = None,
+        random_uuid: Callable[[], Uuid] = random_uuid,
+    ) -> None:
+        self.settings = settings
+        self.assignors = assignors
+        self.topics: TopicsView = NoTopics() if topics is None else topics
+        self._random_uuid = random_uuid
+        self.groups: dict[str, Group] = {}
+        self.offsets = OffsetStore()
+        self.timers = Timers()
+        self.active = False
+        """Loaded and leading. Before that ``replay`` alone is called, and nothing soft exists."""
+        self.wall_ms = 0
+        """Wall clock of the event under way: what goes into records. Deadlines use ``now_ms`` instead."""
+        self.next_offset = 0
+        """Log offset behind the last replayed record."""
+
+    def new_uuid(self) -> str:
+        """Random, in the dashed form that member ids carry."""
+        return str(UUID(bytes=self._random_uuid()))

@@ -1,0 +1,169 @@
+"""Assignors and topic hashes against Kafka's own classes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from ruslo.machines.assignors.range import RangeAssignor
+from ruslo.machines.assignors.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
+from ruslo.machines.assignors.uniform import UniformAssignor
+from ruslo.machines.groups.consumer.topic_hash import group_hash, topic_hash
+from ruslo.machines.groups.topics_view import TopicInfo
+from ruslo.model.ids import Uuid
+from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools import require_tool
+
+Shares = dict[str, dict[str, list[int]]]
+
+
+class Oracle:
+    """One JVM that assigns and hashes as Kafka does."""
+
+    def __init__(self) -> None:
+        classes = compile_java([SUPPORT_DIR / "java" / "AssignorsOracle.java"])
+        self.process = subprocess.Popen(
+            java_command("AssignorsOracle", classes=classes, log_level="ERROR"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def assign(self, assignor: str, group: GroupSpec) -> tuple[list[str], Shares]:
+        answer = self.ask(
+            {
+                "assignor": assignor,
+                "homogeneous": group.homogeneous,
+                "topics": {topic_id.hex(): topic.partition_count for topic_id, topic in group.topics.items()},
+                "members": [
+                    {
+                        "id": member.member_id,
+                        "instance": member.instance_id,
+                        "topics": [topic_id.hex() for topic_id in member.subscribed_topic_ids],
+                        "current": {topic.hex(): sorted(held) for topic, held in member.current.items()},
+                    }
+                    for member in group.members.values()
+                ],
+            }
+        )
+        return answer["order"], answer["assignment"]
+
+    def close(self) -> None:
+        self.process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    require_tool("javac")
+    oracle = Oracle()
+    yield oracle
+    oracle.close()
+
+
+def _shares(assignor: Assignor, group: GroupSpec) -> Shares:
+    return {
+        member_id: {topic_id.hex(): sorted(held) for topic_id, held in partitions.items()}
+        for member_id, partitions in assignor.assign(group).items()
+    }
+
+
+def _random_group(random: Random, *, homogeneous: bool) -> GroupSpec:
+    topics = [
+        TopicSpec(random.randbytes(16), f"topic-{number}", random.choice([1, 2, 3, 7, 16, 31]))
+        for number in range(random.randint(1, 6))
+    ]
+    everything = frozenset(topic.topic_id for topic in topics)
+    members: dict[str, MemberSpec] = {}
+    for number in range(random.randint(1, 9)):
+        subscribed = everything
+        if not homogeneous:
+            subscribed = frozenset(random.sample(sorted(everything), random.randint(0, len(everything))))
+        member_id = f"member-{random.randint(0, 10**6)}-{number}"
+        instance_id = f"instance-{random.randint(0, 99)}-{number}" if random.random() < 0.3 else None
+        members[member_id] = MemberSpec(member_id, subscribed, {}, instance_id)
+    return _with_held(
+        random, GroupSpec("g", members, {topic.topic_id: topic for topic in topics}, homogeneous)
+    )
+
+
+def _with_held(random: Random, group: GroupSpec) -> GroupSpec:
+    """Some present target, also of topics its owner gave up, and of members of any load."""
+    held: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in group.members}
+    favourites = random.sample(list(group.members), random.randint(1, len(group.members)))
+    occupied = random.choice([0.0, 0.3, 0.9, 1.0])
+    for topic_id, topic in group.topics.items():
+        for partition in range(topic.partition_count):
+            if random.random() < occupied:
+                held[random.choice(favourites)].setdefault(topic_id, set()).add(partition)
+    members = {
+        member_id: MemberSpec(
+            member_id,
+            member.subscribed_topic_ids,
+            {topic_id: frozenset(partitions) for topic_id, partitions in held[member_id].items()},
+            member.instance_id,
+        )
+        for member_id, member in group.members.items()
+    }
+    return GroupSpec(group.group_id, members, group.topics, group.homogeneous)
+
+
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["same topics", "mixed topics"])
+@pytest.mark.parametrize("seed", range(150))
+def test_uniform_is_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None:
+    group = _random_group(Random(seed), homogeneous=homogeneous)
+    order, expected = oracle.assign("uniform", group)
+    if homogeneous:
+        # Kafka serves topics in the order of a hash set; ours in the order they are given.
+        in_order = {bytes.fromhex(topic_id): group.topics[bytes.fromhex(topic_id)] for topic_id in order}
+        group = GroupSpec(group.group_id, group.members, in_order, homogeneous)
+    elif not any(member.subscribed_topic_ids for member in group.members.values()):
+        assert expected == {}
+        expected = {member_id: {} for member_id in group.members}
+    assert _shares(UniformAssignor(), group) == expected
+
+
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["same topics", "mixed topics"])
+@pytest.mark.parametrize("seed", range(150))
+def test_range_is_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None:
+    group = _random_group(Random(seed), homogeneous=homogeneous)
+    assert _shares(RangeAssignor(), group) == oracle.assign("range", group)[1]
+
+
+def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:
+    random = Random(7)
+    racks = ["rack-a", "b", "стойка", "\U0001f5c4", "\uffee"]
+    names = ["a", "b.c_d-e", "x" * 249, "payments", "z"]
+    topics = [
+        TopicInfo(
+            name,
+            random.randbytes(16),
+            count,
+            tuple(frozenset(random.sample(racks, random.randint(0, 4))) for _ in range(count)),
+        )
+        for name, count in zip(names, [1, 3, 40, 12, 200], strict=True)
+    ]
+    answer = oracle.ask(
+        {
+            "hash": [
+                {"id": topic.id.hex(), "name": topic.name, "racks": [list(names) for names in topic.racks]}
+                for topic in topics
+            ]
+        }
+    )
+    assert [topic_hash(topic) for topic in topics] == [int(hashed) for hashed in answer["topics"]]
+    assert group_hash((topic.name, topic_hash(topic)) for topic in topics) == int(answer["group"])
+    assert oracle.ask({"hash": []}) == {"topics": [], "group": str(group_hash([]))}

@@ -1,0 +1,225 @@
+"""A group shard with a list for its log and a clock that the test turns.
+
+Everything passes through the codecs: records are kept as bytes, answers are written and read again in the
+version of their request, as a client would see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import count
+from typing import NamedTuple, TypeVar
+
+from ruslo.machines.groups.consumer.ports import AssignorPort, InlineAssignors
+from ruslo.machines.groups.decision import GroupOutcome
+from ruslo.machines.groups.events import (
+    Ask,
+    GroupEvent,
+    Loaded,
+    MetadataChanged,
+    Requested,
+    RequestInfo,
+    TimerFired,
+    Unloaded,
+)
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.refusals import refusal
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.groups.topics_view import TopicInfo
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
+from ruslo.protocol.message import Message
+
+WALL_MS = 1_700_000_000_000
+"""Wall clock at monotonic zero."""
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def topic_id(number: int) -> Uuid:
+    return number.to_bytes(16, "big")
+
+
+class Topics:
+    """A topics view made of a dict of partition counts."""
+
+    def __init__(self, partitions: dict[str, int], version: int = 0, first_id: int = 1_000) -> None:
+        self.version = version
+        self._by_name = {
+            name: TopicInfo(name, topic_id(first_id + number), size)
+            for number, (name, size) in enumerate(partitions.items())
+        }
+        self._by_id = {topic.id: topic for topic in self._by_name.values()}
+
+    def by_name(self, name: str) -> TopicInfo | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: Uuid) -> TopicInfo | None:
+        return self._by_id.get(topic_id)
+
+    def all_names(self) -> Iterable[str]:
+        return self._by_name
+
+    def id_of(self, name: str) -> Uuid:
+        return self._by_name[name].id
+
+
+class Logged(NamedTuple):
+    """A record, or a transaction's marker, as it stands in the log."""
+
+    key: bytes
+    value: bytes | None
+    producer_id: int = -1
+    commits: bool | None = None
+    """Set for a marker."""
+
+
+class GroupBench:
+    def __init__(
+        self,
+        settings: GroupSettings | None = None,
+        topics: Topics | None = None,
+        assignors: AssignorPort | None = None,
+    ) -> None:
+        self.settings = settings or GroupSettings()
+        self.topics = topics or Topics({"orders": 4, "parcels": 2})
+        self.assignors = assignors or InlineAssignors()
+        self.now_ms = 0
+        self.log: list[Logged] = []
+        self.answers: dict[Hashable, Message] = {}
+        self.asks: list[Ask] = []
+        self.append_error: ErrorCode | None = None
+        """Set: the log refuses the next append with this."""
+        self.commit_error: ErrorCode | None = None
+        """Set: the next append is written, but nobody confirms it."""
+        self._requests: dict[Hashable, tuple[Message, int]] = {}
+        self._tokens = count(1)
+        self._uuids = count(1)
+        self.shard = self._new_shard()
+        self.run(Loaded())
+
+    # -- what tests do ---------------------------------------------------------------------------------------
+
+    def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
+        """A request whose answer may come later; gives its token."""
+        if version is None:
+            version = API_BY_KEY[request.API_KEY].max_version
+        request = type(request).from_bytes(request.to_bytes(version), version)
+        token = next(self._tokens)
+        self._requests[token] = (request, version)
+        self.run(Requested(token, request, RequestInfo(version, client, f"/10.0.0.{len(client)}")))
+        return token
+
+    def ask(
+        self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
+    ) -> MessageT:
+        """A request that is answered at once."""
+        return self.answer(self.send(request, version, client), response)
+
+    def answer(self, token: Hashable, response: type[MessageT]) -> MessageT:
+        message = self.answers.pop(token)
+        assert isinstance(message, response)
+        return message
+
+    def is_parked(self, token: Hashable) -> bool:
+        return token not in self.answers
+
+    @property
+    def unanswered(self) -> list[Message]:
+        return [request for request, _ in self._requests.values()]
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass; every deadline on the way is met on the millisecond."""
+        end_ms = self.now_ms + duration_ms
+        while True:
+            deadline_ms = self.shard.deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.run(TimerFired())
+        self.now_ms = end_ms
+
+    def change_topics(self, topics: Topics, deleted: Iterable[str] = ()) -> None:
+        old, new = set(self.topics.all_names()), set(topics.all_names())
+        changed = (
+            (old ^ new)
+            | set(deleted)
+            | {name for name in old & new if self.topics.by_name(name) != topics.by_name(name)}
+        )
+        self.topics = topics
+        self.run(MetadataChanged(topics, frozenset(changed), frozenset(deleted)))
+        self.advance(0)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        offset = len(self.log)
+        self.log.append(Logged(b"", None, producer_id, commit))
+        self.shard.replay_marker(producer_id, committed=commit, offset=offset)
+
+    def reload(self, log: list[Logged] | None = None) -> None:
+        """The partition moves away and comes back, or is started on another log."""
+        self.run(Unloaded())
+        if log is not None:
+            self.log = log
+        self.shard = self._new_shard()
+        for offset, logged in enumerate(self.log):
+            if logged.commits is not None:
+                self.shard.replay_marker(logged.producer_id, committed=logged.commits, offset=offset)
+            else:
+                self.shard.replay(_decoded(logged), offset, logged.producer_id)
+        self.run(Loaded())
+
+    def records(self, since: int = 0) -> list[GroupRecord]:
+        """What the log holds, decoded."""
+        return [_decoded(each) for each in self.log[since:] if each.commits is None]
+
+    # -- the driver's part -----------------------------------------------------------------------------------
+
+    def run(self, event: GroupEvent) -> None:
+        self._carry_out(self.shard.handle(event, self.now_ms, self.wall_ms))
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms
+
+    def _carry_out(self, outcome: GroupOutcome) -> None:
+        self.asks += outcome.asks
+        if outcome.append is not None and outcome.append.records:
+            if self.append_error is None:
+                self._append(outcome)
+            failure = self.append_error or self.commit_error
+            if failure is not None:
+                self.append_error = self.commit_error = None
+                self._carry_out(self.shard.append_failed(outcome, failure, self.now_ms, self.wall_ms))
+                return
+        for reply in outcome.replies:
+            self._deliver(reply.token, reply.message)
+
+    def _append(self, outcome: GroupOutcome) -> None:
+        assert outcome.append is not None
+        producer_id = -1 if outcome.producer is None else outcome.producer.id
+        base_offset = len(self.log)
+        for record in outcome.append.records:
+            value = None if record.value is None else GROUP_RECORDS.encode_value(record.value, record.version)
+            self.log.append(Logged(GROUP_RECORDS.encode_key(record.key), value, producer_id))
+        for offset, record in enumerate(outcome.append.records, base_offset):
+            self.shard.replay(record, offset, producer_id)
+
+    def _deliver(self, token: Hashable, message: Message | KafkaError) -> None:
+        assert token not in self.answers, f"{token} was answered twice"
+        request, version = self._requests.pop(token)
+        if isinstance(message, KafkaError):
+            message = refusal(request, version, message.code)
+        self.answers[token] = type(message).from_bytes(message.to_bytes(version), version)
+
+    def _new_shard(self) -> GroupShard:
+        return GroupShard(self.settings, self.assignors, self.topics, lambda: topic_id(next(self._uuids)))
+
+
+def _decoded(logged: Logged) -> GroupRecord:
+    key = GROUP_RECORDS.decode_key(logged.key)
+    if logged.value is None:
+        return GroupRecord(key, None)
+    return GroupRecord(key, *GROUP_RECORDS.decode_value(key.API_KEY, logged.value))

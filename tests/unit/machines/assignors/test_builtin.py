@@ -1,0 +1,46 @@
+"""What every assignor that comes with Ruslo must do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from ruslo.machines.assignors.builtin import BUILTIN_ASSIGNORS
+from ruslo.machines.assignors.check import checked
+from ruslo.machines.assignors.spec import GroupSpec
+from tests.support.assignor_specs import continued, group, groups, held, member, topic
+
+
+def test_names() -> None:
+    assert list(BUILTIN_ASSIGNORS) == ["uniform", "range", "rack-aware", "lag-aware", "weighted"]
+
+
+@pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
+@given(spec=groups())
+def test_every_partition_once_to_a_subscriber(name: str, spec: GroupSpec) -> None:
+    checked(spec, BUILTIN_ASSIGNORS[name].assign(spec))
+
+
+@pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
+@given(spec=groups())
+def test_settled_group_does_not_move(name: str, spec: GroupSpec) -> None:
+    """Asked again and again with its own answer it comes to rest."""
+    assignor = BUILTIN_ASSIGNORS[name]
+    for _ in range(8):
+        assignment = checked(spec, assignor.assign(spec))
+        before, after = held(spec, _current(spec)), held(spec, assignment)
+        if before == after:
+            return
+        spec = continued(spec, assignment)
+    pytest.fail(f"{name} never comes to rest")
+
+
+@pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
+def test_nobody_and_nothing(name: str) -> None:
+    assignor = BUILTIN_ASSIGNORS[name]
+    assert not any(assignor.assign(group([topic("t", 3)], [])).values())
+    assert not any(assignor.assign(group([], [member("a", [])])).values())
+
+
+def _current(spec: GroupSpec) -> dict[str, dict[bytes, frozenset[int]]]:
+    return {member_id: dict(each.current) for member_id, each in spec.members.items()}

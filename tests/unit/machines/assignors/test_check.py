@@ -1,0 +1,51 @@
+"""Targets that must not be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.assignors.check import checked
+from ruslo.machines.assignors.spec import AssignorError
+from tests.support.assignor_specs import group, member, topic, topic_id
+
+T, U = topic_id("t"), topic_id("u")
+SPEC = group([topic("t", 2), topic("u", 1)], [member("a", ["t", "u"]), member("b", ["t"])])
+
+
+def test_right_ones_are_brought_into_shape() -> None:
+    assert checked(SPEC, {"a": {T: [1, 1], U: (0,)}, "b": {T: {0}}}) == {
+        "a": {T: frozenset({1}), U: frozenset({0})},
+        "b": {T: frozenset({0})},
+    }
+    assert checked(SPEC, {"a": {T: range(2), U: iter([0])}, "b": {T: []}})["b"] == {}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem"),
+    [
+        (None, "returned a NoneType, not a mapping"),
+        ([("a", {})], "returned a list"),
+        ({"c": {T: [0]}}, "'c', which is no member"),
+        ({7: {}}, "7, which is no member"),
+        ({"a": [T]}, "gave member 'a' a list"),
+        ({"a": {b"x" * 16: [0]}}, "named a topic the group does not know: eHh4eHh4eHh4eHh4eHh4eA"),
+        ({"a": {"t": [0]}}, "does not know: 't'"),
+        ({"b": {U: [0]}}, "gave member 'b' topic 'u', which it does not subscribe to"),
+        ({"a": {T: 0}}, "gave a int as the partitions of 't'"),
+        ({"a": {T: [2]}}, "assigned t-2; the topic has partitions 0 to 1"),
+        ({"a": {T: [-1]}}, "assigned t--1"),
+        ({"a": {T: ["0"]}}, "assigned t-'0'"),
+        ({"a": {T: [True]}}, "assigned t-True"),
+        ({"a": {T: [0], U: [0]}, "b": {T: [0, 1]}}, "assigned t-0 to both 'a' and 'b'"),
+        ({"a": {T: [0], U: [0]}}, "left t-1 without an owner"),
+        ({}, "left t-0 without an owner"),
+    ],
+)
+def test_wrong_ones_are_explained(assignment: object, problem: str) -> None:
+    with pytest.raises(AssignorError) as refused:
+        checked(SPEC, assignment)
+    assert problem in str(refused.value)
+
+
+def test_topic_nobody_subscribes_to_needs_no_owner() -> None:
+    assert checked(group([topic("t", 2)], [member("a", [])]), {}) == {}

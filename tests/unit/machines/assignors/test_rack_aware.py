@@ -1,0 +1,95 @@
+"""rack-aware: as even as uniform, and near."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from ruslo.machines.assignors.rack_aware import RackAwareAssignor
+from ruslo.machines.assignors.spec import GroupSpec, Partitions
+from ruslo.machines.assignors.uniform import UniformAssignor
+from tests.support.assignor_specs import group, groups, held, member, shares, topic
+
+RACK_AWARE = RackAwareAssignor()
+
+
+def local_count(spec: GroupSpec, assignment: dict[str, Partitions]) -> int:
+    return sum(
+        spec.members[member_id].rack_id in spec.topics[topic_id].racks_of(partition)
+        for member_id, partitions in held(spec, assignment).items()
+        for topic_id, partition in partitions
+    )
+
+
+def test_everybody_reads_in_its_own_rack() -> None:
+    racks = [["r3"], ["r1"], ["r2"], ["r3"], ["r1"], ["r2"]]
+    spec = group(
+        [topic("t", 6, racks)],
+        [
+            member("a", ["t"], rack_id="r1"),
+            member("b", ["t"], rack_id="r2"),
+            member("c", ["t"], rack_id="r3"),
+        ],
+    )
+    assert shares(RACK_AWARE, spec) == {"a": {"t": [1, 4]}, "b": {"t": [2, 5]}, "c": {"t": [0, 3]}}
+
+
+def test_evenness_comes_first() -> None:
+    spec = group(
+        [topic("t", 4, [["r1"]] * 4)],
+        [member("near", ["t"], rack_id="r1"), member("far", ["t"], rack_id="r2")],
+    )
+    counts = {each: len(topics["t"]) for each, topics in shares(RACK_AWARE, spec).items()}
+    assert counts == {"near": 2, "far": 2}
+
+
+def test_longer_share_goes_where_it_is_near() -> None:
+    spec = group(
+        [topic("t", 3, [["r1"], ["r1"], ["r2"]])],
+        [member("b", ["t"], {"t": [0]}, rack_id="r1"), member("a", ["t"], {"t": [1, 2]}, rack_id="r2")],
+    )
+    assert shares(RACK_AWARE, spec) == {"a": {"t": [2]}, "b": {"t": [0, 1]}}
+
+
+def test_near_partitions_stay() -> None:
+    spec = group(
+        [topic("t", 4, [["r1", "r2"]] * 4)],
+        [
+            member("a", ["t"], {"t": [1, 3]}, rack_id="r1"),
+            member("b", ["t"], {"t": [0, 2]}, rack_id="r2"),
+        ],
+    )
+    assert shares(RACK_AWARE, spec) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}}
+
+
+def test_subscriptions_are_respected_in_exchanges() -> None:
+    spec = group(
+        [topic("t", 2, [["r1"], ["r1"]]), topic("u", 2, [["r2"], ["r2"]])],
+        [member("a", ["t", "u"], rack_id="r2"), member("b", ["t"], rack_id="r1")],
+    )
+    assert shares(RACK_AWARE, spec) == {"a": {"u": [0, 1]}, "b": {"t": [0, 1]}}
+
+
+@given(spec=groups())
+def test_as_even_as_uniform_and_no_farther(spec: GroupSpec) -> None:
+    even, near = UniformAssignor().assign(spec), RACK_AWARE.assign(spec)
+    assert sorted(map(len, held(spec, near).values())) == sorted(map(len, held(spec, even).values()))
+    assert local_count(spec, near) >= local_count(spec, even)
+
+
+@given(spec=groups(homogeneous=True))
+def test_no_exchange_of_two_would_bring_more_near(spec: GroupSpec) -> None:
+    after = held(spec, RACK_AWARE.assign(spec))
+
+    def near(member_id: str, place: tuple[bytes, int]) -> bool:
+        rack, racks = spec.members[member_id].rack_id, spec.topics[place[0]].racks_of(place[1])
+        return rack is not None and rack in racks
+
+    for one, of_one in after.items():
+        for other, of_other in after.items():
+            if spec.members[one].rack_id is None or spec.members[other].rack_id is None:
+                continue
+            for place in of_one:
+                for exchanged in of_other:
+                    if one != other and spec.topics[place[0]].racks:
+                        now = near(one, place) + near(other, exchanged)
+                        assert near(other, place) + near(one, exchanged) <= now

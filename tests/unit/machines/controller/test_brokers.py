@@ -1,0 +1,113 @@
+"""Registration: who is let in. The rest of a broker's life is told in the transcripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import UNASSIGNED_DIR
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from tests.support.controller import MachineBench, numbered_uuid, registration
+
+
+def of_another_cluster() -> BrokerRegistrationRequest:
+    request = registration(5)
+    request.cluster_id = "elsewhere"
+    return request
+
+
+def with_dirs(*dirs: bytes) -> BrokerRegistrationRequest:
+    request = registration(5)
+    request.log_dirs = list(dirs)
+    return request
+
+
+def migrating() -> BrokerRegistrationRequest:
+    request = registration(5)
+    request.is_migrating_zk_broker = True
+    return request
+
+
+def without(feature: str) -> dict[str, tuple[int, int]]:
+    return {name: span for name, span in SUPPORTED_FEATURES.items() if name != feature}
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (of_another_cluster(), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (registration(1, incarnation="b"), ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+        (with_dirs(), ErrorCode.INVALID_REGISTRATION),
+        (with_dirs(numbered_uuid(1), numbered_uuid(1)), ErrorCode.INVALID_REGISTRATION),
+        (with_dirs(UNASSIGNED_DIR), ErrorCode.INVALID_REGISTRATION),
+        (with_dirs(numbered_uuid(100)), ErrorCode.INVALID_REGISTRATION),
+        (migrating(), ErrorCode.INVALID_REGISTRATION),
+        (registration(5, features={}), ErrorCode.INVALID_REGISTRATION),
+        (registration(5, features={"metadata.version": (7, 29)}), ErrorCode.UNSUPPORTED_VERSION),
+        (registration(5, features=without("transaction.version")), ErrorCode.UNSUPPORTED_VERSION),
+        (registration(5, features=without("kraft.version")), ErrorCode.UNSUPPORTED_VERSION),
+        (registration(5), ErrorCode.NONE),
+        (registration(1), ErrorCode.NONE),
+    ],
+)
+def test_registration(request_: BrokerRegistrationRequest, code: ErrorCode) -> None:
+    bench = MachineBench.started()
+    assert bench.code(request_) is code
+
+
+def test_another_process_may_register_when_the_session_has_ended() -> None:
+    bench = MachineBench.started()
+    bench.join(2)
+    bench.wait(8999)
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    bench.wait(1)
+    assert bench.image.cluster.brokers[2].fenced
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
+
+
+def test_a_new_controller_gives_others_a_whole_session_but_not_its_own_node() -> None:
+    bench = MachineBench.started(2)
+    bench.now_ms = 1_000_000
+    bench.activate()
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert bench.code(registration(1, incarnation="b")) is ErrorCode.NONE
+    assert bench.wait(8999) == []
+    assert bench.image.cluster.brokers[2].active
+    bench.wait(2000)
+    assert bench.image.cluster.brokers[2].fenced
+
+
+def test_broker_epoch_is_the_first_offset_of_the_batch() -> None:
+    bench = MachineBench.started()
+    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)]))
+    bench.activate()
+    next_offset = len(bench.log)
+    answer = bench.answer(registration(1, incarnation="b"), BrokerRegistrationResponse)
+    assert answer.broker_epoch == next_offset
+    assert len(bench.log) == next_offset + 4, "three partitions left without a leader, then the registration"
+    # Caught up is who has replayed the registration itself, not only what was before it.
+    assert not bench.heartbeat(1, offset=next_offset).is_caught_up
+    assert bench.heartbeat(1, offset=next_offset + 3).is_caught_up
+
+
+def test_heartbeat_of_a_stranger() -> None:
+    bench = MachineBench.started()
+    assert (
+        bench.code(BrokerHeartbeatRequest(broker_id=9, broker_epoch=1)) is ErrorCode.BROKER_ID_NOT_REGISTERED
+    )
+    assert bench.code(BrokerHeartbeatRequest(broker_id=1, broker_epoch=1)) is ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_unregister() -> None:
+    bench = MachineBench.started(2)
+    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=2)]))
+    bench.ask(UnregisterBrokerRequest(broker_id=2))
+    assert list(bench.image.cluster.brokers) == [1]
+    assert bench.image.topics.by_name["t"].partitions[0].isr == (1,)
+    with pytest.raises(KafkaError, match="not registered"):
+        bench.ask(UnregisterBrokerRequest(broker_id=2))

@@ -1,0 +1,123 @@
+"""AlterConfigs and IncrementalAlterConfigs: refusals by resource and key; the older one replaces all."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages import alter_configs_request as legacy
+from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
+from ruslo.protocol.messages.alter_configs_response import AlterConfigsResponse
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from tests.support.controller import MachineBench
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def bench_with_topic() -> MachineBench:
+    bench = MachineBench.started()
+    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    return bench
+
+
+def resource(kind: int, name: str, *configs: tuple[str, int, str | None]) -> AlterConfigsResource:
+    changes = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in configs]
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
+
+
+def alter(
+    bench: MachineBench, *resources: AlterConfigsResource, validate_only: bool = False
+) -> list[ErrorCode]:
+    request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+    answer = bench.answer(request, IncrementalAlterConfigsResponse)
+    return [ErrorCode(each.error_code) for each in answer.responses]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (resource(2, "nowhere", ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (resource(2, "no/name", ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (resource(2, "t", ("retention.ms", SET, "x")), ErrorCode.INVALID_CONFIG),
+        (resource(2, "t", ("nonsense", SET, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(2, "t", ("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST),
+        (resource(2, "t", ("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG),
+        (resource(2, "t", ("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST),
+        (
+            resource(2, "t", ("retention.ms", SET, "1"), ("retention.ms", DELETE, None)),
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (resource(4, "7", ("log.cleaner.threads", SET, "2")), ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (resource(4, "one", ("log.cleaner.threads", SET, "2")), ErrorCode.INVALID_REQUEST),
+        (resource(4, "1", ("node.id", SET, "2")), ErrorCode.INVALID_REQUEST),
+        (resource(8, "1", ("root", SET, "DEBUG")), ErrorCode.INVALID_REQUEST),
+        (resource(32, "", ("consumer.session.timeout.ms", SET, "50000")), ErrorCode.INVALID_REQUEST),
+        (resource(16, "metrics", ("interval.ms", SET, "1")), ErrorCode.INVALID_REQUEST),
+        (resource(99, "x"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_refused(asked: AlterConfigsResource, code: ErrorCode) -> None:
+    bench = bench_with_topic()
+    before = len(bench.log)
+    assert alter(bench, asked, resource(4, "", ("log.cleaner.threads", SET, "2"))) == [code, ErrorCode.NONE]
+    assert len(bench.log) == before + 1, "the other resource is changed all the same"
+
+
+def test_resource_named_twice() -> None:
+    once = resource(2, "t", ("retention.ms", SET, "1"))
+    assert alter(bench_with_topic(), once, once) == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+
+def test_lists_grow_and_shrink() -> None:
+    bench = bench_with_topic()
+
+    def policy() -> str | None:
+        return bench.image.configs.of_topic("t").get("cleanup.policy")
+
+    alter(bench, resource(2, "t", ("cleanup.policy", APPEND, "compact")))
+    assert policy() == "delete,compact"
+    alter(bench, resource(2, "t", ("cleanup.policy", SUBTRACT, "delete")))
+    assert policy() == "compact"
+    alter(bench, resource(2, "t", ("cleanup.policy", DELETE, None)))
+    assert policy() is None
+
+
+def test_validate_only() -> None:
+    bench = bench_with_topic()
+    before = len(bench.log)
+    assert alter(bench, resource(2, "t", ("retention.ms", SET, "1")), validate_only=True) == [ErrorCode.NONE]
+    assert len(bench.log) == before
+
+
+def test_groups_have_configs() -> None:
+    bench = bench_with_topic()
+    assert alter(bench, resource(32, "g", ("consumer.session.timeout.ms", SET, "50000"))) == [ErrorCode.NONE]
+    assert dict(bench.image.configs.of(32, "g")) == {"consumer.session.timeout.ms": "50000"}
+
+
+def test_the_older_call_replaces_everything() -> None:
+    bench = bench_with_topic()
+    alter(bench, resource(2, "t", ("retention.ms", SET, "1"), ("segment.ms", SET, "2000")))
+
+    def replace(**configs: str | None) -> ErrorCode:
+        given = [
+            legacy.AlterableConfig(name=name.replace("_", "."), value=value)
+            for name, value in configs.items()
+        ]
+        request = AlterConfigsRequest(
+            resources=[legacy.AlterConfigsResource(resource_type=2, resource_name="t", configs=given)]
+        )
+        return ErrorCode(bench.answer(request, AlterConfigsResponse).responses[0].error_code)
+
+    assert replace(segment_ms="2000", flush_ms="7") is ErrorCode.NONE
+    assert dict(bench.image.configs.of_topic("t")) == {"segment.ms": "2000", "flush.ms": "7"}
+    assert replace(flush_ms="never") is ErrorCode.INVALID_CONFIG
+    assert replace(flush_ms=None) is ErrorCode.INVALID_CONFIG
+    assert replace() is ErrorCode.NONE
+    assert dict(bench.image.configs.of_topic("t")) == {}

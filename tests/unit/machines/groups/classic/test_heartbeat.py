@@ -1,0 +1,81 @@
+"""Heartbeat, and the session that it keeps alive."""
+
+from __future__ import annotations
+
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
+from tests.support.classic_client import ClassicClient, stable_group
+from tests.support.groups import GroupBench
+
+
+def test_who_may_not_beat() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    assert a.beat() is ErrorCode.NONE
+    a.generation = 2
+    assert a.beat() is ErrorCode.ILLEGAL_GENERATION
+    a.member_id = "somebody"
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert ClassicClient(bench, "b", group="absent").beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert ClassicClient(bench, "b", group="").beat() is ErrorCode.INVALID_GROUP_ID
+
+
+def test_beats_before_the_assignment_are_in_order() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    a.join()
+    bench.advance(3_000)
+    a.joined()
+    assert a.beat() is ErrorCode.NONE
+
+
+def test_session_ends_to_the_millisecond_and_the_others_rebalance() -> None:
+    bench = GroupBench()
+    a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b", session_ms=6_000)
+    stable_group(bench, a, b)
+    bench.advance(3_000)
+    b.beat()
+    a.beat()
+    bench.advance(5_999)
+    assert a.beat() is ErrorCode.NONE
+    bench.advance(1)
+    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_beats_keep_a_member_while_it_is_asked_to_join() -> None:
+    bench = GroupBench()
+    a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
+    stable_group(bench, a)
+    b.join()
+    for _ in range(3):
+        bench.advance(9_000)
+        assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert b.waits
+    bench.advance(3_000)
+    assert b.joined().generation_id == 2, "thirty seconds are what the members asked for"
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "alive, but it did not join"
+
+
+def test_commit_keeps_the_session_too() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    for offset in range(5):
+        bench.advance(9_000)
+        assert a.commit(offset) is ErrorCode.NONE
+    assert a.beat() is ErrorCode.NONE
+
+
+def test_last_session_leaves_an_empty_group_in_the_log() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    bench.advance(10_000)
+    value = bench.records()[-1].value
+    assert isinstance(value, GroupMetadataValue)
+    assert (value.protocol_type, value.generation) == ("consumer", 2)
+    assert (value.protocol, value.leader, value.members) == (None, None, [])
+    assert value.current_state_timestamp == bench.wall_ms
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID

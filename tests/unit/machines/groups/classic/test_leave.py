@@ -1,0 +1,123 @@
+"""LeaveGroup: members that go, and operators that send them away."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
+from tests.support.classic_client import ClassicClient, stable_group
+from tests.support.groups import GroupBench
+
+
+def test_leaving_begins_a_rebalance_at_once() -> None:
+    bench = GroupBench()
+    a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
+    stable_group(bench, a, b)
+    assert a.leave() is ErrorCode.NONE
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert b.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    response = b.join()
+    assert response is not None
+    assert response.leader == b.member_id
+
+
+def test_leaving_during_a_rebalance_completes_it() -> None:
+    bench = GroupBench()
+    a, b, c = (ClassicClient(bench, name) for name in "abc")
+    stable_group(bench, a, b)
+    c.join()
+    a.join()
+    assert c.waits
+    assert b.leave() is ErrorCode.NONE
+    assert len(a.joined().members) == 2
+    assert c.joined().generation_id == 2
+
+
+def test_leaving_with_a_parked_call_answers_it() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    a.join()
+    parked = a.token
+    assert a.leave() is ErrorCode.NONE
+    a.token = parked
+    assert a.joined().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    bench.advance(3_000)
+    assert bench.shard.state.groups["g"].is_empty
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_old_versions_have_their_error_on_top(version: int) -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    request = LeaveGroupRequest(group_id="g", member_id=a.member_id)
+    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.NONE
+    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    request.group_id = "absent"
+    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    request.group_id = ""
+    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_several_members_each_with_an_error_of_its_own() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    b = ClassicClient(bench, "b", instance="i-b")
+    c = ClassicClient(bench, "c", instance="i-c")
+    stable_group(bench, a, b, c)
+    members = [
+        MemberIdentity(member_id=a.member_id),
+        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id="", group_instance_id="i-b"),
+        MemberIdentity(member_id="", group_instance_id="i-x"),
+        MemberIdentity(member_id="", group_instance_id=None),
+        MemberIdentity(member_id="wrong", group_instance_id="i-c"),
+    ]
+    response = bench.ask(LeaveGroupRequest(group_id="g", members=members), LeaveGroupResponse)
+    assert response.error_code == ErrorCode.NONE
+    codes = [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert response.members == [
+        MemberResponse(member_id=m.member_id, group_instance_id=m.group_instance_id, error_code=code)
+        for m, code in zip(members, codes, strict=True)
+    ]
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_absent_group_is_no_error_on_top() -> None:
+    bench = GroupBench()
+    request = LeaveGroupRequest(group_id="absent", members=[MemberIdentity(member_id="m")])
+    response = bench.ask(request, LeaveGroupResponse)
+    assert response.error_code == ErrorCode.NONE
+    assert [each.error_code for each in response.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_pending_member_may_leave_and_nobody_waits_for_it() -> None:
+    bench = GroupBench()
+    a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
+    stable_group(bench, a)
+    required = b.join_once()
+    assert required is not None
+    b.member_id = required.member_id
+    assert a.join() is None
+    assert b.leave() is ErrorCode.NONE
+    assert a.joined().generation_id == 2
+
+
+def test_leaving_that_cannot_be_written_is_an_error_for_the_whole_call() -> None:
+    bench = GroupBench()
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    bench.append_error = ErrorCode.MESSAGE_TOO_LARGE
+    identity = MemberIdentity(member_id=a.member_id)
+    response = bench.ask(LeaveGroupRequest(group_id="g", members=[identity]), LeaveGroupResponse)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert a.join_once() is not None

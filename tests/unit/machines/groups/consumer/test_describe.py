@@ -1,0 +1,94 @@
+"""ConsumerGroupDescribe: what operators see."""
+
+from __future__ import annotations
+
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.consumer_group_describe_response import (
+    Assignment,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from tests.support.classic_client import ClassicClient
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import Topics, topic_id
+
+
+def describe(story: Story, *group_ids: str) -> list[DescribedGroup]:
+    request = ConsumerGroupDescribeRequest(group_ids=list(group_ids))
+    return story.bench.ask(request, ConsumerGroupDescribeResponse).groups
+
+
+def orders(*partitions: int) -> Assignment:
+    topic = TopicPartitions(topic_id=topic_id(1_000), topic_name="orders", partitions=list(partitions))
+    return Assignment(topic_partitions=[topic])
+
+
+def test_group_in_the_middle_of_its_reconciliation() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i", rack_id="r", client_id="app-1")
+    a.join()
+    assert describe(story, "g")[0].group_state == "Stable"
+    b = Consumer(story, "b", "orders")
+    b.join()
+    assert describe(story, "g")[0].group_state == "Assigning"
+    story.bench.advance(1_000)
+    b.beat()
+    a.beat()
+    (group,) = describe(story, "g")
+    assert group == DescribedGroup(
+        group_id="g",
+        group_state="Reconciling",
+        group_epoch=3,
+        assignment_epoch=3,
+        assignor_name="uniform",
+        members=[
+            Member(
+                member_id="a",
+                instance_id="i",
+                rack_id="r",
+                member_epoch=2,
+                client_id="app-1",
+                client_host="/10.0.0.5",
+                subscribed_topic_names=["orders"],
+                subscribed_topic_regex="",
+                assignment=orders(0, 1, 2, 3),
+                target_assignment=orders(0, 1),
+                member_type=1,
+            ),
+            Member(
+                member_id="b",
+                member_epoch=3,
+                client_id="app",
+                client_host="/10.0.0.3",
+                subscribed_topic_names=["orders"],
+                subscribed_topic_regex="",
+                assignment=Assignment(),
+                target_assignment=orders(2, 3),
+                member_type=1,
+            ),
+        ],
+    )
+
+
+def test_groups_that_are_none() -> None:
+    story = Story()
+    ClassicClient(story.bench, "c", group="classic").join()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    a.leave()
+    empty, classic, absent = describe(story, "g", "classic", "absent")
+    assert (empty.group_state, empty.members, empty.group_epoch) == ("Empty", [], 3)
+    assert classic.error_code == absent.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert classic.error_message == "group 'classic' is no consumer group"
+    assert absent.error_message == "there is no group 'absent'"
+
+
+def test_deleted_topics_are_not_shown() -> None:
+    story = Story()
+    Consumer(story, "a", "orders", "parcels").join()
+    story.change_topics("parcels is deleted", Topics({"orders": 4}, version=1), deleted=["parcels"])
+    (group,) = describe(story, "g")
+    assert group.members[0].assignment == group.members[0].target_assignment == orders(0, 1, 2, 3)

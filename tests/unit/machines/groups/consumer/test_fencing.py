@@ -1,0 +1,225 @@
+"""Sessions, rebalance timeouts and static members: who is taken out, and when."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.model.errors import ErrorCode
+from tests.support.consumer_story import REBALANCE_TIMEOUT_MS, Consumer, Story
+from tests.support.groups import GroupBench
+
+
+def test_silent_member_is_out_after_its_session() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    story.bench.advance(44_999)
+    a.beat()
+    story.bench.advance(44_999)
+    story.lines.clear()
+    story.wait(1)
+    a.beat()
+    a.join("joins again")
+    assert story.text == (
+        """\
+> 0.001 s pass
+x8 a
+x7 a
+x5 a
+3 epoch 3
+> a beats
+a: UNKNOWN_MEMBER_ID
+> a joins again orders
+5 a orders
+3 epoch 4
+7 a orders:0,1,2,3
+6 epoch 4
+8 a epoch 4 ← 0 stable orders:0@4,1@4,2@4,3@4
+a at 4 has orders:0,1,2,3
+"""
+    )
+
+
+def test_a_group_may_have_a_session_timeout_of_its_own() -> None:
+    overrides = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    story = Story(GroupBench(GroupSettings(group_overrides=lambda group_id: overrides)))
+    a = Consumer(story, "a", "orders")
+    assert a.join().heartbeat_interval_ms == 7_000
+    story.bench.advance(49_999)
+    assert a.beat().error_code == ErrorCode.NONE
+    story.bench.advance(50_000)
+    assert a.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_member_that_does_not_let_go_is_out_after_its_rebalance_timeout() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    b.join()
+    a.beat()
+    for _ in range(2):
+        story.bench.advance(REBALANCE_TIMEOUT_MS // 2 - 1)
+        a.beat("beats, but keeps it all")
+        b.beat()
+    story.lines.clear()
+    story.wait(2)
+    a.beat()
+    story.bench.advance(1_000)
+    b.beat()
+    assert story.text == (
+        """\
+> 0.002 s pass
+x8 a
+x7 a
+x5 a
+3 epoch 4
+> a beats
+a: UNKNOWN_MEMBER_ID
+> b beats
+7 b orders:0,1,2,3
+6 epoch 4
+8 b epoch 4 ← 3 stable orders:0@4,1@4,2@4,3@4
+b at 4 has orders:0,1,2,3
+"""
+    )
+
+
+def test_rebalance_timeout_ends_with_the_revocation() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    b.join()
+    a.beat()
+    a.own("says that it let go")
+    for _ in range(3):
+        story.bench.advance(30_000)
+        a.beat()
+        b.beat()
+    assert story.lines[-4:] == ["> a beats", "a at 3", "> b beats", "b at 3"]
+
+
+def test_static_member_returns_to_its_partitions() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i")
+    b = Consumer(story, "b", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    b.join()
+    a.beat()
+    a.own("says that it let go")
+    b.beat()
+    story.lines.clear()
+
+    a.leave(-2)
+    b.beat()
+    a2 = Consumer(story, "a2", "orders", instance_id="i")
+    a2.join()
+    a2.beat()
+    a.epoch = 3
+    a.beat("is still there")
+    b.beat()
+    assert story.text == (
+        """\
+> a leaves with -2
+8 a epoch -2 ← 2 stable orders:0@0,1@0
+a at -2
+> b beats
+b at 3
+> a2 joins orders
+x8 a
+x7 a
+x5 a
+5 a2 orders as i
+7 a2 orders:0,1
+8 a2 epoch 0 ← 0 stable orders:0@0,1@0
+8 a2 epoch 3 ← 0 stable orders:0@0,1@0
+a2 at 3 has orders:0,1
+> a2 beats
+a2 at 3
+> a is still there
+a: FENCED_INSTANCE_ID
+> b beats
+b at 3
+"""
+    )
+
+
+def test_static_member_that_does_not_return_in_time_is_out() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i")
+    a.join()
+    story.bench.advance(40_000)
+    a.leave(-2)
+    story.lines.clear()
+    story.wait(5_000)
+    assert story.lines == ["> 5 s pass", "x8 a", "x7 a", "x5 a", "3 epoch 3"]
+
+
+def test_static_member_may_leave_for_good() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i")
+    a.join()
+    a.leave(-1)
+    assert story.lines[-6:] == ["> a leaves", "x8 a", "x7 a", "x5 a", "3 epoch 3", "a at -1"]
+
+
+def test_instance_id_that_is_in_use_cannot_be_had() -> None:
+    story = Story()
+    Consumer(story, "a", "orders", instance_id="i").join()
+    other = Consumer(story, "other", "orders", instance_id="i")
+    assert other.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    other.epoch = 2
+    assert other.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert other.leave(-2).error_code == ErrorCode.FENCED_INSTANCE_ID
+    nobody = Consumer(story, "nobody", "orders", instance_id="unheard of")
+    nobody.epoch = 2
+    assert nobody.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_static_member_returns_with_another_subscription() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i")
+    a.join()
+    a.leave(-2)
+    story.bench.advance(1_000)
+    story.lines.clear()
+    Consumer(story, "a2", "parcels", instance_id="i").join()
+    assert story.text == (
+        """\
+> a2 joins parcels
+x8 a
+x7 a
+x5 a
+5 a2 orders as i
+7 a2 orders:0,1,2,3
+8 a2 epoch 0 ← 0 stable orders:0@0,1@0,2@0,3@0
+5 a2 parcels as i
+3 epoch 3
+7 a2 parcels:0,1
+6 epoch 3
+8 a2 epoch 3 ← 0 stable parcels:0@3,1@3
+a2 at 3 has parcels:0,1
+"""
+    )
+
+
+def test_all_get_a_whole_session_when_the_coordinator_moves() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    b.join()
+    a.beat()
+    story.bench.advance(40_000)
+    story.reload()
+    story.bench.advance(44_999)
+    a.beat()
+    b.beat()
+    story.lines.clear()
+    # The time for revoking began anew as well, and is over now.
+    story.wait(15_001)
+    a.beat()
+    b.beat()
+    assert story.lines[1:7] == ["x8 a", "x7 a", "x5 a", "3 epoch 4", "> a beats", "a: UNKNOWN_MEMBER_ID"]
+    assert story.lines[-1] == "b at 4 has orders:0,1,2,3"

@@ -1,0 +1,447 @@
+"""ConsumerGroupHeartbeat: joining, being led to the target, and everything that is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from tests.support.classic_client import ClassicClient
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import GroupBench, Topics, topic_id
+
+
+def test_first_member_gets_everything_at_epoch_two() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", "parcels")
+    a.join()
+    a.own()
+    a.beat()
+    assert story.text == (
+        """\
+> a joins orders parcels
+5 a orders,parcels
+3 epoch 2
+7 a orders:0,1,2,3 parcels:0,1
+6 epoch 2
+8 a epoch 2 ← 0 stable orders:0@2,1@2,2@2,3@2 parcels:0@2,1@2
+a at 2 has orders:0,1,2,3 parcels:0,1
+> a says what it has
+a at 2
+> a beats
+a at 2
+"""
+    )
+
+
+def test_second_member_waits_until_the_first_has_let_go() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.wait(1_000)
+    b.join()
+    a.beat()
+    a.beat("beats, busy with the last records")
+    b.beat()
+    a.own("says that it let go")
+    b.beat()
+    b.own()
+    assert story.text == (
+        """\
+> a joins orders
+5 a orders
+3 epoch 2
+7 a orders:0,1,2,3
+6 epoch 2
+8 a epoch 2 ← 0 stable orders:0@2,1@2,2@2,3@2
+a at 2 has orders:0,1,2,3
+> 1 s pass
+> b joins orders
+5 b orders
+3 epoch 3
+7 a orders:0,1
+7 b orders:2,3
+6 epoch 3
+8 b epoch 3 ← 0 unreleased
+b at 3 has nothing
+> a beats
+8 a epoch 2 ← 2 unrevoked orders:0@2,1@2 revoke orders:2@2,3@2
+a at 2 has orders:0,1
+> a beats, busy with the last records
+a at 2
+> b beats
+8 b epoch 3 ← 3 unreleased
+b at 3
+> a says that it let go
+8 a epoch 3 ← 2 stable orders:0@2,1@2
+a at 3
+> b beats
+8 b epoch 3 ← 3 stable orders:2@3,3@3
+b at 3 has orders:2,3
+> b says what it has
+b at 3
+"""
+    )
+
+
+def test_targets_are_an_interval_apart() -> None:
+    """Of two that come in the same second the second waits for the next target, as does the group."""
+    story = Story()
+    Consumer(story, "a", "orders").join()
+    b = Consumer(story, "b", "orders")
+    b.join()
+    b.beat()
+    story.wait(1_000)
+    b.beat()
+    assert story.text == (
+        """\
+> a joins orders
+5 a orders
+3 epoch 2
+7 a orders:0,1,2,3
+6 epoch 2
+8 a epoch 2 ← 0 stable orders:0@2,1@2,2@2,3@2
+a at 2 has orders:0,1,2,3
+> b joins orders
+5 b orders
+3 epoch 3
+8 b epoch 2 ← 0 stable
+b at 2 has nothing
+> b beats
+b at 2
+> 1 s pass
+> b beats
+7 a orders:0,1
+7 b orders:2,3
+6 epoch 3
+8 b epoch 3 ← 2 unreleased
+b at 3
+"""
+    )
+
+
+def test_a_group_may_have_an_assignment_interval_of_its_own() -> None:
+    settings = GroupSettings(group_overrides=lambda group_id: {"consumer.assignment.interval.ms": "0"})
+    story = Story(GroupBench(settings))
+    Consumer(story, "a", "orders").join()
+    b = Consumer(story, "b", "orders")
+    b.join()
+    assert b.epoch == 3
+
+
+def test_leaving_gives_everything_to_those_who_stay() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    b.join()
+    story.wait(1_000)
+    story.lines.clear()
+    b.leave()
+    a.beat()
+    a.leave()
+    assert story.text == (
+        """\
+> b leaves
+x8 b
+x7 b
+x5 b
+3 epoch 4
+b at -1
+> a beats
+6 epoch 4
+8 a epoch 4 ← 2 stable orders:0@2,1@2,2@2,3@2
+a at 4
+> a leaves
+x8 a
+x7 a
+x5 a
+3 epoch 5
+a at -1
+"""
+    )
+    assert story.bench.shard.state.groups["g"].state_name == "Empty"
+
+
+def test_lost_answer_is_not_held_against_the_member() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.wait(1_000)
+    b.join()
+    a.beat()
+    a.own("says that it let go")
+    story.lines.clear()
+
+    a.epoch = 2
+    a.own("never heard of epoch 3")
+    a.epoch = 2
+    a.beat("never heard of it, and does not say what it has")
+    a.epoch = 2
+    a.owned = {topic_id(1_000): [0, 1, 2]}
+    a.own("has more than it was given")
+    a.epoch = 4
+    a.beat("is ahead of its time")
+    a.join("gives up everything and joins")
+    assert story.text == (
+        """\
+> a never heard of epoch 3
+a at 3
+> a never heard of it, and does not say what it has
+a: FENCED_MEMBER_EPOCH
+> a has more than it was given
+a: FENCED_MEMBER_EPOCH
+> a is ahead of its time
+a: FENCED_MEMBER_EPOCH
+> a gives up everything and joins orders
+a at 3 has orders:0,1
+"""
+    )
+
+
+def test_full_request_is_answered_with_the_whole_assignment() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    response = a.send(
+        "repeats everything",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=a.held(),
+    )
+    assert response.assignment is not None
+    assert story.lines[-2:] == ["> a repeats everything", "a at 2 has orders:0,1,2,3"]
+
+
+def test_what_is_left_null_stays() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", rack_id="r1", assignor="range")
+    a.join()
+    a.send("gets another timeout", rebalance_timeout_ms=1_000)
+    group = story.bench.shard.state.groups["g"]
+    assert story.lines[-2:] == ["5 a orders", "a at 2"]
+    value = story.bench.records()[-1].value
+    assert value is not None
+    assert "rack_id='r1'" in repr(value)
+    assert "server_assignor='range'" in repr(value)
+    assert "rebalance_timeout_ms=1000" in repr(value)
+    assert group.subscribes_to("orders")
+
+
+def test_new_subscription_takes_topics_away_at_once() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", "parcels")
+    a.join()
+    story.lines.clear()
+    a.subscribe("parcels")
+    a.own("says that it let go")
+    story.wait(1_000)
+    a.beat()
+    assert story.text == (
+        """\
+> a subscribes to parcels
+5 a parcels
+3 epoch 3
+8 a epoch 2 ← 2 unrevoked parcels:0@2,1@2 revoke orders:0@2,1@2,2@2,3@2
+a at 2 has parcels:0,1
+> a says that it let go
+8 a epoch 2 ← 2 stable parcels:0@2,1@2
+a at 2
+> 1 s pass
+> a beats
+7 a parcels:0,1
+6 epoch 3
+8 a epoch 3 ← 2 stable parcels:0@2,1@2
+a at 3
+"""
+    )
+
+
+def test_member_without_topics_is_a_member() -> None:
+    story = Story()
+    a = Consumer(story, "a")
+    a.join()
+    assert story.lines == ["> a joins", "5 a", "8 a epoch 1 ← 0 stable", "a at 1 has nothing"]
+    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+
+
+def test_partition_count_and_deletion_are_noticed_with_the_next_heartbeat() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", "parcels")
+    a.join()
+    story.wait(1_000)
+    story.lines.clear()
+    story.change_topics("orders grows", Topics({"orders": 5, "parcels": 2}, version=1))
+    a.beat()
+    story.wait(1_000)
+    gone = Topics({"orders": 5}, version=2)
+    story.change_topics("parcels is deleted", gone, deleted=["parcels"])
+    a.beat()
+    a.own()
+    a.beat()
+    assert story.text == (
+        """\
+> orders grows
+> a beats
+3 epoch 3
+7 a orders:0,1,2,3,4 parcels:0,1
+6 epoch 3
+8 a epoch 3 ← 2 stable orders:0@2,1@2,2@2,3@2,4@3 parcels:0@2,1@2
+a at 3 has orders:0,1,2,3,4 parcels:0,1
+> 1 s pass
+> parcels is deleted
+> a beats
+3 epoch 4
+7 a orders:0,1,2,3,4
+6 epoch 4
+8 a epoch 3 ← 3 unrevoked orders:0@2,1@2,2@2,3@2,4@3 revoke (deleted):0@2,1@2
+a at 3 has orders:0,1,2,3,4
+> a says what it has
+8 a epoch 4 ← 3 stable orders:0@2,1@2,2@2,3@2,4@3
+a at 4
+> a beats
+a at 4
+"""
+    )
+
+
+def test_change_of_another_topic_costs_nothing() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    story.change_topics("parcels grows", Topics({"orders": 4, "parcels": 9}, version=1))
+    a.beat()
+    assert story.lines[-3:] == ["> parcels grows", "> a beats", "a at 2"]
+
+
+def test_version_0_gives_out_member_ids() -> None:
+    story = Story()
+    a = Consumer(story, "", "orders")
+    response = a.join(version=0)
+    assert response.error_code == ErrorCode.NONE
+    assert a.member_id == "00000000-0000-0000-0000-000000000001"
+    assert a.beat().member_epoch == 2
+
+
+def request(**fields: object) -> ConsumerGroupHeartbeatRequest:
+    joining: dict[str, object] = {
+        "group_id": "g",
+        "member_id": "a",
+        "rebalance_timeout_ms": 1_000,
+        "subscribed_topic_names": ["orders"],
+        "topic_partitions": [],
+    }
+    return ConsumerGroupHeartbeatRequest(**(joining | fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),
+        (
+            {"topic_partitions": [TopicPartitions(topic_id=topic_id(1_000), partitions=[0])]},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": "lottery"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"member_epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"subscribed_topic_regex": "(unclosed"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+    ],
+)
+def test_refused(fields: dict[str, object], code: ErrorCode) -> None:
+    bench = GroupBench()
+    response = bench.ask(request(**fields), ConsumerGroupHeartbeatResponse)
+    assert response.error_code == code
+    assert response.error_message
+    assert bench.log == []
+    assert bench.shard.state.groups == {}
+
+
+def test_strangers_and_crowds_are_refused() -> None:
+    story = Story(GroupBench(GroupSettings(consumer_max_size=1)))
+    a = Consumer(story, "a", "orders")
+    a.join()
+    stranger = Consumer(story, "stranger", "orders")
+    stranger.epoch = 2
+    stranger.beat()
+    stranger.join()
+    a.join("joins again")
+    assert story.lines[7:] == [
+        "> stranger beats",
+        "stranger: GROUP_MAX_SIZE_REACHED",
+        "> stranger joins orders",
+        "stranger: GROUP_MAX_SIZE_REACHED",
+        "> a joins again orders",
+        "a at 2 has orders:0,1,2,3",
+    ]
+
+
+def test_unknown_member() -> None:
+    story = Story()
+    Consumer(story, "a", "orders").join()
+    stranger = Consumer(story, "stranger", "orders")
+    stranger.epoch = 2
+    assert stranger.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stranger.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [GroupSettings(rebalance_protocols=frozenset({"classic"})), GroupSettings(group_version=0)],
+)
+def test_switched_off(settings: GroupSettings) -> None:
+    response = GroupBench(settings).ask(request(), ConsumerGroupHeartbeatResponse)
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_empty_classic_group_is_replaced() -> None:
+    bench = GroupBench()
+    classic = ClassicClient(bench, "c")
+    classic.join()
+    bench.advance(3_000)
+    classic.joined()
+    classic.leave()
+    story = Story(bench)
+    Consumer(story, "a", "orders").join()
+    assert story.lines[1:4] == ["x2", "5 a orders", "3 epoch 2"]
+    assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
+
+
+def test_group_that_only_holds_offsets_is_replaced() -> None:
+    bench = GroupBench()
+    assert ClassicClient(bench, "c").commit(5) == ErrorCode.NONE
+    story = Story(bench)
+    a = Consumer(story, "a", "orders")
+    a.join()
+    assert story.lines[1] == "x2"
+    assert a.epoch == 2
+    bench.reload()
+    assert bench.shard.state.groups["g"].state_name == "Stable"
+
+
+def test_nothing_happened_if_the_log_refuses() -> None:
+    story = Story()
+    story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    a = Consumer(story, "a", "orders")
+    assert a.join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert story.bench.shard.state.groups == {}
+    a.join("tries again:")
+    story.bench.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert a.leave().error_code == ErrorCode.NOT_COORDINATOR
+    a.epoch = 2
+    a.beat()
+    assert story.lines[-1] == "a at 2"
+    story.wait(45_000)
+    assert story.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]

@@ -1,0 +1,237 @@
+"""Subscriptions by pattern."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.groups.consumer.patterns import check_pattern, matching_topics
+from ruslo.machines.groups.events import RegexResolved, ResolveRegex
+from ruslo.model.errors import ErrorCode, KafkaError
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import Topics
+
+
+def test_first_pattern_is_resolved_in_the_background() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    a.beat("beats before there is an answer")
+    story.resolve({"ord.*": ["orders"]})
+    a.beat()
+    b = Consumer(story, "b", regex="ord.*")
+    story.bench.advance(1_000)
+    b.join()
+    assert story.bench.asks == []
+    assert story.text == (
+        """\
+> a joins ~ord.*
+5 a ~ord.*
+8 a epoch 1 ← 0 stable
+a at 1 has nothing
+> a beats before there is an answer
+a at 1
+> patterns are resolved
+16 ord.* orders
+3 epoch 2
+> a beats
+7 a orders:0,1,2,3
+6 epoch 2
+8 a epoch 2 ← 1 stable orders:0@2,1@2,2@2,3@2
+a at 2 has orders:0,1,2,3
+> b joins ~ord.*
+5 b ~ord.*
+3 epoch 3
+7 a orders:0,1
+7 b orders:2,3
+6 epoch 3
+8 b epoch 3 ← 0 unreleased
+b at 3 has nothing
+"""
+    )
+
+
+def test_created_topics_are_looked_at_ten_seconds_later() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    a.beat()
+    topics = Topics({"orders": 4, "parcels": 2, "ordinary": 1}, version=7)
+    story.change_topics("ordinary is created", topics)
+    a.beat()
+    assert story.bench.asks == []
+    story.bench.advance(10_001)
+    story.lines.clear()
+    a.beat()
+    story.resolve({"ord.*": ["orders", "ordinary"]})
+    a.beat()
+    story.bench.advance(10_001)
+    a.beat()
+    assert story.bench.asks == [], "nothing was created since"
+    assert story.text == (
+        """\
+> a beats
+a at 2
+> patterns are resolved
+16 ord.* orders,ordinary
+3 epoch 3
+> a beats
+7 a orders:0,1,2,3 ordinary:0
+6 epoch 3
+8 a epoch 3 ← 2 stable orders:0@2,1@2,2@2,3@2 ordinary:0@3
+a at 3 has orders:0,1,2,3 ordinary:0
+> a beats
+a at 3
+"""
+    )
+
+
+def test_patterns_are_looked_at_again_after_ten_minutes() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    for _ in range(20):
+        story.bench.advance(30_000)
+        a.beat()
+        assert story.bench.asks == []
+    story.bench.advance(1)
+    story.lines.clear()
+    a.beat()
+    story.resolve({"ord.*": ["orders"]})
+    assert story.lines == ["> a beats", "a at 2", "> patterns are resolved", "16 ord.* orders"]
+
+
+def test_answer_that_got_lost_is_asked_for_again() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.bench.asks.clear()
+    story.bench.advance(30_000)
+    a.beat()
+    assert story.bench.asks == []
+    story.bench.advance(30_000)
+    a.beat()
+    assert story.bench.asks == [ResolveRegex("g", ("ord.*",))]
+
+
+def test_question_is_asked_again_if_the_member_could_not_be_written() -> None:
+    story = Story()
+    story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.bench.asks.clear()
+    a.join()
+    assert story.bench.asks == [ResolveRegex("g", ("ord.*",))]
+
+
+def test_pattern_goes_with_its_last_member() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    b.join()
+    story.lines.clear()
+    a.leave()
+    b.leave()
+    assert [line for line in story.lines if "16" in line] == ["x16 ord.*"]
+    assert story.lines.index("x16 ord.*") == story.lines.index("x5 b") + 1
+
+
+def test_member_changes_its_pattern() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    a.beat()
+    story.bench.advance(20_000)
+    story.lines.clear()
+    a.subscribe(regex="par.*")
+    story.resolve({"par.*": ["parcels"]})
+    a.own("says that it let go")
+    a.subscribe("orders")
+    assert story.text == (
+        """\
+> a subscribes to ~par.*
+5 a ~par.*
+x16 ord.*
+8 a epoch 2 ← 2 unrevoked revoke orders:0@2,1@2,2@2,3@2
+a at 2 has nothing
+> patterns are resolved
+16 par.* parcels
+3 epoch 3
+> a says that it let go
+7 a parcels:0,1
+6 epoch 3
+8 a epoch 3 ← 2 stable parcels:0@3,1@3
+a at 3 has parcels:0,1
+> a subscribes to orders
+5 a orders
+x16 par.*
+3 epoch 4
+8 a epoch 3 ← 3 unrevoked revoke parcels:0@3,1@3
+a at 3 has nothing
+"""
+    )
+
+
+def test_late_answer_for_a_pattern_nobody_has_is_dropped() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", regex="par.*")
+    a.join()
+    a.subscribe("orders")
+    story.lines.clear()
+    story.resolve({"par.*": ["parcels"]})
+    assert story.lines == ["> patterns are resolved"]
+    story.bench.run(RegexResolved("no such group", {}))
+
+
+def test_names_and_pattern_together() -> None:
+    story = Story()
+    a = Consumer(story, "a", "parcels", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders", "parcels"]})
+    story.bench.advance(1_000)
+    a.beat()
+    assert story.lines[-1] == "a at 3 has orders:0,1,2,3 parcels:0,1"
+
+
+def test_patterns_come_back_with_the_log() -> None:
+    story = Story()
+    a = Consumer(story, "a", regex="ord.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    a.beat()
+    story.reload()
+    a.beat()
+    assert story.lines[-1] == "a at 2"
+    assert story.bench.shard.state.groups["g"].subscribes_to("orders")
+    assert story.bench.asks == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("ord.*", ("orders",)),
+        ("(^ord.*)", ("orders",)),
+        ("orders|parcels", ("orders", "parcels")),
+        ("rde", ()),
+        ("__.*", ("__consumer_offsets",)),
+        ("", ()),
+        ("(?i)ORDERS", ("orders",)),
+    ],
+)
+def test_patterns_match_whole_names(pattern: str, found: tuple[str, ...]) -> None:
+    assert matching_topics(pattern, ["parcels", "orders", "__consumer_offsets"]) == found
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?=look)", "\\1", "[z-a]", "a\udc80"])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(KafkaError, match="is no regular expression") as refused:
+        check_pattern(pattern)
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_hostile_pattern_takes_linear_time() -> None:
+    # A backtracking matcher would not come back from this.
+    assert matching_topics("(a*)*(a*)*(a*)*b", ["a" * 249]) == ()

@@ -1,0 +1,220 @@
+"""Logs: what comes back from them, and which of them nobody should lead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
+from ruslo.machines.groups.consumer.records import (
+    current_record,
+    epoch_record,
+    epoch_tombstone,
+    group_tombstones,
+    member_record,
+    member_tombstones,
+    regex_tombstone,
+    target_epoch_record,
+    target_record,
+)
+from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.records import GroupRecord, classic_group_record
+from ruslo.model.errors import CorruptLogError
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
+from ruslo.protocol.messages.consumer_group_current_member_assignment_value import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
+from ruslo.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
+from ruslo.protocol.messages.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
+from ruslo.protocol.messages.consumer_group_partition_metadata_value import (
+    ConsumerGroupPartitionMetadataValue,
+)
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import GroupBench, topic_id
+
+TOPIC = topic_id(1_000)
+
+
+def having(member_id: str, epoch: int, *partitions: int, revoke: Sequence[int] = ()) -> GroupRecord:
+    return current_record(
+        "g",
+        ConsumerMember(
+            member_id,
+            epoch=epoch,
+            assigned={TOPIC: dict.fromkeys(partitions, epoch)} if partitions else {},
+            pending_revocation={TOPIC: dict.fromkeys(revoke, epoch)} if revoke else {},
+        ),
+    )
+
+
+def member(member_id: str) -> GroupRecord:
+    return member_record("g", ConsumerMember(member_id, topic_names=frozenset({"orders"})))
+
+
+def loaded(*records: GroupRecord) -> dict[str, Group]:
+    groups: dict[str, Group] = {}
+    for record in records:
+        replay(groups, record)
+    return groups
+
+
+def test_a_move_loses_nothing() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders", instance_id="i"), Consumer(story, "b", "orders", "parcels")
+    a.join()
+    story.bench.advance(1_000)
+    b.join()
+    a.beat()
+    before = story.bench.shard.state.groups["g"]
+    assert isinstance(before, ConsumerGroup)
+    story.reload()
+    after = story.bench.shard.state.groups["g"]
+    assert isinstance(after, ConsumerGroup)
+    assert after is not before
+    hard = ("epoch", "metadata_hash", "target_epoch", "target_ms", "members", "static_members", "target")
+    assert {name: getattr(after, name) for name in hard} == {name: getattr(before, name) for name in hard}
+    story.lines.clear()
+    a.own("says that it let go")
+    b.beat()
+    assert story.lines[-1] == "b at 3 has orders:3 parcels:0,1"
+
+
+def test_deleted_group_leaves_nothing() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", regex="par.*")
+    a.join()
+    story.resolve({"par.*": ["parcels"]})
+    a.leave()
+    story.bench.reload()
+    groups = story.bench.shard.state.groups
+    assert groups["g"].is_empty
+    for record in groups["g"].tombstones():
+        replay(groups, record)
+    assert groups == {}
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (member("a"), having("a", 2), *member_tombstones("g", "a")[2:]),
+        (
+            member("a"),
+            having("a", 2),
+            target_record("g", "a", {}),
+            *member_tombstones("g", "a")[:1],
+            *member_tombstones("g", "a")[2:],
+        ),
+        (member("a"), epoch_record("g", 2, 0), epoch_tombstone("g")),
+        (epoch_record("g", 2, 0), epoch_tombstone("g")),
+        (target_record("g", "a", {}), *group_tombstones("g", [], [])),
+        (having("a", 2, 0), having("b", 2, 0)),
+        (having("a", 3, 0), having("b", 2, 0)),
+        (having("a", 3, revoke=[0]), having("b", 3, 0)),
+    ],
+    ids=[
+        "member ends before its assignment",
+        "member ends before its target",
+        "group ends before its members",
+        "group ends before its target epoch",
+        "target epoch ends before the targets",
+        "two have a partition",
+        "the older one came later",
+        "one has still to revoke it",
+    ],
+)
+def test_no_sane_coordinator_wrote_this(records: tuple[GroupRecord, ...]) -> None:
+    with pytest.raises(CorruptLogError):
+        loaded(*records)
+
+
+def test_consumer_records_for_a_live_classic_group() -> None:
+    bench = GroupBench()
+    classic = classic_group_record(
+        "g", protocol_type="consumer", generation=1, protocol="range", leader="c", state_ms=0
+    )
+    bench.shard.replay(classic, 0)
+    with pytest.raises(CorruptLogError, match="is no consumer group"):
+        bench.shard.replay(epoch_record("g", 1, 0), 1)
+
+
+def test_newer_epoch_takes_a_partition_over() -> None:
+    """Compaction may have removed the record in which the old holder let go."""
+    groups = loaded(having("a", 2, 0), having("b", 3, 0), having("a", 3))
+    group = groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert group.is_held(TOPIC, 0)
+    replay(groups, having("b", 4))
+    assert not group.is_held(TOPIC, 0)
+
+
+def test_tombstones_of_what_is_unknown_are_ignored() -> None:
+    unknown = group_tombstones("g", ["a"], ["x.*"])
+    assert loaded(*unknown) == {}
+    groups = loaded(epoch_record("g", 2, 0), *member_tombstones("g", "a"), regex_tombstone("g", "x.*"))
+    assert list(groups) == ["g"]
+
+
+def test_assignment_without_epochs_is_as_old_as_its_member() -> None:
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=7,
+        assigned_partitions=[TopicPartitions(topic_id=TOPIC, partitions=[0, 1], assignment_epochs=None)],
+    )
+    record = having("a", 7)
+    groups = loaded(GroupRecord(record.key, value))
+    group = groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert group.members["a"].assigned == {TOPIC: {0: 7, 1: 7}}
+
+
+def test_member_of_a_state_from_the_future_is_fenced() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    record = having("a", 2, 0, 1)
+    assert isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue)
+    record.value.state = 42
+    story.bench.shard.replay(record, len(story.bench.log))
+    group = story.bench.shard.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert group.members["a"].state is MemberState.UNKNOWN
+    a.beat()
+    assert story.lines[-1] == "a: FENCED_MEMBER_EPOCH"
+    a.join("gives up everything and joins")
+    assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
+
+
+def test_old_partition_metadata_is_cleared_away() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    key = ConsumerGroupPartitionMetadataKey(group_id="g")
+    story.bench.shard.replay(GroupRecord(key, ConsumerGroupPartitionMetadataValue()), len(story.bench.log))
+    story.lines.clear()
+    a.subscribe("parcels")
+    assert story.lines[1:4] == ["5 a parcels", "3 epoch 3", "x4"]
+    group = story.bench.shard.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert not group.has_partition_metadata
+
+
+def test_target_time_is_kept() -> None:
+    groups = loaded(target_epoch_record("g", 5, 1234))
+    group = groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.target_epoch, group.target_ms) == (5, 1234)
+
+
+def test_member_record_says_that_it_is_not_classic() -> None:
+    """Absent, the field would be read as an empty classic part."""
+    record = member("a")
+    assert isinstance(record.value, ConsumerGroupMemberMetadataValue)
+    encoded = GROUP_RECORDS.encode_value(record.value, 0)
+    decoded, version = GROUP_RECORDS.decode_value(5, encoded)
+    assert version == 0
+    assert isinstance(decoded, ConsumerGroupMemberMetadataValue)
+    assert decoded.classic_member_metadata is None
+    assert decoded == record.value

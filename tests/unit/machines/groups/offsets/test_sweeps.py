@@ -1,0 +1,198 @@
+"""What disappears by itself: expired offsets, empty groups, offsets of deleted topics."""
+
+from __future__ import annotations
+
+from ruslo.machines.groups.events import TimerFired
+from ruslo.machines.groups.offsets.sweeps import GROUPS_PER_STEP
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
+from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
+from tests.support.classic_client import ClassicClient, stable_group
+from tests.support.groups import GroupBench, Topics
+from tests.support.offset_calls import commit, commit_in_transaction, fetch
+
+HOUR_MS = 3_600_000
+SETTINGS = GroupSettings(offsets_retention_ms=HOUR_MS, offsets_retention_check_interval_ms=60_000)
+
+
+def tombstone(group: str = "g", topic: str = "orders", partition: int = 0) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), None)
+
+
+def stay(client: ClassicClient, duration_ms: int) -> None:
+    """The member lives on for so long, without reading anything."""
+    for _ in range(0, duration_ms, 600_000):
+        client.bench.advance(600_000)
+        assert client.beat() is ErrorCode.NONE
+
+
+def test_offsets_of_a_simple_group_expire_by_their_commit_and_the_group_with_them() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 1)
+    bench.advance(HOUR_MS // 2)
+    commit(bench, 2, partition=1)
+    bench.advance(HOUR_MS // 2 - 1)
+    assert fetch(bench) == 1
+    bench.advance(1)
+    assert (fetch(bench), fetch(bench, partition=1)) == (-1, 2)
+    assert "g" in bench.shard.state.groups
+    bench.advance(HOUR_MS // 2)
+    assert "g" not in bench.shard.state.groups
+    assert bench.records(2) == [
+        tombstone(),
+        tombstone(partition=1),
+        GroupRecord(GroupMetadataKey(group="g"), None),
+    ]
+
+
+def test_offsets_of_a_left_group_expire_by_the_time_it_became_empty() -> None:
+    bench = GroupBench(SETTINGS)
+    a = ClassicClient(bench, "a", session_ms=1_800_000)
+    stable_group(bench, a)
+    a.commit(1)
+    stay(a, 4 * HOUR_MS // 2)
+    assert fetch(bench) == 1, "in use, however old"
+    a.leave()
+    bench.advance(HOUR_MS - 1)
+    assert fetch(bench) == 1
+    bench.advance(60_000)
+    assert fetch(bench) == -1, "at the sweep that follows"
+    assert "g" not in bench.shard.state.groups
+
+
+def test_topic_that_a_stable_group_no_longer_reads_expires() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 7, topic="parcels")
+    a = ClassicClient(bench, "a", session_ms=1_800_000, topics=["orders"])
+    stable_group(bench, a)
+    a.commit(1)
+    stay(a, 3 * HOUR_MS // 2)
+    assert fetch(bench, topic="parcels") == -1
+    assert fetch(bench) == 1
+
+
+def test_live_group_of_another_type_keeps_everything() -> None:
+    bench = GroupBench(SETTINGS)
+    a = ClassicClient(bench, "a", session_ms=1_800_000, protocol_type="connect", protocols={"v1": b"opaque"})
+    stable_group(bench, a)
+    a.commit(1)
+    stay(a, 3 * HOUR_MS // 2)
+    assert fetch(bench) == 1
+
+
+def test_garbled_subscription_keeps_everything() -> None:
+    bench = GroupBench(SETTINGS)
+    a = ClassicClient(bench, "a", session_ms=1_800_000, protocols={"range": b"\x00\x01\xff"})
+    stable_group(bench, a)
+    a.commit(1)
+    stay(a, 3 * HOUR_MS // 2)
+    assert fetch(bench) == 1
+
+
+def test_retention_that_an_old_client_asked_for() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 1, retention_ms=120_000, version=4)
+    commit(bench, 2, partition=1, retention_ms=3 * HOUR_MS, version=4)
+    bench.advance(119_999)
+    assert fetch(bench) == 1
+    bench.advance(1)
+    assert fetch(bench) == -1
+    bench.advance(2 * HOUR_MS)
+    assert fetch(bench, partition=1) == 2
+
+
+def test_open_transactions_are_spared() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 1)
+    commit_in_transaction(bench, 7, 2)
+    bench.advance(2 * HOUR_MS)
+    assert fetch(bench) == 1
+    bench.end_transaction(7, commit=False)
+    bench.advance(60_000)
+    assert fetch(bench) == -1
+    assert "g" not in bench.shard.state.groups
+
+
+def test_group_with_nothing_but_a_pending_offset_stays() -> None:
+    bench = GroupBench(SETTINGS)
+    commit_in_transaction(bench, 7, 2)
+    bench.advance(2 * HOUR_MS)
+    assert "g" in bench.shard.state.groups
+
+
+def test_empty_group_without_offsets_goes_at_the_next_sweep() -> None:
+    bench = GroupBench(SETTINGS)
+    a = ClassicClient(bench, "a")
+    stable_group(bench, a)
+    a.leave()
+    bench.advance(60_000)
+    assert "g" not in bench.shard.state.groups
+    assert bench.records()[-1] == GroupRecord(GroupMetadataKey(group="g"), None)
+
+
+def test_sweep_goes_on_in_steps_until_all_groups_were_seen() -> None:
+    bench = GroupBench(SETTINGS)
+    groups = [f"g{number}" for number in range(2 * GROUPS_PER_STEP + 7)]
+    for group in groups:
+        commit(bench, 1, group=group)
+    written = len(bench.log)
+    bench.advance(HOUR_MS)
+    assert bench.shard.state.groups == {}
+    assert len(bench.log) == written + 2 * len(groups)
+
+
+def test_sweep_that_finds_nothing_is_taken_in_steps_too() -> None:
+    bench = GroupBench(SETTINGS)
+    for number in range(2 * GROUPS_PER_STEP + 1):
+        commit(bench, 1, group=f"g{number}")
+    bench.now_ms = 60_000
+    steps = 0
+    while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
+        bench.run(TimerFired())
+        steps += 1
+    assert steps == 3
+    assert bench.shard.deadline_ms() == 120_000
+
+
+def test_failed_sweep_is_made_up_for_by_the_next() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 1)
+    bench.advance(HOUR_MS - 1)
+    bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.advance(1)
+    assert fetch(bench) == 1
+    bench.advance(60_000)
+    assert fetch(bench) == -1
+
+
+def test_offsets_of_deleted_topics_go_at_once() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 1)
+    commit(bench, 2, topic="parcels")
+    commit(bench, 3, group="h", topic="parcels", partition=1)
+    commit_in_transaction(bench, 7, 4, group="i", topic="parcels")
+    written = len(bench.log)
+    bench.change_topics(Topics({"orders": 4}), deleted=["parcels"])
+    gone = [
+        tombstone(topic="parcels"),
+        tombstone("h", "parcels", 1),
+        tombstone("i", "parcels"),
+    ]
+    found = bench.records(written)
+    assert len(found) == len(gone)
+    assert all(record in found for record in gone)
+    assert fetch(bench) == 1
+    bench.end_transaction(7, commit=True)
+    assert fetch(bench, group="i", topic="parcels") == -1
+
+
+def test_topic_that_was_made_again_starts_without_offsets() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 9)
+    bench.change_topics(Topics({"orders": 4}, first_id=2_000), deleted=["orders"])
+    assert fetch(bench) == -1
+    commit(bench, 1)
+    bench.advance(0)
+    assert fetch(bench) == 1
