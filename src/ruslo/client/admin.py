@@ -1,0 +1,44 @@
+"""Everything an operator asks of a cluster, by noun."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from ruslo.client.brokers import Brokers
+from ruslo.client.cluster import Cluster
+from ruslo.client.configs import Configs
+from ruslo.client.connection import ConnectionSettings
+from ruslo.client.group_lag import GroupLags
+from ruslo.client.group_offsets import GroupOffsets
+from ruslo.client.groups import Groups
+from ruslo.client.offsets import Offsets
+from ruslo.client.topics import Topics
+
+
+class Admin:
+    """``async with Admin("127.0.0.1:9092") as admin: await admin.topics.list()``."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        settings: ConnectionSettings | None = None,
+        api_timeout_ms: int = 60_000,
+    ) -> None:
+        self.cluster = Cluster(bootstrap_servers, settings=settings, api_timeout_ms=api_timeout_ms)
+        self.topics = Topics(self.cluster)
+        self.configs = Configs(self.cluster)
+        self.offsets = Offsets(self.cluster)
+        self.brokers = Brokers(self.cluster)
+        self.groups = Groups(self.cluster)
+        self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
+        self.group_lags = GroupLags(self.cluster)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cluster.close()

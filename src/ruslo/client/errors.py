@@ -1,0 +1,52 @@
+"""What a client raises besides the errors that a broker answered.
+
+::
+
+    KafkaError
+    ├── BrokerUnreachable   no connection could be made; ``addresses`` says where it was tried
+    ├── ConnectionLost      the peer closed, or sent what cannot be understood, while a request was out
+    └── RequestTimedOut     no answer in time; the request may or may not have been carried out
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from ruslo.model.errors import ErrorCode, KafkaError
+
+
+class BrokerUnreachable(KafkaError):
+    def __init__(self, message: str, addresses: Sequence[tuple[str, int]]) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+        self.addresses = tuple(addresses)
+
+    @classmethod
+    def from_problems(cls, problems: Sequence[tuple[tuple[str, int], BaseException]]) -> BrokerUnreachable:
+        causes = [f"{host}:{port} ({_reason(error)})" for (host, port), error in problems]
+        return cls(f"cannot connect to {', '.join(causes)}", [address for address, _ in problems])
+
+
+class ConnectionLost(KafkaError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+class RequestTimedOut(KafkaError):
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, socket.gaierror):
+        return "unknown host name"
+    if isinstance(error, KafkaError):
+        return error.message or error.code.name
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__

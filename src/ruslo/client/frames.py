@@ -1,0 +1,106 @@
+"""Cuts a byte stream into length-prefixed frames, as asyncio delivers it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ProtocolError
+
+_SIZE = Struct(">i")
+_SCRATCH_SIZE = 16 * 1024
+
+
+class FrameProtocol(asyncio.BufferedProtocol):
+    """Small frames pass through a reused buffer; a large one is received into memory of its own, uncopied.
+
+    The announced size is checked before anything is allocated for it.
+    """
+
+    def __init__(
+        self,
+        max_frame_bytes: int,
+        on_frame: Callable[[ReadBuffer], None],
+        on_lost: Callable[[Exception | None], None],
+    ) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._scratch = bytearray(_SCRATCH_SIZE)
+        self._scratch_view = memoryview(self._scratch)
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_filled = 0
+        self._failure: ProtocolError | None = None
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._writable.set()
+        self._on_lost(self._failure or exc)
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def drain(self) -> None:
+        """Wait until the peer has taken enough of what was written."""
+        await self._writable.wait()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return self._scratch_view[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._large is not None:
+            self._large_filled += nbytes
+            if self._large_filled == len(self._large):
+                frame, self._large = self._large, None
+                self._on_frame(frame)
+            return
+        self._filled += nbytes
+        self._cut()
+
+    def _cut(self) -> None:
+        pos = 0
+        while self._filled - pos >= 4:
+            (size,) = _SIZE.unpack_from(self._scratch, pos)
+            if not 4 <= size <= self._max_frame_bytes:
+                self._refuse(size)
+                return
+            end = pos + 4 + size
+            if end <= self._filled:
+                self._on_frame(bytes(self._scratch_view[pos + 4 : end]))
+                pos = end
+            elif 4 + size > len(self._scratch):
+                have = self._filled - pos - 4
+                self._large = bytearray(size)
+                self._large[:have] = self._scratch_view[pos + 4 : self._filled]
+                self._large_filled = have
+                self._filled = 0
+                return
+            else:
+                break
+        left = self._filled - pos
+        if pos:
+            self._scratch[:left] = self._scratch[pos : self._filled]
+        self._filled = left
+
+    def _refuse(self, size: int) -> None:
+        self._failure = ProtocolError(
+            f"it announced an answer of {size} bytes, 4 to {self._max_frame_bytes} are accepted; "
+            "is it really a Kafka broker, on a listener without TLS?"
+        )
+        self._filled = 0
+        assert self._transport is not None
+        self._transport.abort()

@@ -1,0 +1,393 @@
+"""One client's connection: cuts frames out of a reused buffer, sends replies in the order of the requests.
+
+The rules that keep it flat and bounded:
+
+* A frame is handed to the handler as positions in the receive buffer, valid only during the call. A handler
+  that cannot answer at once copies what it needs and keeps the ``Reply`` it got from ``defer``.
+* Replies leave in request order. While no earlier reply is outstanding, an answer goes straight to the
+  output; otherwise it waits in its place in ``_pending``.
+* The receive buffer starts small and grows only as bytes really arrive, never because a length field says
+  so. It is replaced, not resized, because a live memoryview forbids resizing.
+* Record data is sent from the file by ``sendfile``; a slow reader therefore costs a file descriptor, not
+  memory. The transport's write buffer is limited to zero, so between callbacks it is either empty, and the
+  socket may be written directly, or the connection is paused.
+* A client that does not read its replies, or that has too many requests waiting, is not read from either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, cast
+
+from ruslo.model.errors import ProtocolError
+
+logger = logging.getLogger(__name__)
+
+INITIAL_BUFFER_BYTES = 8 * 1024
+IDLE_BUFFER_BYTES = 64 * 1024
+"""A buffer larger than this goes back to its first size when the connection falls idle."""
+MAX_PENDING_REPLIES = 64
+MAX_UNSENT_CHUNKS = 64
+"""So many answers are gathered before they are sent, also when more requests are in the buffer."""
+SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024
+WAKE_CHUNK_BYTES = 64 * 1024
+
+
+class OpenFile(Protocol):
+    def fileno(self) -> int: ...
+
+
+class FileRange(Protocol):
+    """Bytes of an open file. Whoever holds it keeps the file readable, even after it was unlinked."""
+
+    @property
+    def file(self) -> OpenFile: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+Chunk: TypeAlias = bytes | bytearray | FileRange
+
+
+class FrameHandler(Protocol):
+    def __call__(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+        """Answer the request in ``buf[start:end]``; a ProtocolError closes the connection."""
+        ...
+
+
+class ConnectionOwner(Protocol):
+    """Who is told of a connection's beginning and end."""
+
+    def connection_opened(self, connection: Connection) -> bool:
+        """Whether the connection may stay."""
+        ...
+
+    def connection_closed(self, connection: Connection) -> None: ...
+
+
+class Reply:
+    """The place of one deferred answer in its connection's order."""
+
+    __slots__ = ("_chunks", "_connection", "on_abandoned")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._chunks: Sequence[Chunk] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called if the client goes before it was answered, so that nothing is kept for it."""
+
+    @property
+    def ready(self) -> bool:
+        return self._chunks is not None
+
+    @property
+    def abandoned(self) -> bool:
+        """The client has gone: the answer would reach nobody."""
+        return self._connection.closed
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        """Answer now; an empty sequence gives the place up without an answer."""
+        self._chunks = chunks
+        self._connection.release_replies()
+
+    def take(self) -> Sequence[Chunk]:
+        assert self._chunks is not None
+        return self._chunks
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = (
+        "_buffer",
+        "_capacity",
+        "_closing",
+        "_end",
+        "_handle_frame",
+        "_max_frame_bytes",
+        "_out",
+        "_owner",
+        "_pending",
+        "_range_sent",
+        "_read_paused",
+        "_socket_fd",
+        "_start",
+        "_transport",
+        "_view",
+        "_write_paused",
+        "active",
+        "listener_name",
+        "peer_host",
+        "peer_port",
+        "session",
+    )
+
+    def __init__(
+        self, handle_frame: FrameHandler, owner: ConnectionOwner, listener_name: str, max_frame_bytes: int
+    ) -> None:
+        self._handle_frame = handle_frame
+        self._owner = owner
+        self._max_frame_bytes = max_frame_bytes
+        self.listener_name = listener_name
+        self.peer_host = "?"
+        self.peer_port = 0
+        self.session: object | None = None
+        """Whatever the handler wants to remember about this client."""
+        self.active = True
+        """Set when bytes came or went; the server's idle sweep clears it."""
+        self._transport: asyncio.Transport | None = None
+        self._socket_fd = -1
+        self._buffer = bytearray(INITIAL_BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._capacity = INITIAL_BUFFER_BYTES
+        self._start = 0
+        self._end = 0
+        self._out: deque[Chunk] = deque()
+        self._range_sent = 0
+        self._pending: deque[Reply] = deque()
+        self._write_paused = False
+        self._read_paused = False
+        self._closing = False
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer_host, self.peer_port = peer[0], peer[1]
+        self._transport.set_write_buffer_limits(high=0, low=0)
+        self._socket_fd = transport.get_extra_info("socket").fileno()
+        if not self._owner.connection_opened(self):
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._out.clear()
+        self._transport = None
+        while self._pending:
+            reply = self._pending.popleft()
+            if reply.on_abandoned is not None:
+                reply.on_abandoned()
+        self._owner.connection_closed(self)
+
+    def close(self) -> None:
+        """Close once what was already answered has left; nothing more is read."""
+        self._closing = True
+        if self._transport is not None:
+            if self._out:
+                self._pause_reading()
+            else:
+                self._transport.close()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._out.clear()
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._end == self._capacity:
+            self._make_room()
+        return self._view[self._end :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._end += nbytes
+        self.active = True
+        self._process()
+
+    def _process(self) -> None:
+        """Hand over every whole frame in the buffer, then send what has been answered."""
+        buf = self._buffer
+        start = self._start
+        end = self._end
+        handle_frame = self._handle_frame
+        try:
+            while end - start >= 4 and not (self._read_paused or self._closing):
+                size = int.from_bytes(buf[start : start + 4], "big", signed=True)
+                if size < 0 or size > self._max_frame_bytes:
+                    raise ProtocolError(
+                        f"a frame of {size} bytes was announced; the limit (socket.request.max.bytes) is "
+                        f"{self._max_frame_bytes}"
+                    )
+                frame_end = start + 4 + size
+                if frame_end > end:
+                    break
+                handle_frame(self, buf, start + 4, frame_end)
+                start = frame_end
+                if len(self._out) >= MAX_UNSENT_CHUNKS:
+                    self._flush()
+                if len(self._pending) >= MAX_PENDING_REPLIES:
+                    self._pause_reading()
+        except ProtocolError as error:
+            logger.warning("closing connection from %s:%s: %s", self.peer_host, self.peer_port, error)
+            self.close()
+        finally:
+            if start == end:
+                self._start = self._end = 0
+            else:
+                self._start = start
+            if self._out:
+                self._flush()
+
+    def _make_room(self) -> None:
+        """The buffer is full: move the unfinished frame to the front, or into a larger buffer."""
+        start = self._start
+        held = self._end - start
+        if held * 2 > self._capacity:
+            wanted = 4 + int.from_bytes(self._buffer[start : start + 4], "big") if held >= 4 else 0
+            # At most four times what has arrived, so that a length alone allocates nothing much; one and a
+            # half frames, so that the next pipelined frame does not have to be moved at once.
+            self._replace_buffer(min(max(wanted + wanted // 2, self._capacity), held * 4))
+        elif start:
+            self._view[:held] = self._view[start : self._end]
+            self._start, self._end = 0, held
+
+    def _replace_buffer(self, capacity: int) -> None:
+        held = self._end - self._start
+        fresh = bytearray(capacity)
+        fresh[:held] = self._view[self._start : self._end]
+        self._buffer = fresh
+        self._view = memoryview(fresh)
+        self._capacity = capacity
+        self._start, self._end = 0, held
+
+    def shrink_if_idle(self) -> bool:
+        """Called by the idle sweep: whether nothing came or went since the last call."""
+        if self.active:
+            self.active = False
+            return False
+        if self._capacity > IDLE_BUFFER_BYTES and self._end == 0:
+            self._replace_buffer(INITIAL_BUFFER_BYTES)
+        return True
+
+    def _pause_reading(self) -> None:
+        if not self._read_paused and self._transport is not None:
+            self._read_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._read_paused and self._transport is not None and not self._closing:
+            self._read_paused = False
+            self._transport.resume_reading()
+            # Frames that are in the buffer already bring no new read. Not inline: we may be inside
+            # handle_frame.
+            asyncio.get_running_loop().call_soon(self._process)
+
+    # -- answering -------------------------------------------------------------------------------------------
+
+    def send(self, chunk: Chunk) -> None:
+        """Answer the request being handled with one chunk. Only from within ``handle_frame``."""
+        if self._pending:
+            self.defer().send((chunk,))
+        else:
+            self._out.append(chunk)
+
+    def send_all(self, chunks: Sequence[Chunk]) -> None:
+        """As ``send``, for an answer of several chunks."""
+        if self._pending:
+            self.defer().send(chunks)
+        else:
+            self._out.extend(chunks)
+
+    def defer(self) -> Reply:
+        """Keep this request's place in the order; answer later through the Reply."""
+        reply = Reply(self)
+        self._pending.append(reply)
+        return reply
+
+    def release_replies(self) -> None:
+        pending = self._pending
+        if not pending or not pending[0].ready:
+            return
+        while pending and pending[0].ready:
+            self._out.extend(pending.popleft().take())
+        self._flush()
+        if self._read_paused and not self._write_paused and len(pending) < MAX_PENDING_REPLIES // 2:
+            self._resume_reading()
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self.active = True
+        self._flush()
+        if self._read_paused and not self._write_paused and len(self._pending) < MAX_PENDING_REPLIES // 2:
+            self._resume_reading()
+
+    def _flush(self) -> None:
+        """Send until the output is empty or the socket takes no more."""
+        out = self._out
+        transport = self._transport
+        if transport is None:
+            return
+        while out and not self._write_paused:
+            chunk = out[0]
+            if isinstance(chunk, (bytes, bytearray)):
+                out.popleft()
+                if out and isinstance(out[0], (bytes, bytearray)):
+                    parts = [chunk]
+                    while out and isinstance(out[0], (bytes, bytearray)):
+                        parts.append(cast(bytes, out.popleft()))
+                    chunk = b"".join(parts)
+                transport.write(chunk)
+            elif not self._send_range(transport, chunk):
+                return
+        if out:
+            # Whoever does not read is not read from: its next requests wait in the kernel, not here.
+            self._pause_reading()
+        elif self._closing:
+            transport.close()
+
+    def _send_range(self, transport: asyncio.Transport, chunk: FileRange) -> bool:
+        """Send what the socket takes of a file range; False when the connection had to be given up."""
+        file_fd = chunk.file.fileno()
+        size = chunk.size
+        position = chunk.position
+        sent = self._range_sent
+        try:
+            while sent < size and not self._write_paused:
+                try:
+                    count = os.sendfile(
+                        self._socket_fd, file_fd, position + sent, min(size - sent, SENDFILE_CHUNK_BYTES)
+                    )
+                except BlockingIOError:
+                    # The socket is full. Bytes given to the transport make the loop tell us when it is not.
+                    data = os.pread(file_fd, min(size - sent, WAKE_CHUNK_BYTES), position + sent)
+                    transport.write(data)
+                    count = len(data)
+                if count == 0:
+                    raise OSError(f"the file ends {size - sent} bytes before the range that was promised")
+                sent += count
+        except (ConnectionError, TimeoutError):
+            self.abort()
+            return False
+        except OSError as error:
+            # The frame's length has been announced already: nothing but closing can tell the client.
+            logger.error(
+                "closing connection from %s:%s: reading a segment failed: %s",
+                self.peer_host,
+                self.peer_port,
+                error,
+            )
+            self.abort()
+            return False
+        if sent == size:
+            self._range_sent = 0
+            self._out.popleft()
+        else:
+            self._range_sent = sent
+        return True

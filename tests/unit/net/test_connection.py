@@ -1,0 +1,406 @@
+"""The connection, over real sockets: frames, order of replies, file ranges, hostile and slow peers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import struct
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+import uvloop
+
+from ruslo.model.errors import ConfigError, ProtocolError
+from ruslo.net.connection import INITIAL_BUFFER_BYTES, MAX_PENDING_REPLIES, Connection, Reply
+from ruslo.net.server import Server, ServerLimits
+
+LIMITS = ServerLimits(
+    max_frame_bytes=1_000_000, max_connections=100, max_connections_per_ip=100, idle_ms=60_000
+)
+
+
+@dataclass
+class Range:
+    file: BinaryIO
+    position: int
+    size: int
+
+
+class Echo:
+    """Answers each frame with itself, unless told otherwise by ``on_frame``."""
+
+    server: Server
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.connections: list[Connection] = []
+        self.on_frame: Callable[[Connection, bytes], None] = lambda connection, body: connection.send(
+            frame(body)
+        )
+
+    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+        if connection not in self.connections:
+            self.connections.append(connection)
+        body = bytes(buf[start:end])
+        self.frames.append(body)
+        self.on_frame(connection, body)
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    size = struct.unpack(">i", await reader.readexactly(4))[0]
+    return await reader.readexactly(size)
+
+
+@contextlib.asynccontextmanager
+async def serving(echo: Echo, limits: ServerLimits = LIMITS) -> AsyncIterator[int]:
+    server = Server(limits)
+    echo.server = server
+    port = await server.listen("TEST", "127.0.0.1", 0)
+    await server.start(echo.handle_frame)
+    try:
+        yield port
+    finally:
+        await server.close()
+
+
+@contextlib.asynccontextmanager
+async def client(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:
+    echo = Echo()
+    bodies = [os.urandom(size) for size in (0, 1, 7, INITIAL_BUFFER_BYTES, 3, 300_000, 12)]
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            stream = b"".join(frame(body) for body in bodies)
+            for cut in range(0, len(stream), 9_973):
+                writer.write(stream[cut : cut + 9_973])
+                await writer.drain()
+            assert [await read_frame(reader) for _ in bodies] == bodies
+
+    uvloop.run(main())
+    assert echo.frames == bodies
+
+
+def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
+    echo = Echo()
+    parked: list[tuple[Reply, bytes]] = []
+
+    def park_odd(connection: Connection, body: bytes) -> None:
+        if body[0] % 2:
+            parked.append((connection.defer(), body))
+        else:
+            connection.send(frame(body))
+
+    echo.on_frame = park_odd
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(b"".join(frame(bytes([n])) for n in range(6)))
+            assert await read_frame(reader) == b"\x00"
+            await asyncio.sleep(0.05)
+            assert len(parked) == 3
+            for reply, body in reversed(parked):
+                reply.send((frame(body),))
+            assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
+
+    uvloop.run(main())
+
+
+def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
+    data = os.urandom(5_000_000)
+    (tmp_path / "data").write_bytes(data)
+    echo = Echo()
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+            echo.on_frame = lambda connection, body: connection.send_all(
+                (struct.pack(">i", 4_000_002) + b"<", Range(file, 500_000, 4_000_000), b">")
+            )
+            async with serving(echo) as port, client(port) as (reader, writer):
+                writer.write(frame(b"a") + frame(b"b"))
+                for _ in range(2):
+                    assert await read_frame(reader) == b"<" + data[500_000:4_500_000] + b">"
+
+    uvloop.run(main())
+
+
+def test_a_range_beyond_the_end_of_its_file_closes_the_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "data").write_bytes(b"short")
+    echo = Echo()
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+            echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, 100),))
+            async with serving(echo) as port, client(port) as (reader, writer):
+                writer.write(frame(b"a"))
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+                assert echo.connections[0].closed
+
+    uvloop.run(main())
+    assert "95 bytes before" in caplog.text
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 1_000_001, 2**31 - 1])
+def test_an_impossible_frame_size_closes_before_anything_is_allocated(
+    size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    echo = Echo()
+
+    async def main() -> None:
+        async with (
+            serving(echo) as port,
+            client(port) as (reader, writer),
+            client(port) as (other, other_writer),
+        ):
+            writer.write(struct.pack(">i", size) + b"xxxx")
+            assert await reader.read() == b""
+            other_writer.write(frame(b"still here"))
+            assert await read_frame(other) == b"still here"
+
+    uvloop.run(main())
+    assert str(size) in caplog.text
+    assert "socket.request.max.bytes" in caplog.text
+
+
+def test_an_announced_size_alone_costs_no_memory() -> None:
+    echo = Echo()
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (_, writer):
+            writer.write(struct.pack(">i", 1_000_000) + b"only this")
+            await asyncio.sleep(0.05)
+            (connection,) = echo.server.connections
+            assert len(connection.get_buffer(-1)) <= INITIAL_BUFFER_BYTES
+
+    uvloop.run(main())
+    assert echo.frames == []
+
+
+def test_a_protocol_error_closes_after_earlier_answers_have_left(caplog: pytest.LogCaptureFixture) -> None:
+    echo = Echo()
+
+    def fail_on_second(connection: Connection, body: bytes) -> None:
+        if body == b"bad":
+            raise ProtocolError("not a request")
+        connection.send(frame(body))
+
+    echo.on_frame = fail_on_second
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(frame(b"good") + frame(b"bad") + frame(b"never seen"))
+            assert await read_frame(reader) == b"good"
+            assert await reader.read() == b""
+
+    uvloop.run(main())
+    assert echo.frames == [b"good", b"bad"]
+    assert caplog.text.count("not a request") == 1
+
+
+def test_too_many_unanswered_requests_stop_the_reading() -> None:
+    echo = Echo()
+    parked: list[Reply] = []
+    echo.on_frame = lambda connection, body: parked.append(connection.defer())
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            count = MAX_PENDING_REPLIES * 3
+            writer.write(b"".join(frame(bytes([n])) for n in range(count)))
+            await asyncio.sleep(0.1)
+            assert len(parked) == MAX_PENDING_REPLIES
+            answered = 0
+            while answered < count:
+                parked[answered].send((frame(bytes([answered])),))
+                assert await read_frame(reader) == bytes([answered])
+                answered += 1
+
+    uvloop.run(main())
+
+
+def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(8_000_000))
+    echo = Echo()
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+            head = struct.pack(">i", 8_000_000)
+            echo.on_frame = lambda connection, body: connection.send_all((head, Range(file, 0, 8_000_000)))
+            async with serving(echo) as port:
+                # A small window, so that the kernel cannot take the answers for us.
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+                for _ in range(20):
+                    writer.write(frame(b"more"))
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+                assert len(echo.frames) < 10
+                for _ in range(20):
+                    assert len(await read_frame(reader)) == 8_000_000
+                writer.close()
+
+    uvloop.run(main())
+    assert len(echo.frames) == 20
+
+
+def test_many_small_requests_with_large_answers_are_taken_a_few_at_a_time() -> None:
+    echo = Echo()
+    answer = frame(bytes(100_000))
+    echo.on_frame = lambda connection, body: connection.send(answer)
+
+    async def main() -> None:
+        async with serving(echo) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            # A large frame first, so that the receive buffer has room for all the small ones at once.
+            writer.write(frame(bytes(900_000)) + frame(b"small") * 2000)
+            await writer.drain()
+            await asyncio.sleep(0.2)
+            seen = len(echo.frames)
+            assert seen < 500, "the client reads nothing, so most of its requests must wait"
+            for _ in range(2001):
+                assert len(await read_frame(reader)) == 100_000
+            writer.close()
+
+    uvloop.run(main())
+    assert len(echo.frames) == 2001
+
+
+def test_nothing_is_taken_from_a_connection_that_is_being_closed(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(20_000_000))
+    echo = Echo()
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+
+            def on_frame(connection: Connection, body: bytes) -> None:
+                if body == b"bad":
+                    raise ProtocolError("not a request")
+                connection.send_all((struct.pack(">i", 20_000_000), Range(file, 0, 20_000_000)))
+
+            echo.on_frame = on_frame
+            async with serving(echo) as port:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+                writer.write(frame(b"good") + frame(b"bad"))
+                await asyncio.sleep(0.05)
+                writer.write(frame(b"after the end"))
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()
+                writer.close()
+
+    uvloop.run(main())
+    assert echo.frames in ([b"good"], [b"good", b"bad"])
+
+
+def test_who_waits_for_a_client_that_left_is_told() -> None:
+    echo = Echo()
+    told: list[bytes] = []
+
+    def park(connection: Connection, body: bytes) -> None:
+        reply = connection.defer()
+        reply.on_abandoned = lambda: told.append(body)
+
+    echo.on_frame = park
+
+    async def main() -> None:
+        async with serving(echo) as port:
+            async with client(port) as (_, writer):
+                writer.write(frame(b"one") + frame(b"two"))
+                await asyncio.sleep(0.05)
+                assert told == []
+            await asyncio.sleep(0.05)
+            assert told == [b"one", b"two"]
+
+    uvloop.run(main())
+
+
+def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
+    echo = Echo()
+    limits = ServerLimits(max_frame_bytes=100, max_connections=100, max_connections_per_ip=2, idle_ms=60_000)
+
+    async def main() -> None:
+        async with serving(echo, limits) as port, client(port) as (one, one_writer), client(port):
+            async with client(port) as (refused, _):
+                with contextlib.suppress(ConnectionError):
+                    assert await refused.read() == b""
+            one_writer.write(frame(b"still here"))
+            assert await read_frame(one) == b"still here"
+
+    uvloop.run(main())
+    assert "max.connections.per.ip=2" in caplog.text
+
+
+def test_silent_connections_are_closed() -> None:
+    echo = Echo()
+    limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
+
+    async def main() -> None:
+        async with serving(echo, limits) as port, client(port) as (reader, _):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert not echo.server.connections
+
+    uvloop.run(main())
+
+
+def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(bytes(20_000_000))
+    echo = Echo()
+    limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+            echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, 20_000_000),))
+            async with serving(echo, limits) as port:
+                _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+                writer.write(frame(b"more"))
+                await asyncio.sleep(0.1)
+                assert echo.server.connections
+                async with asyncio.timeout(10):
+                    while echo.server.connections:  # noqa: ASYNC110 (what is waited for has no event)
+                        await asyncio.sleep(0.01)
+                writer.close()
+
+    uvloop.run(main())
+
+
+def test_answers_leave_before_the_server_closes() -> None:
+    echo = Echo()
+    answer = frame(bytes(30_000_000))
+    echo.on_frame = lambda connection, body: connection.send(answer)
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(frame(b"more"))
+            await asyncio.sleep(0.02)
+            closing = asyncio.create_task(echo.server.close())
+            assert len(await read_frame(reader)) == 30_000_000
+            await closing
+            assert not echo.server.connections
+
+    uvloop.run(main())
+
+
+def test_a_port_in_use_is_explained() -> None:
+    async def main() -> None:
+        async with serving(Echo()) as port:
+            with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: another process listens"):
+                await Server(LIMITS).listen("TEST", "127.0.0.1", port)
+
+    uvloop.run(main())
