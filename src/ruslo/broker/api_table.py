@@ -1,0 +1,100 @@
+"""What this broker serves. The list is the support matrix: what is not in it is not announced.
+
+Each row is an API's name and the handler module behind it; the versions are all those of ``protocol.apis``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ruslo.broker.dispatch import HotHandler, ServedApi
+from ruslo.broker.handlers import (
+    alter_configs,
+    api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+    update_features,
+)
+from ruslo.protocol.apis import API_BY_NAME
+
+HANDLERS: Mapping[str, Callable[..., Any]] = {
+    "ListOffsets": list_offsets.handle,
+    "Metadata": metadata.handle,
+    "OffsetCommit": offset_commit.handle,
+    "OffsetFetch": offset_fetch.handle,
+    "FindCoordinator": find_coordinator.handle,
+    "JoinGroup": join_group.handle,
+    "Heartbeat": heartbeat.handle,
+    "LeaveGroup": leave_group.handle,
+    "SyncGroup": sync_group.handle,
+    "DescribeGroups": describe_groups.handle,
+    "ListGroups": list_groups.handle,
+    "ApiVersions": api_versions.handle,
+    "CreateTopics": create_topics.handle,
+    "DeleteTopics": delete_topics.handle,
+    "DeleteRecords": delete_records.handle,
+    "InitProducerId": init_producer_id.handle,
+    "OffsetForLeaderEpoch": offset_for_leader_epoch.handle,
+    "DescribeConfigs": describe_configs.handle,
+    "AlterConfigs": alter_configs.handle,
+    "DescribeLogDirs": describe_log_dirs.handle,
+    "CreatePartitions": create_partitions.handle,
+    "DeleteGroups": delete_groups.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "OffsetDelete": offset_delete.handle,
+    "DescribeQuorum": describe_quorum.handle,
+    "UpdateFeatures": update_features.handle,
+    "DescribeCluster": describe_cluster.handle,
+    "DescribeProducers": describe_producers.handle,
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,
+    "ConsumerGroupDescribe": consumer_group_describe.handle,
+    "ListConfigResources": list_config_resources.handle,
+    "DescribeTopicPartitions": describe_topic_partitions.handle,
+}
+
+
+def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
+    """For the listeners of clients."""
+    rows = {
+        "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce),
+        "Fetch": ServedApi(API_BY_NAME["Fetch"], hot=fetch),
+    }
+    rows |= {name: ServedApi(API_BY_NAME[name], handle) for name, handle in HANDLERS.items()}
+    return {row.api.key: row for row in rows.values()}
+
+
+def controller_apis() -> dict[int, ServedApi]:
+    """For the listeners of controllers: what tools ask a controller directly."""
+    return {
+        api.key: ServedApi(api, handle)
+        for name, handle in HANDLERS.items()
+        if "controller" in (api := API_BY_NAME[name]).listeners
+    }

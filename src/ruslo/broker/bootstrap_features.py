@@ -1,0 +1,115 @@
+"""The feature levels that a new cluster begins with, as ``format`` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from ruslo.machines.controller.feature_image import (
+    ELIGIBLE_LEADER_REPLICAS,
+    GROUP_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
+from ruslo.machines.controller.records import (
+    ELR_SUPPORTED,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION_NAMES,
+)
+from ruslo.machines.raft.voters import KRAFT_VERSION_MAX
+from ruslo.model.errors import ConfigError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
+
+_LEVEL_SINCE: Final[dict[str, tuple[int, int]]] = {
+    # feature: (its newest level, the metadata.version from which new clusters begin with it)
+    ELIGIBLE_LEADER_REPLICAS: (1, 26),
+    GROUP_VERSION: (1, 22),
+    SHARE_VERSION: (1, 28),
+    STREAMS_VERSION: (1, 29),
+    TRANSACTION_VERSION: (2, 24),
+}
+
+
+def metadata_version_of(release: str) -> int:
+    """The level of a release such as ``4.3-IV0``, or ``4.3`` for the last one of 4.3."""
+    for level, name in sorted(METADATA_VERSION_NAMES.items(), reverse=True):
+        if name == release or name.startswith(release + "-"):
+            return level
+    newest = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
+    oldest = METADATA_VERSION_NAMES[min(METADATA_VERSION_NAMES)]
+    raise ConfigError(f"unknown release version {release!r}; choose one from {oldest} to {newest}")
+
+
+def parse_feature(text: str) -> tuple[str, int]:
+    """``name=level``"""
+    name, equals, level = text.partition("=")
+    if not equals or not level.isdecimal():
+        raise ConfigError(f"{text!r} is no feature level; write name=level, such as transaction.version=2")
+    return name, int(level)
+
+
+def initial_features(
+    release: str | None, asked: Iterable[tuple[str, int]], *, dynamic_quorum: bool
+) -> dict[str, int]:
+    """Every feature but kraft.version with its level, metadata.version first; raises ConfigError.
+
+    ``dynamic_quorum``: voters are kept in the log, which is what kraft.version 1 means.
+    """
+    wanted: dict[str, int] = {}
+    for name, level in asked:
+        if name in wanted:
+            raise ConfigError(f"feature {name} is given twice; give it one level")
+        wanted[name] = level
+    if release is not None and METADATA_VERSION in wanted:
+        raise ConfigError("metadata.version is given both as a release version and as a feature; give one")
+    metadata_version = LATEST_METADATA_VERSION if release is None else metadata_version_of(release)
+    metadata_version = wanted.pop(METADATA_VERSION, metadata_version)
+    if metadata_version not in METADATA_VERSION_NAMES:
+        raise ConfigError(
+            f"metadata.version {metadata_version} is not supported; choose one from "
+            f"{min(METADATA_VERSION_NAMES)} to {LATEST_METADATA_VERSION}"
+        )
+    _check_kraft_version(wanted.pop(KRAFT_VERSION, None), dynamic_quorum)
+    levels = {METADATA_VERSION: metadata_version}
+    for name, (newest, since) in _LEVEL_SINCE.items():
+        level = wanted.pop(name, newest if metadata_version >= since else 0)
+        if level > newest:
+            raise ConfigError(f"{name} {level} is not supported; the newest level is {newest}")
+        levels[name] = level
+    if wanted:
+        known = ", ".join((METADATA_VERSION, KRAFT_VERSION, *_LEVEL_SINCE))
+        raise ConfigError(f"unknown feature {', '.join(wanted)}; there are {known}")
+    if levels[ELIGIBLE_LEADER_REPLICAS] > 0 and metadata_version < ELR_SUPPORTED:
+        raise ConfigError(
+            f"{ELIGIBLE_LEADER_REPLICAS} 1 needs metadata.version {ELR_SUPPORTED} "
+            f"({METADATA_VERSION_NAMES[ELR_SUPPORTED]}) or later, not {metadata_version}"
+        )
+    return levels
+
+
+def _check_kraft_version(asked: int | None, dynamic_quorum: bool) -> None:
+    if asked is None:
+        return
+    if asked > KRAFT_VERSION_MAX:
+        raise ConfigError(f"{KRAFT_VERSION} {asked} is not supported; the newest is {KRAFT_VERSION_MAX}")
+    if asked == 0 and dynamic_quorum:
+        raise ConfigError(
+            f"{KRAFT_VERSION} 0 keeps the voters in controller.quorum.voters: set that key and leave out "
+            "--standalone, --initial-controllers and --no-initial-controllers"
+        )
+    if asked == 1 and not dynamic_quorum:
+        raise ConfigError(
+            f"{KRAFT_VERSION} 1 keeps the voters in the metadata log: leave controller.quorum.voters unset "
+            "and give --standalone, --initial-controllers or --no-initial-controllers"
+        )
+
+
+def feature_records(levels: Mapping[str, int]) -> list[tuple[Message, int]]:
+    """As they are written; a feature that is off has no record."""
+    return [
+        (FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items() if level > 0
+    ]

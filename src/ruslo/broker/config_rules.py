@@ -1,0 +1,65 @@
+"""Lends the controller machine what ``ruslo.config`` knows about keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ruslo.config.alteration import (
+    Alteration,
+    alter_broker,
+    alter_group,
+    alter_topic,
+    replace_broker,
+    replace_group,
+    replace_topic,
+)
+from ruslo.config.broker import BrokerConfig
+from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC
+from ruslo.machines.controller.state import ConfigChange
+from ruslo.model.errors import ErrorCode, KafkaError
+
+
+class BrokerConfigRules:
+    """Implements the machine's ``ConfigRules``, against the settings that hold at the time."""
+
+    def __init__(self, current: Callable[[], BrokerConfig]) -> None:
+        self._current = current
+
+    def altered(
+        self,
+        resource_type: int,
+        resource_name: str,
+        current: Mapping[str, str],
+        changes: Sequence[ConfigChange],
+    ) -> Mapping[str, str]:
+        broker, alterations = self._current(), [Alteration(*change) for change in changes]
+        if resource_type == TOPIC:
+            return alter_topic(broker, current, alterations)
+        if resource_type == BROKER:
+            return alter_broker(broker, current, alterations, per_broker=resource_name != CLUSTER_DEFAULT)
+        if resource_type == GROUP:
+            return alter_group(broker, current, alterations)
+        raise _without_configs(resource_type)
+
+    def replaced(
+        self,
+        resource_type: int,
+        resource_name: str,
+        current: Mapping[str, str],
+        new: Mapping[str, str | None],
+    ) -> Mapping[str, str]:
+        broker = self._current()
+        if resource_type == TOPIC:
+            return replace_topic(broker, current, new)
+        if resource_type == BROKER:
+            return replace_broker(broker, new, per_broker=resource_name != CLUSTER_DEFAULT)
+        if resource_type == GROUP:
+            return replace_group(broker, new)
+        raise _without_configs(resource_type)
+
+
+def _without_configs(resource_type: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"resource type {resource_type} has no configs here; topics (2), brokers (4) and groups (32) have",
+    )

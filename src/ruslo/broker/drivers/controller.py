@@ -1,0 +1,213 @@
+"""Runs the controller machine on this node: requests in, records to the metadata log, answers when committed.
+
+The machine has an image of its own, besides the one that the node's broker reads (``drivers/metadata.py``).
+The two differ by the records that are appended but not committed, and a broker must never act on those:
+with several voters they may still be lost. Sharing one image would save some 150 bytes a partition, which
+is not worth that. When leadership is lost with such records outstanding, the machine starts again from the
+broker's image, which holds exactly what is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple, Protocol, cast
+
+from ruslo.broker.drivers.metadata import MetadataDriver
+from ruslo.broker.request_context import RequestContext
+from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
+from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
+from ruslo.machines.outcome import Reply
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+
+logger = logging.getLogger(__name__)
+
+
+class AppendableLog(Protocol):
+    """The part of RaftDriver that the controller needs."""
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    def append(self, epoch: int, records: Sequence[VersionedRecord]) -> int: ...
+
+
+class _Pending(NamedTuple):
+    offset: int
+    """Released when this one is committed."""
+    replies: tuple[Reply[Hashable, Answer], ...]
+
+
+class ControllerDriver:
+    def __init__(
+        self,
+        machine: ControllerMachine,
+        log: AppendableLog,
+        metadata: MetadataDriver,
+        *,
+        node_id: int,
+        clock: Clock,
+    ) -> None:
+        self._machine = machine
+        self._log = log
+        self._metadata = metadata
+        self._node_id = node_id
+        self._clock = clock
+        self._epoch = -1
+        self._active = False
+        self._replayed = -1
+        """Offset of the last record that the machine has taken in."""
+        self._appended = -1
+        """Offset of the last record of ours that listeners will be shown."""
+        self.committed_offset = -1
+        self._pending: deque[_Pending] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+
+    @property
+    def is_active(self) -> bool:
+        return self._active
+
+    def submit(
+        self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
+    ) -> asyncio.Future[Message]:
+        """Have the active controller decide; the answer comes once everything it rests on is committed.
+
+        Raises KafkaError through the future: NOT_CONTROLLER when this node does not lead (any more), or
+        REQUEST_TIMED_OUT after ``timeout_ms`` (0: never), in which case the change may still happen.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Message] = loop.create_future()
+        if timeout_ms > 0:
+            timer = loop.call_later(timeout_ms / 1000, _time_out, future, request, timeout_ms)
+            future.add_done_callback(lambda _: timer.cancel())
+        try:
+            self._run(Requested(future, request, self._log.end_offset))
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
+        return future
+
+    def stop(self) -> None:
+        self._lose_leadership()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- what the metadata log tells -------------------------------------------------------------------------
+
+    def handle_snapshot(self, offset: int, epoch: int, records: Iterable[Message]) -> None:
+        self._machine.load(offset, records)
+        self._replayed = self.committed_offset = offset - 1
+
+    def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
+        last = base_offset + len(records) - 1
+        if last > self._replayed:
+            self._machine.replay(base_offset, records)
+            self._replayed = last
+        self.committed_offset = max(self.committed_offset, last)
+        while self._pending and self._pending[0].offset <= last:
+            _release(self._pending.popleft().replies)
+
+    def handle_leader_change(self, leader_id: int, epoch: int) -> None:
+        if leader_id != self._node_id:
+            self._lose_leadership()
+        elif epoch != self._epoch or not self._active:
+            self._lose_leadership()
+            logger.info("active controller of epoch %d", epoch)
+            self._active, self._epoch = True, epoch
+            self._run(Activated(self._log.kraft_version))
+
+    # -- the machine -----------------------------------------------------------------------------------------
+
+    def _run(self, event: ControllerEvent) -> None:
+        outcome = self._machine.handle(event, self._clock.monotonic_ms())
+        if outcome.append is None:
+            _release(outcome.replies)
+        else:
+            if outcome.append.records:
+                self._append(outcome.append.records)
+            if self._appended <= self.committed_offset:
+                _release(outcome.replies)
+            elif outcome.replies:
+                self._pending.append(_Pending(self._appended, outcome.replies))
+        self._arm_timer()
+
+    def _append(self, records: tuple[VersionedRecord, ...]) -> None:
+        # Only what a broker's coming or going brings can be longer than a batch; it need not be atomic.
+        for start in range(0, len(records), MAX_RECORDS_PER_REQUEST):
+            batch = records[start : start + MAX_RECORDS_PER_REQUEST]
+            last = self._log.append(self._epoch, batch)
+            if last > self._replayed:
+                self._machine.replay(last - len(batch) + 1, [record for record, _ in batch])
+                self._replayed = last
+            # The end mark of a transaction is never shown to listeners: the record before it stands for it.
+            self._appended = last - 1 if isinstance(batch[-1][0], EndTransactionRecord) else last
+
+    def _lose_leadership(self) -> None:
+        if not self._active:
+            return
+        self._active = False
+        self._machine.deactivate()
+        pending, self._pending = self._pending, deque()
+        for each in pending:
+            for reply in each.replies:
+                lost = KafkaError(ErrorCode.NOT_CONTROLLER, "this node stopped being the active controller")
+                _release((Reply(reply.token, lost),))
+        if self._appended > self.committed_offset:
+            image = self._metadata.image
+            self._machine.load(image.offset + 1, (record for record, _ in image.to_records()))
+            self._replayed = self._appended = image.offset
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self) -> None:
+        deadline_ms = self._machine.deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
+            # A deadline that has moved away is noticed when the timer fires.
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_fired)
+        self._timer_at_ms = deadline_ms
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        deadline_ms = self._machine.deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
+            self._run(TimerFired())
+        else:
+            self._arm_timer()
+
+
+def _release(replies: tuple[Reply[Hashable, Answer], ...]) -> None:
+    for reply in replies:
+        future = cast("asyncio.Future[Message]", reply.token)
+        if future.done():
+            continue
+        if isinstance(reply.message, KafkaError):
+            future.set_exception(reply.message)
+        else:
+            future.set_result(reply.message)
+
+
+def _time_out(future: asyncio.Future[Message], request: Message, timeout_ms: int) -> None:
+    if not future.done():
+        name = type(request).__name__
+        future.set_exception(
+            KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{name} was not committed within {timeout_ms} ms; it may still take effect",
+            )
+        )

@@ -1,0 +1,47 @@
+"""What assignors may want to know of partitions: bytes in the log, and records the group has still to read.
+
+Only partitions of this node can be looked at; of others nothing is known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.machines.assignors.spec import UNKNOWN, GroupSpec, TopicSpec
+from ruslo.machines.groups.offsets.store import OffsetStore
+
+SLICE_S = 0.005
+
+
+async def with_lags(group: GroupSpec, offsets: OffsetStore, partitions: PartitionManager) -> GroupSpec:
+    """The same group with lags and sizes filled in, a slice at a time."""
+    topics = {}
+    until = time.monotonic() + SLICE_S
+    for topic_id, topic in group.topics.items():
+        topics[topic_id] = _filled(group.group_id, topic, offsets, partitions)
+        if time.monotonic() > until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + SLICE_S
+    return replace(group, topics=topics)
+
+
+def _filled(group_id: str, topic: TopicSpec, offsets: OffsetStore, partitions: PartitionManager) -> TopicSpec:
+    here = partitions.by_id.get(topic.topic_id, {})
+    committed = offsets.of_group(group_id).get(topic.name, {})
+    lags, sizes = [], []
+    for index in range(topic.partition_count):
+        partition = here.get(index)
+        if partition is None or not partition.is_leader:
+            lags.append(UNKNOWN)
+            sizes.append(UNKNOWN)
+            continue
+        log = partition.log
+        known = committed.get(index)
+        # Without a commit, or with one that retention has overtaken, everything there is still to be read.
+        read_to = log.start_offset if known is None else max(known.offset, log.start_offset)
+        lags.append(max(log.high_watermark - read_to, 0))
+        sizes.append(log.size_bytes)
+    return replace(topic, lags=tuple(lags), sizes=tuple(sizes))

@@ -1,0 +1,279 @@
+"""Runs the machine of one partition of ``__consumer_offsets``.
+
+A turn: the machine decides, its records are replayed at once and gathered into a batch, the batch is appended
+when the event loop has handled what came in with it, and the answers go out when the high watermark has
+passed the batch. So twenty thousand commits a second are a few hundred writes, and what the machine sees is
+always its own newest decision.
+
+If the batch cannot be appended the machine is ahead of its log. Nothing rewinds it: everybody who waits is
+answered with an error, and the shard is loaded again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ruslo.broker.drivers.groups.record_codec import EncodedRecord, encode_batch, encode_record, size_of
+from ruslo.broker.drivers.groups.waiter import Waiter
+from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
+from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
+from ruslo.machines.groups.shard import GroupShard
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.protocol.message import Message
+from ruslo.records.batch import HEADER_SIZE, NO_PRODUCER_ID
+
+logger = logging.getLogger(__name__)
+
+ADAPTIVE_LINGER_MS = -1
+"""Gather until the loop has handled what is at hand; no write waits for later ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettings:
+    commit_timeout_ms: int
+    codec: int
+    linger_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Records on their way into the log, and the outcomes that wait for them."""
+
+    records: list[EncodedRecord] = field(default_factory=list)
+    size: int = HEADER_SIZE
+    outcomes: list[GroupOutcome] = field(default_factory=list)
+    end_offset: int = -1
+    """Set once it is written: it is safe when the high watermark has reached this."""
+
+
+class ShardDriver:
+    def __init__(
+        self,
+        shard: GroupShard,
+        partition: Partition,
+        clock: Clock,
+        settings: WriteSettings,
+        *,
+        on_ask: Callable[[ShardDriver, Ask], None],
+        on_storage_error: Callable[[StorageError], None],
+        on_broken: Callable[[ShardDriver], None],
+    ) -> None:
+        self.shard = shard
+        self.partition = partition
+        self.active = False
+        """Loaded; until then the coordinator answers for it."""
+        self.closed = False
+        self.refusal: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        """Why it is not active."""
+        self._clock = clock
+        self._settings = settings
+        self._on_ask = on_ask
+        self._on_storage_error = on_storage_error
+        self._on_broken = on_broken
+        self._gathering = _Batch()
+        self._flush_handle: asyncio.Handle | None = None
+        self._unsafe: deque[_Batch] = deque()
+        """Written, but the high watermark is not there yet."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+
+    def activate(self) -> None:
+        """The log is replayed: sessions begin, clients are served."""
+        self.active = True
+        self.run(Loaded())
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def submit(self, request: Message, info: RequestInfo) -> asyncio.Future[Message]:
+        waiter = Waiter(request, info.api_version)
+        try:
+            self.run(Requested(waiter, request, info))
+        except Exception as error:
+            waiter.fail(error)
+        return waiter.future
+
+    def run(self, event: GroupEvent) -> None:
+        outcome = self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
+        self._carry_out(outcome)
+        self._arm_timer()
+
+    def close(self) -> None:
+        """Write what is gathered, answer whoever waits, decide nothing any more."""
+        if self.closed:
+            return
+        self.closed = True
+        was_active, self.active = self.active, False
+        self.refusal = ErrorCode.NOT_COORDINATOR
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if was_active:
+            self._flush()
+            for batch in (*self._unsafe, self._gathering):
+                self._give_up(batch.outcomes, ErrorCode.NOT_COORDINATOR)
+            self._unsafe.clear()
+            self._gathering = _Batch()
+            unloaded = self.shard.handle(Unloaded(), self._clock.monotonic_ms(), self._clock.now_ms())
+            _release(unloaded.replies)
+
+    # -- what the machine decided ----------------------------------------------------------------------------
+
+    def _carry_out(self, outcome: GroupOutcome) -> None:
+        if outcome.append is None:
+            _release(outcome.replies)
+        elif outcome.append.records:
+            self._add(outcome)
+        elif self._gathering.records:
+            self._gathering.outcomes.append(outcome)
+        elif self._unsafe:
+            self._unsafe[-1].outcomes.append(outcome)
+        else:
+            _release(outcome.replies)
+        for ask in outcome.asks:
+            self._on_ask(self, ask)
+
+    def _add(self, outcome: GroupOutcome) -> None:
+        assert outcome.append is not None
+        records = outcome.append.records
+        encoded = [encode_record(record) for record in records]
+        size = size_of(encoded)
+        limit = self.partition.log.config.max_message_bytes
+        if size + HEADER_SIZE > limit:
+            logger.error(
+                "a change of %d records and %d bytes does not fit into one batch of %s-%d: raise the topic's "
+                "max.message.bytes (now %d)",
+                len(records),
+                size,
+                self.partition.topic,
+                self.partition.index,
+                limit,
+            )
+            self._give_up([outcome], ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        if outcome.producer is not None or self._gathering.size + size > limit:
+            self._flush()
+        if self.closed:
+            self._give_up([outcome], ErrorCode.NOT_COORDINATOR)
+            return
+        batch = self._gathering
+        offset = self.partition.log.end_offset + len(batch.records)
+        batch.records += encoded
+        batch.size += size
+        batch.outcomes.append(outcome)
+        producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.id
+        for at, record in enumerate(records):
+            self.shard.replay(record, offset + at, producer_id)
+        if outcome.producer is not None:
+            self._flush(outcome.producer)
+        elif self._settings.linger_ms == 0:
+            self._flush()
+        elif self._flush_handle is None:
+            loop = asyncio.get_running_loop()
+            if self._settings.linger_ms == ADAPTIVE_LINGER_MS:
+                self._flush_handle = loop.call_soon(self._flush)
+            else:
+                self._flush_handle = loop.call_later(self._settings.linger_ms / 1000, self._flush)
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def _flush(self, producer: Producer | None = None) -> None:
+        if self._flush_handle is not None:
+            self._flush_handle.cancel()
+            self._flush_handle = None
+        batch = self._gathering
+        if not batch.records:
+            return
+        self._gathering = _Batch()
+        now_ms = self._clock.now_ms()
+        data = encode_batch(batch.records, now_ms, self._settings.codec, producer)
+        try:
+            appended = self.partition.append_records(data, now_ms)
+        except KafkaError as error:
+            self._break(batch, error.code, error)
+            return
+        except StorageError as error:
+            self._on_storage_error(error)
+            self._break(batch, ErrorCode.KAFKA_STORAGE_ERROR, error)
+            return
+        batch.records = []
+        if appended.end_offset <= self.partition.log.high_watermark:
+            for outcome in batch.outcomes:
+                _release(outcome.replies)
+            return
+        batch.end_offset = appended.end_offset
+        self._unsafe.append(batch)
+        delayed = DelayedProduce(1, self._settings.commit_timeout_ms, lambda: self._settle(batch, delayed))
+        self.partition.when_safe(appended.end_offset, delayed)
+
+    def _settle(self, batch: _Batch, delayed: DelayedProduce) -> None:
+        """The high watermark has passed the batch, or it will not in time, or another node leads now."""
+        if batch not in self._unsafe:
+            return
+        self._unsafe.remove(batch)
+        if self.partition.log.high_watermark >= batch.end_offset:
+            for outcome in batch.outcomes:
+                _release(outcome.replies)
+        elif delayed.late:
+            self._give_up(batch.outcomes, ErrorCode.REQUEST_TIMED_OUT)
+        else:
+            self._give_up(batch.outcomes, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _break(self, batch: _Batch, code: ErrorCode, error: Exception) -> None:
+        logger.error(
+            "%s-%d could not be written, its groups are loaded again: %s",
+            self.partition.topic,
+            self.partition.index,
+            error,
+        )
+        self._give_up(batch.outcomes, code)
+        if not self.closed:
+            self.close()
+            self._on_broken(self)
+
+    def _give_up(self, outcomes: Iterable[GroupOutcome], code: ErrorCode) -> None:
+        """Answer those whose change did not come about, or is not known to."""
+        for outcome in outcomes:
+            undone = self.shard.append_failed(
+                outcome, code, self._clock.monotonic_ms(), self._clock.now_ms()
+            )
+            _release(undone.replies)
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self) -> None:
+        if self.closed:
+            return
+        deadline_ms = self.shard.deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
+            # A deadline that has moved away is noticed when the timer fires.
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_fired)
+        self._timer_at_ms = deadline_ms
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        deadline_ms = self.shard.deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
+            try:
+                self.run(TimerFired())
+            except Exception:
+                # One group's trouble must not stop the clock of all others in the shard.
+                logger.exception("a timer of %s-%d failed", self.partition.topic, self.partition.index)
+        self._arm_timer()
+
+
+def _release(replies: Iterable[GroupReply]) -> None:
+    for reply in replies:
+        waiter = reply.token
+        assert isinstance(waiter, Waiter)
+        waiter.answer(reply.message)

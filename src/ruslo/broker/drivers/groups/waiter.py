@@ -1,0 +1,34 @@
+"""A request on its way through a shard: the token that the machine hands back with the answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ruslo.machines.groups.refusals import refusal
+from ruslo.model.errors import KafkaError
+from ruslo.protocol.message import Message
+
+
+class Waiter:
+    __slots__ = ("api_version", "future", "request")
+
+    def __init__(self, request: Message, api_version: int) -> None:
+        self.request = request
+        self.api_version = api_version
+        self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    def answer(self, answer: Message | KafkaError) -> None:
+        """An error alone becomes the answer that this API has for it."""
+        if self.future.done():
+            # Its client has gone, and the task that would have passed the answer on with it.
+            return
+        if isinstance(answer, KafkaError):
+            message, answer = answer.message, refusal(self.request, self.api_version, answer.code)
+            if message is not None and hasattr(answer, "error_message"):
+                answer.error_message = message
+        self.future.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        """Our own fault: dispatch logs it and tells the client so."""
+        if not self.future.done():
+            self.future.set_exception(error)

@@ -1,0 +1,216 @@
+"""This broker's life towards the controller: register, catch up, serve, leave.
+
+========== ====================================================== =====================
+state      heartbeats say                                         leaves when
+========== ====================================================== =====================
+STARTING   want to stay fenced                                    caught up
+RECOVERY   want to stay fenced (logs are being loaded)            ``unfence`` is called
+RUNNING    nothing special                                        ``shut_down``
+STOPPING   want to shut down                                      told to, or time is up
+========== ====================================================== =====================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ruslo.broker.drivers.metadata import MetadataDriver
+from ruslo.machines.controller.broker_image import Endpoint
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.records import CORDONED_LOG_DIRS_SUPPORTED
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid, random_uuid
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
+from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+
+logger = logging.getLogger(__name__)
+
+SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+_RETRY_MS = 100
+_CATCH_UP_MS = 10
+"""Between heartbeats while the broker waits for something that a heartbeat brings about."""
+
+
+class ControllerChannel(Protocol):
+    """The way to the active controller: the driver in this process, or a connection to another node."""
+
+    def submit(self, request: Message) -> asyncio.Future[Message]: ...
+
+
+class LifecycleState(enum.Enum):
+    STARTING = "starting"
+    RECOVERY = "recovery"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    broker_id: int
+    cluster_id: str
+    endpoints: Sequence[Endpoint]
+    """What clients and other brokers are told, one for each listener."""
+    log_dirs: Sequence[Uuid]
+    rack: str | None = None
+    previous_epoch: int = -1
+    """From the clean-shutdown files; -1 unless every log directory had one."""
+
+
+class BrokerLifecycle:
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        controller: ControllerChannel,
+        metadata: MetadataDriver,
+        *,
+        clock: Clock,
+        heartbeat_interval_ms: int = 2000,
+        registration_timeout_ms: int = 60_000,
+    ) -> None:
+        self.identity = identity
+        self.incarnation_id = random_uuid()
+        self.epoch = -1
+        """The broker's epoch once it is registered; goes into the clean-shutdown file."""
+        self.state = LifecycleState.STARTING
+        self.is_fenced = True
+        self._controller = controller
+        self._metadata = metadata
+        self._clock = clock
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._registration_timeout_ms = registration_timeout_ms
+        self._heartbeats: asyncio.Task[None] | None = None
+
+    async def register(self) -> None:
+        """Register, and wait until this broker has replayed that. TimeoutError if it takes too long."""
+        async with asyncio.timeout(self._registration_timeout_ms / 1000):
+            registered = caught_up = False
+            while not registered:
+                registered = await self._try_to_register()
+                if not registered:
+                    await asyncio.sleep(_RETRY_MS / 1000)
+            while not caught_up:
+                caught_up = (await self._heartbeat(want_fence=True)).is_caught_up
+                if not caught_up:
+                    await asyncio.sleep(_CATCH_UP_MS / 1000)
+        self.state = LifecycleState.RECOVERY
+        self._heartbeats = asyncio.create_task(self._heartbeat_forever())
+
+    async def unfence(self) -> None:
+        """The logs are loaded: ask to serve, and wait for it."""
+        self.state = LifecycleState.RUNNING
+        while True:
+            try:
+                if not (await self._heartbeat()).is_fenced:
+                    break
+            except KafkaError as error:
+                logger.warning("broker %d is not unfenced yet: %s", self.identity.broker_id, error)
+                await asyncio.sleep(_RETRY_MS / 1000)
+                continue
+            await asyncio.sleep(_CATCH_UP_MS / 1000)
+        logger.info("broker %d serves with epoch %d", self.identity.broker_id, self.epoch)
+
+    def abandon(self) -> None:
+        """Stop without a word to the controller: what a node does that has failed."""
+        self.state = LifecycleState.STOPPING
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            self._heartbeats = None
+
+    async def shut_down(self, timeout_ms: int = 5 * 60_000) -> bool:
+        """Controlled shutdown: hand over leaderships; True when the controller has let this broker go."""
+        was_registered = self.epoch >= 0
+        self.state = LifecycleState.STOPPING
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
+            self._heartbeats = None
+        if not was_registered:
+            return True
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while self._clock.monotonic_ms() < deadline_ms:
+            try:
+                if (await self._heartbeat(want_shut_down=True)).should_shut_down:
+                    return True
+            except KafkaError as error:
+                logger.warning("the controller did not take the wish to stop: %s", error)
+                if not error.code.retriable and error.code is not ErrorCode.NOT_CONTROLLER:
+                    return False
+                await asyncio.sleep(_RETRY_MS / 1000)
+                continue
+            await asyncio.sleep(_CATCH_UP_MS / 1000)
+        return False
+
+    async def _try_to_register(self) -> bool:
+        identity = self.identity
+        request = BrokerRegistrationRequest(
+            broker_id=identity.broker_id,
+            cluster_id=identity.cluster_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                Listener(
+                    name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
+                )
+                for each in identity.endpoints
+            ],
+            features=[
+                Feature(
+                    name=name, min_supported_version=span.min_version, max_supported_version=span.max_version
+                )
+                for name, span in SUPPORTED_FEATURES.items()
+            ],
+            rack=identity.rack,
+            log_dirs=list(identity.log_dirs),
+            previous_broker_epoch=identity.previous_epoch,
+        )
+        try:
+            response = await self._controller.submit(request)
+        except KafkaError as error:
+            # Another process may hold the id until its session runs out; a controller may not be elected yet.
+            if error.code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NOT_CONTROLLER):
+                raise
+            logger.info("broker %d is not registered yet: %s", identity.broker_id, error)
+            return False
+        assert isinstance(response, BrokerRegistrationResponse)
+        self.epoch = response.broker_epoch
+        return True
+
+    async def _heartbeat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+            try:
+                response = await self._heartbeat(want_fence=self.state is LifecycleState.RECOVERY)
+            except KafkaError as error:
+                logger.warning("heartbeat of broker %d failed: %s", self.identity.broker_id, error)
+                continue
+            if response.is_fenced and self.state is LifecycleState.RUNNING:
+                logger.warning(
+                    "broker %d is fenced by the controller; it asks to return", self.identity.broker_id
+                )
+
+    async def _heartbeat(
+        self, *, want_fence: bool = False, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
+        image = self._metadata.image
+        request = BrokerHeartbeatRequest(
+            broker_id=self.identity.broker_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=image.offset,
+            want_fence=want_fence,
+            want_shut_down=want_shut_down,
+        )
+        if image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
+            request.cordoned_log_dirs = []
+        response = await self._controller.submit(request)
+        assert isinstance(response, BrokerHeartbeatResponse)
+        self.is_fenced = response.is_fenced
+        return response

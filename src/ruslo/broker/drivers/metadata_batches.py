@@ -1,0 +1,115 @@
+"""Metadata records to batches and back: the content of the metadata log and of its snapshots.
+
+Data batches hold metadata records (null key), control batches the quorum's own records and the marks at both
+ends of a snapshot. None is compressed or belongs to a producer; the batch's leader epoch is the raft epoch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import CorruptLogError, ProtocolError, StorageError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
+from ruslo.protocol.messages.leader_change_message import LeaderChangeMessage
+from ruslo.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from ruslo.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from ruslo.protocol.messages.voters_record import VotersRecord
+from ruslo.protocol.metadata_records import decode_metadata_record, encode_metadata_record
+from ruslo.records import control
+from ruslo.records.builder import build_batch
+from ruslo.records.control import ControlType
+from ruslo.records.reader import read_records
+from ruslo.records.record import Record
+
+ControlRecord: TypeAlias = (
+    LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
+)
+VersionedRecord: TypeAlias = tuple[Message, int]
+"""A metadata record and the version to write it in, which follows from the metadata.version in force."""
+
+MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
+"""Kafka's limit for a batch of metadata; its followers must be able to take ours."""
+
+_CONTROL_TYPES: Final[dict[int, type[ControlRecord]]] = {
+    ControlType.LEADER_CHANGE: LeaderChangeMessage,
+    ControlType.SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    ControlType.SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    ControlType.KRAFT_VERSION: KRaftVersionRecord,
+    ControlType.VOTERS: VotersRecord,
+}
+_TYPE_OF_CONTROL: Final = {message: ControlType(number) for number, message in _CONTROL_TYPES.items()}
+_VALUE_VERSION = struct.Struct(">h")
+
+
+def data_batch(
+    records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, timestamp_ms: int
+) -> bytearray:
+    return build_batch(
+        [
+            Record(delta, timestamp_ms, None, encode_metadata_record(record, version))
+            for delta, (record, version) in enumerate(records)
+        ],
+        base_offset=base_offset,
+        leader_epoch=epoch,
+    )
+
+
+def control_batch(
+    records: Sequence[ControlRecord], *, base_offset: int, epoch: int, timestamp_ms: int
+) -> bytearray:
+    return control.control_batch(
+        (
+            control.ControlRecord(_TYPE_OF_CONTROL[type(record)], record.to_bytes(record.version))
+            for record in records
+        ),
+        timestamp=timestamp_ms,
+        base_offset=base_offset,
+        leader_epoch=epoch,
+    )
+
+
+def read_data(batch: ReadBuffer) -> list[Message]:
+    """The metadata records of a data batch. A type or version that is not known stops everything: to skip it
+    would be to run on metadata that differs from everybody else's."""
+    messages: list[Message] = []
+    for record in _records(batch):
+        if record.value is None:
+            raise CorruptLogError(f"the metadata record at offset {record.offset} has no value")
+        try:
+            messages.append(decode_metadata_record(record.value)[0])
+        except ProtocolError as error:
+            raise StorageError(
+                f"the metadata record at offset {record.offset} cannot be understood: {error}. It was "
+                "written by a newer release, or is damaged. Start a release of Ruslo that supports the "
+                "cluster's metadata.version, or restore the metadata directory from a copy"
+            ) from error
+    return messages
+
+
+def read_control(batch: ReadBuffer) -> list[tuple[int, ControlRecord]]:
+    """The records of a control batch with their offsets."""
+    found: list[tuple[int, ControlRecord]] = []
+    for record in _records(batch):
+        try:
+            kind = control.read_control_type(record.key)
+            (version,) = _VALUE_VERSION.unpack_from(record.value or b"")
+            message = _CONTROL_TYPES[kind].from_bytes(record.value or b"", version)
+        except (struct.error, KeyError, ProtocolError) as error:
+            raise StorageError(
+                f"the control record at offset {record.offset} of the metadata log cannot be understood "
+                f"({error!r}). It was written by a newer release, or is damaged: start a newer release of "
+                "Ruslo, or restore the metadata directory from a copy"
+            ) from error
+        found.append((record.offset, message))
+    return found
+
+
+def _records(batch: ReadBuffer) -> list[Record]:
+    try:
+        return list(read_records(batch))
+    except ProtocolError as error:
+        raise CorruptLogError(f"metadata cannot be read: {error}") from error

@@ -1,0 +1,70 @@
+"""Producer ids for this broker's clients, from blocks that the controller hands out (KIP-730)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from ruslo.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+
+_NEXT_BLOCK_AT = 100
+"""So many ids are left when the next block is asked for: enough to bridge the time until it comes."""
+
+
+class ControllerChannel(Protocol):
+    def submit(self, request: Message) -> asyncio.Future[Message]: ...
+
+
+class ProducerIds:
+    def __init__(
+        self, controller: ControllerChannel, *, broker_id: int, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._controller = controller
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._current = range(0)
+        self._next = range(0)
+        self._request: asyncio.Task[None] | None = None
+
+    async def generate(self) -> int:
+        """An id that nobody ever had. Raises KafkaError when the controller gives no block."""
+        while not self._current:
+            if self._next:
+                self._current, self._next = self._next, range(0)
+                break
+            await asyncio.shield(self._ask())
+        producer_id, self._current = self._current[0], self._current[1:]
+        if len(self._current) < _NEXT_BLOCK_AT and not self._next:
+            self._ask()
+        return producer_id
+
+    async def stop(self) -> None:
+        if self._request is not None:
+            self._request.cancel()
+            await asyncio.gather(self._request, return_exceptions=True)
+
+    def _ask(self) -> asyncio.Task[None]:
+        """All who wait share one request."""
+        if self._request is None:
+            self._request = asyncio.create_task(self._fetch_block())
+            self._request.add_done_callback(self._asked)
+        return self._request
+
+    def _asked(self, request: asyncio.Task[None]) -> None:
+        self._request = None
+        if not request.cancelled():
+            # Who waits gets the error; without anybody waiting the next caller asks again.
+            request.exception()
+
+    async def _fetch_block(self) -> None:
+        request = AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self._broker_epoch())
+        response = await self._controller.submit(request)
+        assert isinstance(response, AllocateProducerIdsResponse)
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code), "the controller gave no producer ids")
+        first = response.producer_id_start
+        self._next = range(first, first + response.producer_id_len)

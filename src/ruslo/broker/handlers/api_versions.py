@@ -1,0 +1,67 @@
+"""ApiVersions v0-4: what this broker serves, and which features are in force.
+
+v3 is flexible, but its response header never is, so that any client can read it (KIP-511). v3+ carries the
+supported and finalized features (KIP-584); v3 leaves out features whose range starts at 0, which its readers
+refuse, v4 has them all (KIP-1022). An unknown version is answered in v0 by ``dispatch``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.machines.controller.feature_image import KRAFT_VERSION
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.protocol.apis import API_BY_NAME
+from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+_HOT_APIS = ("Produce", "Fetch")
+"""Served beside the table, by handlers of their own kind."""
+
+
+def handle(services: Services, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    for_controllers = context.listener_name in services.config.controller_listener_names
+    response = ApiVersionsResponse(api_keys=_api_keys(for_controllers))
+    if context.api_version >= 3:
+        response.supported_features = [
+            SupportedFeatureKey(name=name, min_version=span.min_version, max_version=span.max_version)
+            for name, span in SUPPORTED_FEATURES.items()
+            if span.min_version > 0 or context.api_version >= 4
+        ]
+        image = services.metadata.image
+        finalized = dict(image.features.finalized)
+        if services.raft.kraft_version > 0:
+            finalized[KRAFT_VERSION] = services.raft.kraft_version
+        response.finalized_features_epoch = image.offset
+        response.finalized_features = [
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in finalized.items()
+        ]
+    return response
+
+
+@cache
+def _api_keys(for_controllers: bool) -> list[ApiVersion]:
+    # Imported late: the table lists this handler too.
+    from ruslo.broker.api_table import HANDLERS, controller_apis
+
+    if for_controllers:
+        apis = [served.api for served in controller_apis().values()]
+    else:
+        apis = [API_BY_NAME[name] for name in (*_HOT_APIS, *HANDLERS)]
+    return [
+        ApiVersion(
+            api_key=api.key,
+            # librdkafka compresses only if Produce is announced from version 0 on (KAFKA-18659).
+            min_version=0 if api.name == "Produce" else api.min_version,
+            max_version=api.max_version,
+        )
+        for api in sorted(apis, key=lambda each: each.key)
+    ]

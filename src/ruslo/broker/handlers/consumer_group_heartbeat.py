@@ -1,0 +1,19 @@
+"""ConsumerGroupHeartbeat v0-1 (KIP-848): join, stay, acknowledge and leave, in one request.
+
+v1: the client chooses its member id, and may subscribe by a pattern that the broker resolves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+
+
+def handle(
+    services: Services, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

@@ -1,0 +1,31 @@
+"""CreatePartitions v0-3: more partitions for existing topics. v2 is flexible, v3 the same (throttling)."""
+
+from __future__ import annotations
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.model.errors import KafkaError
+from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
+from ruslo.protocol.messages.create_partitions_response import (
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(
+    services: Services, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    try:
+        response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
+    except KafkaError as error:
+        return CreatePartitionsResponse(
+            results=[
+                CreatePartitionsTopicResult(
+                    name=topic.name, error_code=error.code, error_message=error.message
+                )
+                for topic in request.topics
+            ]
+        )
+    assert isinstance(response, CreatePartitionsResponse)
+    await services.metadata.wait_for(services.controller.committed_offset)
+    return response

@@ -1,0 +1,23 @@
+"""DeleteGroups v0-2 (KIP-229): end groups without members, and forget their offsets."""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.groups.fan_out import all_answers, by_partition
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
+
+
+async def handle(
+    services: Services, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse:
+    groups = services.groups
+    answers = await all_answers(
+        [
+            groups.submit_to(partition, DeleteGroupsRequest(groups_names=group_ids), context)
+            for partition, group_ids in by_partition(groups, request.groups_names, str).items()
+        ],
+        DeleteGroupsResponse,
+    )
+    return DeleteGroupsResponse(results=[result for answer in answers for result in answer.results])

@@ -1,0 +1,73 @@
+"""DescribeCluster v0-2 (KIP-700): the brokers.
+
+v1 can ask a controller for the controllers (KIP-919), v2 for fenced brokers as well.
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ruslo.broker.controller_id import controller_id
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from ruslo.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(
+    services: Services, request: DescribeClusterRequest, context: RequestContext
+) -> DescribeClusterResponse:
+    of_controllers = context.listener_name in services.config.controller_listener_names
+    asked_of = _CONTROLLERS if of_controllers else _BROKERS
+    if request.endpoint_type not in (_BROKERS, _CONTROLLERS):
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"there is no endpoint type {request.endpoint_type}; brokers are 1, controllers 2",
+        )
+    if request.endpoint_type != asked_of:
+        other = "controllers" if request.endpoint_type == _CONTROLLERS else "brokers"
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message=f"this listener does not know the endpoints of {other}; ask one of theirs",
+        )
+    operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+    response = DescribeClusterResponse(
+        endpoint_type=request.endpoint_type,
+        cluster_id=services.cluster_id,
+        cluster_authorized_operations=operations,
+    )
+    if asked_of == _CONTROLLERS:
+        response.controller_id = services.raft.leader_id
+        response.brokers = _controllers(services, context.listener_name)
+    else:
+        response.controller_id = controller_id(services.metadata)
+        response.brokers = _brokers(services, context.listener_name, request.include_fenced_brokers)
+    return response
+
+
+def _brokers(services: Services, listener_name: str, include_fenced: bool) -> list[DescribeClusterBroker]:
+    brokers: list[DescribeClusterBroker] = []
+    for broker in services.metadata.image.cluster.brokers.values():
+        endpoint = broker.endpoint(listener_name)
+        if endpoint is not None and (include_fenced or not broker.fenced):
+            brokers.append(
+                DescribeClusterBroker(
+                    broker_id=broker.id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                    is_fenced=broker.fenced,
+                )
+            )
+    return brokers
+
+
+def _controllers(services: Services, listener_name: str) -> list[DescribeClusterBroker]:
+    return [
+        DescribeClusterBroker(broker_id=voter.node_id, host=endpoint.host, port=endpoint.port)
+        for voter in services.raft.voters.voters
+        for endpoint in voter.endpoints
+        if endpoint.listener == listener_name
+    ]

@@ -1,0 +1,140 @@
+"""DescribeConfigs v1-4: every config of a resource with value, source and synonyms, not only changed ones.
+
+v3 adds types and documentation (KIP-569). Sensitive values are never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ruslo.broker.loggers import logger_levels, require_own_loggers
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.config.definition import ConfigType
+from ruslo.config.resolution import (
+    ConfigEntry,
+    ConfigSource,
+    describe_broker,
+    describe_broker_defaults,
+    describe_group,
+    describe_topic,
+)
+from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER, CLUSTER_DEFAULT, GROUP, TOPIC
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import topic_name_problem
+from ruslo.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from ruslo.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+ASSIGNOR_ERROR = "ruslo.assignor.error"
+
+
+def handle(
+    services: Services, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_describe(services, request, each) for each in request.resources])
+
+
+def _describe(
+    services: Services, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
+    try:
+        entries = _entries(services, resource, resource.configuration_keys)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    result.configs = [_result(entry, request) for entry in entries]
+    return result
+
+
+def _entries(
+    services: Services, resource: DescribeConfigsResource, names: Collection[str] | None
+) -> list[ConfigEntry]:
+    name, image = resource.resource_name, services.metadata.image
+    config = services.dynamic_config.current
+    if resource.resource_type == TOPIC:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name is not valid: {problem}")
+        if name not in image.topics.by_name:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+        return describe_topic(config, image.configs.of_topic(name), names)
+    if resource.resource_type == BROKER:
+        if name == CLUSTER_DEFAULT:
+            return describe_broker_defaults(config, names)
+        if name != str(services.node_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"configs of broker {name!r} are asked of broker {services.node_id}; ask that one",
+            )
+        return describe_broker(config, names)
+    if resource.resource_type == BROKER_LOGGER:
+        require_own_loggers(services.node_id, name)
+        return [
+            _logger_entry(logger, level)
+            for logger, level in logger_levels().items()
+            if not names or logger in names
+        ]
+    if resource.resource_type == GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group's name is empty")
+        entries = describe_group(config, image.configs.of(GROUP, name), names)
+        failure = services.groups.assignor_error(name)
+        if failure is not None and (not names or ASSIGNOR_ERROR in names):
+            entries.append(_assignor_error_entry(failure))
+        return entries
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no configs here"
+    )
+
+
+def _assignor_error_entry(failure: str) -> ConfigEntry:
+    """Kafka's own answers about groups have no place for it; a tool that does not know it shows it anyway."""
+    return ConfigEntry(
+        name=ASSIGNOR_ERROR,
+        value=failure,
+        source=ConfigSource.DYNAMIC_GROUP_CONFIG,
+        read_only=True,
+        sensitive=False,
+        type=ConfigType.STRING,
+        doc="Why the group's last assignment failed; it keeps the one before. Absent when nothing is wrong.",
+        synonyms=(),
+    )
+
+
+def _logger_entry(logger: str, level: str) -> ConfigEntry:
+    return ConfigEntry(
+        name=logger,
+        value=level,
+        source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+        read_only=False,
+        sensitive=False,
+        type=ConfigType.STRING,
+        doc=None,
+        synonyms=(),
+    )
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        config_type=entry.type,
+        documentation=entry.doc if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+            for each in entry.synonyms
+        ]
+    return result

@@ -1,0 +1,33 @@
+"""DescribeGroups v0-6: state and members of classic groups.
+
+v3: authorized operations (KIP-430). v4: instance ids of static members. v6: a group that does not exist is an
+error (KIP-1043); before, it was described as dead.
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.authorized_operations import GROUP_OPERATIONS
+from ruslo.broker.drivers.groups.fan_out import all_answers, by_partition
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
+
+
+async def handle(
+    services: Services, request: DescribeGroupsRequest, context: RequestContext
+) -> DescribeGroupsResponse:
+    groups = services.groups
+    answers = await all_answers(
+        [
+            groups.submit_to(partition, DescribeGroupsRequest(groups=group_ids), context)
+            for partition, group_ids in by_partition(groups, request.groups, str).items()
+        ],
+        DescribeGroupsResponse,
+    )
+    described = [group for answer in answers for group in answer.groups]
+    if request.include_authorized_operations:
+        for group in described:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=described)

@@ -1,0 +1,61 @@
+"""DescribeLogDirs v1-5: sizes of the log directories and of the partitions in them.
+
+v3 top-level error, v4 total and usable bytes of the volume (KIP-827), v5 cordoned directories.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from ruslo.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(
+    services: Services, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    results = []
+    for directory, online in services.partitions.directories():
+        if not online:
+            results.append(DescribeLogDirsResult(log_dir=directory, error_code=ErrorCode.KAFKA_STORAGE_ERROR))
+            continue
+        by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
+        for partition in services.partitions.in_directory(directory):
+            if wanted is None or (partition.topic, partition.index) in wanted:
+                by_topic.setdefault(partition.topic, []).append(
+                    DescribeLogDirsPartition(
+                        partition_index=partition.index,
+                        partition_size=partition.log.size_bytes,
+                        # How far the log is behind the high watermark: a sole replica never is.
+                        offset_lag=max(partition.log.high_watermark - partition.log.end_offset, 0),
+                    )
+                )
+        try:
+            volume = os.statvfs(directory)
+        except OSError:
+            # Gone, though nothing has been read or written there since.
+            results.append(DescribeLogDirsResult(log_dir=directory, error_code=ErrorCode.KAFKA_STORAGE_ERROR))
+            continue
+        results.append(
+            DescribeLogDirsResult(
+                log_dir=directory,
+                topics=[
+                    DescribeLogDirsTopic(name=topic, partitions=partitions)
+                    for topic, partitions in by_topic.items()
+                ],
+                total_bytes=volume.f_blocks * volume.f_frsize,
+                usable_bytes=volume.f_bavail * volume.f_frsize,
+            )
+        )
+    return DescribeLogDirsResponse(results=results)

@@ -1,0 +1,50 @@
+"""DescribeProducers v0: the producers a leader remembers, with their open transactions (KIP-664)."""
+
+from __future__ import annotations
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.model.errors import KafkaError
+from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
+from ruslo.protocol.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(
+    services: Services, request: DescribeProducersRequest, context: RequestContext
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(services, topic.name, index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
+    answer = PartitionResponse(partition_index=index)
+    try:
+        partition = services.partitions.get(topic, index)
+        partition.require_leader()
+        answer.active_producers = [
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.transaction_start,
+            )
+            for producer in partition.log.producers.entries.values()
+        ]
+    except KafkaError as error:
+        answer.error_code = error.code
+        answer.error_message = error.message
+    return answer

@@ -1,0 +1,88 @@
+"""DescribeTopicPartitions v0 (KIP-966): topics by name, a page at a time, with their eligible leaders."""
+
+from __future__ import annotations
+
+from ruslo.broker.authorized_operations import TOPIC_OPERATIONS
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.broker.topic_answers import TopicAnswer
+from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
+from ruslo.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from ruslo.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+_METADATA_VERSION = 13
+"""Partitions are shown as this version of Metadata shows them."""
+
+
+def handle(
+    services: Services, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    image = services.metadata.image
+    first_name, first_index = "", 0
+    if request.cursor is not None:
+        first_name, first_index = request.cursor.topic_name, request.cursor.partition_index
+        if first_index < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+    wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
+    limit = services.dynamic_config.current.int("max.request.partition.size.limit")
+    remaining = min(max(request.response_partition_limit, 1), limit)
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(each for each in wanted if each >= first_name):
+        topic = image.topics.by_name.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        index = first_index if name == first_name else 0
+        if remaining == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=index)
+            break
+        answer = services.metadata.topic_answers.get(
+            image, topic, context.listener_name, _METADATA_VERSION, with_operations=False
+        )
+        end = min(index + remaining, len(topic.partitions))
+        response.topics.append(_described(topic, answer, index, end))
+        remaining -= max(end - index, 0)
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+    return response
+
+
+def _described(
+    topic: TopicImage, answer: TopicAnswer, start: int, end: int
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=shown.error_code,
+                partition_index=shown.partition_index,
+                leader_id=shown.leader_id,
+                leader_epoch=shown.leader_epoch,
+                replica_nodes=shown.replica_nodes,
+                isr_nodes=shown.isr_nodes,
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
+                offline_replicas=shown.offline_replicas,
+            )
+            for shown, partition in zip(
+                answer.partitions[start:end], topic.partitions[start:end], strict=True
+            )
+        ],
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    invalid = topic_name_problem(name) is not None
+    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeTopicPartitionsResponseTopic(name=name, error_code=error)

@@ -1,0 +1,16 @@
+"""Heartbeat v0-4: a member of a classic group is alive, and hears of a rebalance. v3: static members."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
+
+
+def handle(
+    services: Services, request: HeartbeatRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

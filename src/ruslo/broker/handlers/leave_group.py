@@ -1,0 +1,19 @@
+"""LeaveGroup v0-5: members go.
+
+v3: several at once, also static ones by an administrator (KIP-345). v5: with a reason (KIP-800).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest
+
+
+def handle(
+    services: Services, request: LeaveGroupRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

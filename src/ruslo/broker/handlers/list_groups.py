@@ -1,0 +1,24 @@
+"""ListGroups v0-5: the groups that this node coordinates. v4: by state (KIP-518). v5: by type (KIP-848)."""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.groups.fan_out import all_answers
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
+from ruslo.protocol.messages.list_groups_response import ListGroupsResponse
+
+
+async def handle(
+    services: Services, request: ListGroupsRequest, context: RequestContext
+) -> ListGroupsResponse:
+    groups = services.groups
+    answers = await all_answers(
+        [groups.submit_to(partition, request, context) for partition in groups.partitions()],
+        ListGroupsResponse,
+    )
+    for answer in answers:
+        if answer.error_code:
+            # A list that leaves out a part of the groups would look complete.
+            return ListGroupsResponse(error_code=answer.error_code)
+    return ListGroupsResponse(groups=[group for answer in answers for group in answer.groups])

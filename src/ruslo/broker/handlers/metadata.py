@@ -1,0 +1,157 @@
+"""Metadata v0-13: brokers, topics, who leads what. Unknown topics may be created on the way.
+
+v0: an empty list of topics means all; from v1 null does, and an empty one means none. v4: the client says
+whether topics may be created. v8: authorized operations (KIP-430). v10: topic ids, to ask by from v12 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ruslo.broker.controller_id import controller_id
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import ZERO_UUID
+from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
+from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from ruslo.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+
+_CREATION_TIMEOUT_MS = 30_000
+
+
+def handle(
+    services: Services, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    missing = _to_create(services, request)
+    if missing:
+        return _create_and_answer(services, request, context, missing)
+    return _answer(services, request, context, {})
+
+
+async def _create_and_answer(
+    services: Services, request: MetadataRequest, context: RequestContext, missing: set[str]
+) -> MetadataResponse:
+    refusals = await _create(services, missing)
+    return _answer(services, request, context, refusals)
+
+
+def _answer(
+    services: Services, request: MetadataRequest, context: RequestContext, refusals: dict[str, ErrorCode]
+) -> MetadataResponse:
+    version, image = context.api_version, services.metadata.image
+    response = MetadataResponse(
+        brokers=_brokers(services, context.listener_name),
+        cluster_id=services.cluster_id,
+        controller_id=controller_id(services.metadata),
+    )
+    if request.topics is None or (version == 0 and not request.topics):
+        response.topics = [
+            _known(services, topic, request, context) for topic in image.topics.by_name.values()
+        ]
+    else:
+        response.topics = [_asked(services, each, request, context, refusals) for each in request.topics]
+    if request.include_cluster_authorized_operations and 8 <= version <= 10:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _asked(
+    services: Services,
+    asked: MetadataRequestTopic,
+    request: MetadataRequest,
+    context: RequestContext,
+    refusals: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    topics = services.metadata.image.topics
+    if context.api_version < 12 and (asked.name is None or asked.topic_id != ZERO_UUID):
+        # v10 and v11 have the field, but brokers of that time did not look at it.
+        return _failed(ErrorCode.INVALID_REQUEST, asked.name or "")
+    if asked.name is None:
+        by_id = topics.by_id.get(asked.topic_id)
+        if by_id is None:
+            return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _known(services, by_id, request, context)
+    by_name = topics.by_name.get(asked.name)
+    if by_name is not None:
+        return _known(services, by_name, request, context)
+    if topic_name_problem(asked.name) is not None:
+        return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+    return _failed(refusals.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), asked.name)
+
+
+def _known(
+    services: Services, topic: TopicImage, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    return services.metadata.topic_answers.get(
+        services.metadata.image,
+        topic,
+        context.listener_name,
+        context.api_version,
+        with_operations=request.include_topic_authorized_operations,
+    )
+
+
+def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=NOT_ASKED,
+    )
+
+
+def _brokers(services: Services, listener_name: str) -> list[MetadataResponseBroker]:
+    brokers: list[MetadataResponseBroker] = []
+    for broker in services.metadata.image.cluster.brokers.values():
+        endpoint = broker.endpoint(listener_name)
+        if endpoint is not None and not broker.fenced:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+                )
+            )
+    return brokers
+
+
+def _to_create(services: Services, request: MetadataRequest) -> set[str]:
+    if not request.topics or not request.allow_auto_topic_creation:
+        return set()
+    known = services.metadata.image.topics.by_name
+    missing = {
+        each.name
+        for each in request.topics
+        if each.name is not None
+        and each.name not in known
+        # Internal topics are made by those who keep their state in them, with settings of their own.
+        and each.name not in INTERNAL_TOPICS
+        and topic_name_problem(each.name) is None
+    }
+    return missing if services.config.bool("auto.create.topics.enable") else set()
+
+
+async def _create(services: Services, missing: set[str]) -> dict[str, ErrorCode]:
+    """The errors of what could not be created."""
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(missing)
+        ],
+        timeout_ms=_CREATION_TIMEOUT_MS,
+    )
+    try:
+        response = await services.controller.submit(request, timeout_ms=request.timeout_ms)
+    except KafkaError:
+        # There is no controller just now: the client asks again, as it does for a topic without a leader.
+        return dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
+    assert isinstance(response, CreateTopicsResponse)
+    await services.metadata.wait_for(services.controller.committed_offset)
+    return {topic.name: ErrorCode(topic.error_code) for topic in response.topics if topic.error_code}

@@ -1,0 +1,20 @@
+"""OffsetCommit v2-10: how far a group has read.
+
+v2-4: the client may choose how long its offsets are kept. v6: leader epochs (KIP-320). v7: static members.
+v9: member epochs of the new protocol (KIP-848). v10: topics by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
+
+
+def handle(
+    services: Services, request: OffsetCommitRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

@@ -1,0 +1,16 @@
+"""OffsetDelete v0 (KIP-496): forget offsets of topics that nobody in the group subscribes to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
+
+
+def handle(
+    services: Services, request: OffsetDeleteRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

@@ -1,0 +1,49 @@
+"""OffsetFetch v1-10: how far groups have read. No topics (null) means all that have offsets.
+
+v5: leader epochs (KIP-320). v7: wait for open transactions (KIP-447). v8: several groups (KIP-709). v9:
+member id and epoch of the new protocol (KIP-848). v10: topics by id (KIP-516).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.drivers.groups.fan_out import all_answers, by_partition
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+MANY_GROUPS_FROM = 8
+
+
+def handle(
+    services: Services, request: OffsetFetchRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    if context.api_version < MANY_GROUPS_FROM:
+        return services.groups.submit(request.group_id, request, context)
+    if len(request.groups) == 1:
+        return services.groups.submit(request.groups[0].group_id, request, context)
+    return _fetch_each(services, request, context)
+
+
+async def _fetch_each(
+    services: Services, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse:
+    groups = services.groups
+    parts = by_partition(groups, request.groups, _group_id)
+    answers = await all_answers(
+        [
+            groups.submit_to(
+                partition, OffsetFetchRequest(groups=part, require_stable=request.require_stable), context
+            )
+            for partition, part in parts.items()
+        ],
+        OffsetFetchResponse,
+    )
+    return OffsetFetchResponse(groups=[group for answer in answers for group in answer.groups])
+
+
+def _group_id(group: OffsetFetchRequestGroup) -> str:
+    return group.group_id

@@ -1,0 +1,19 @@
+"""SyncGroup v0-5: the leader hands in the assignment, every member gets its own part.
+
+v3: static members (KIP-345). v5: protocol type and name are checked against the group's (KIP-559).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
+
+
+def handle(
+    services: Services, request: SyncGroupRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.groups.submit(request.group_id, request, context)

@@ -1,0 +1,353 @@
+"""A node: builds every part, wires them by hand, starts them in order, stops them in reverse.
+
+Start: lock and check the log directories, lead the metadata log, bind the listeners, register, load the
+logs, take over the partitions, unfence, accept. Clients may connect only when everything they can ask for
+is there.
+
+Stop: take no more connections, hand over with the controller, sync and close the logs, leave the clean mark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import resource
+import signal
+from collections.abc import Callable
+
+import uvloop
+
+from ruslo.broker.api_table import broker_apis, controller_apis
+from ruslo.broker.config_rules import BrokerConfigRules
+from ruslo.broker.dispatch import Dispatcher
+from ruslo.broker.drivers.controller import ControllerDriver
+from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
+from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
+from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
+from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
+from ruslo.broker.drivers.metadata import MetadataDriver
+from ruslo.broker.drivers.producer_ids import ProducerIds
+from ruslo.broker.drivers.raft import RaftDriver
+from ruslo.broker.handlers.fetch import FetchHandler
+from ruslo.broker.handlers.produce import ProduceHandler
+from ruslo.broker.identity import (
+    all_directories,
+    check_formatted,
+    check_identity,
+    read_bootstrap_records,
+)
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.upkeep import Upkeep
+from ruslo.broker.services import Services
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.listeners import Endpoint
+from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.machine import ControllerMachine
+from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
+from ruslo.model.clock import Clock, SystemClock
+from ruslo.model.errors import ConfigError
+from ruslo.net.server import Server, ServerLimits
+from ruslo.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+
+CONTROLLED_SHUTDOWN_MS = 30_000
+KERNEL_CHOOSES = -1
+
+
+class Node:
+    def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
+        self.config = config
+        self._clock = clock or SystemClock()
+        self._stop_requested = asyncio.Event()
+        self._undo = contextlib.AsyncExitStack()
+        """What stop has to do for the parts that were started, the last one first."""
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """The listeners of clients, as clients are told to reach them."""
+        self.failure: str | None = None
+        """Why the node stops by itself."""
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients write into ``bootstrap.servers``."""
+        return ",".join(
+            f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}"
+            for each in self.endpoints
+        )
+
+    async def start(self) -> None:
+        """Return when clients may connect. Raises RusloError; then nothing is left running."""
+        self._report_config()
+        _raise_open_file_limit()
+        try:
+            self._open_storage()
+            await self._bind_listeners()
+            await self._start_metadata()
+            await self._register()
+            await self._load_logs()
+            await self._serve()
+        except BaseException:
+            await self._undo.aclose()
+            raise
+
+    def request_stop(self, failure: str | None = None) -> None:
+        """Have ``wait_for_stop`` return; a reason makes the stop a failure."""
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            logger.critical("stopping: %s", failure)
+        self._stop_requested.set()
+
+    async def wait_for_stop(self) -> None:
+        await self._stop_requested.wait()
+
+    async def stop(self) -> None:
+        """The clean stop."""
+        await self._undo.aclose()
+        logger.info("node %d stopped", self.config.node_id)
+
+    # -- the steps of a start, each with its undoing ---------------------------------------------------------
+
+    def _report_config(self) -> None:
+        report = self.config.report()
+        if report.without_effect:
+            logger.warning("settings accepted without effect: %s", ", ".join(report.without_effect))
+        for name, nearest in report.unknown:
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            logger.warning("unknown setting %s is ignored%s", name, hint)
+        for warning in report.warnings:
+            logger.warning("%s", warning)
+
+    def _open_storage(self) -> None:
+        config = self.config
+        check_formatted(config)
+        self.logs = LogManager.open(
+            all_directories(config),
+            self._clock,
+            delete_delay_ms=config.int("log.segment.delete.delay.ms"),
+            producer_expiration_ms=config.int("producer.id.expiration.ms"),
+        )
+        self._undo.callback(self._close_storage)
+        for directory in self.logs.directories:
+            directory.holds_partitions = directory.path in config.log_dirs
+        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
+        self._loaded = False
+
+    def _close_storage(self) -> None:
+        if self._loaded:
+            self.logs.stop(self.lifecycle.epoch)
+        else:
+            self.logs.abandon()
+
+    async def _bind_listeners(self) -> None:
+        config = self.config
+        limits = _server_limits(config)
+        self._broker_server = Server(limits)
+        self._controller_server = Server(limits)
+        ports: dict[str, int] = {}
+        for server, listeners in (
+            (self._broker_server, config.broker_listeners),
+            (self._controller_server, config.controller_listeners),
+        ):
+            self._undo.push_async_callback(server.close)
+            for each in listeners:
+                if each.security_protocol != "PLAINTEXT":
+                    raise ConfigError(
+                        f"listener {each.listener_name} uses {each.security_protocol}; this release serves "
+                        "PLAINTEXT only: change listener.security.protocol.map"
+                    )
+                ports[each.listener_name] = await server.listen(each.listener_name, each.host, each.port)
+        self.endpoints = config.advertised_broker_listeners(ports)
+        self._controller_endpoints = config.advertised_controller_listeners(ports)
+
+    async def _start_metadata(self) -> None:
+        config = self.config
+        directory = next(each for each in self.logs.directories if each.path == config.metadata_log_dir)
+        self.metadata = MetadataDriver()
+        self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
+        self.raft = RaftDriver(
+            config=config,
+            disk=directory.disk,
+            clock=self._clock,
+            directory_id=directory.directory_id,
+            endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],
+            on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
+        )
+        self.controller = ControllerDriver(
+            ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
+            self.raft,
+            self.metadata,
+            node_id=config.node_id,
+            clock=self._clock,
+        )
+        self._undo.callback(self.controller.stop)
+        self._undo.push_async_callback(self.raft.stop)
+        self.raft.register(self.metadata)
+        self.raft.register(self.controller)
+        self.raft.snapshot_from(self.metadata.snapshot_records)
+        await self.raft.start()
+
+    def _controller_state(self) -> ControllerState:
+        config = self.config
+        settings = ControllerSettings(
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            num_partitions=config.int("num.partitions"),
+            default_replication_factor=config.int("default.replication.factor"),
+            min_insync_replicas=config.int("min.insync.replicas"),
+            unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
+            broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+        )
+        rules = BrokerConfigRules(lambda: self.dynamic_config.current)
+        return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
+
+    async def _register(self) -> None:
+        config = self.config
+        identity = BrokerIdentity(
+            broker_id=config.node_id,
+            cluster_id=self.cluster_id,
+            endpoints=[
+                RegisteredEndpoint(
+                    e.listener_name, e.host, e.port, SECURITY_PROTOCOL_IDS[e.security_protocol]
+                )
+                for e in self.endpoints
+            ],
+            log_dirs=[
+                each.directory_id for each in self.logs.directories if each.online and each.holds_partitions
+            ],
+            rack=config.opt_str("broker.rack"),
+            previous_epoch=self.logs.previous_broker_epoch,
+        )
+        self.lifecycle = BrokerLifecycle(
+            identity,
+            self.controller,
+            self.metadata,
+            clock=self._clock,
+            heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
+            registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
+        )
+        self._undo.push_async_callback(self._leave_cluster)
+        await self.lifecycle.register()
+
+    async def _leave_cluster(self) -> None:
+        if self.raft.failure is None:
+            await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_MS)
+
+    async def _load_logs(self) -> None:
+        config = self.config
+        threads = config.int("num.recovery.threads.per.data.dir")
+        if self.logs.was_clean:
+            self.logs.load(self.dynamic_config.log_config, recovery_threads=threads)
+        else:
+            # Recovery reads every segment that was not synced: heartbeats must go on meanwhile.
+            await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
+        self._loaded = True
+        assignments = DirectoryAssignments(
+            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(assignments.stop)
+        self.partitions = PartitionManager(
+            config.node_id,
+            self.logs,
+            self.dynamic_config,
+            assignments,
+            config.metadata_log_dir,
+            self.request_stop,
+        )
+        self._undo.push_async_callback(self.partitions.close)
+        self.metadata.subscribe(self.partitions.apply, self.partitions.settled)
+        await self.partitions.settled()
+        self.partitions.set_aside_strays()
+        upkeep = Upkeep(config, self.logs, self.partitions)
+        self._undo.push_async_callback(upkeep.stop)
+        upkeep.start()
+        self.groups = GroupCoordinator(
+            config, self.dynamic_config, self.metadata, self.partitions, self._clock
+        )
+        self._undo.push_async_callback(self.groups.stop)
+
+    async def _serve(self) -> None:
+        config = self.config
+        producer_ids = ProducerIds(
+            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(producer_ids.stop)
+        offsets_topic = OffsetsTopic(lambda: self.dynamic_config.current, self.controller)
+        self._undo.push_async_callback(offsets_topic.stop)
+        services = Services(
+            config=config,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            clock=self._clock,
+            metadata=self.metadata,
+            controller=self.controller,
+            raft=self.raft,
+            partitions=self.partitions,
+            logs=self.logs,
+            dynamic_config=self.dynamic_config,
+            producer_ids=producer_ids,
+            groups=self.groups,
+            offsets_topic=offsets_topic,
+        )
+        produce = ProduceHandler(self.partitions, self._clock)
+        fetch = FetchHandler(
+            self.partitions,
+            self._clock,
+            max_response_bytes=config.int("fetch.max.bytes"),
+            max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
+        )
+        self.dynamic_config.subscribe(lambda current: self._broker_server.limit(_server_limits(current)))
+        await self.lifecycle.unfence()
+        await self._controller_server.start(Dispatcher(services, controller_apis()).handle_frame)
+        await self._broker_server.start(Dispatcher(services, broker_apis(produce, fetch)).handle_frame)
+        # Connections end before anything that serves them; closing a server twice does no harm.
+        self._undo.push_async_callback(self._controller_server.close)
+        self._undo.push_async_callback(self._broker_server.close)
+        logger.info("node %d of cluster %s serves %s", config.node_id, self.cluster_id, self.bootstrap)
+
+
+def _server_limits(config: BrokerConfig) -> ServerLimits:
+    return ServerLimits(
+        max_frame_bytes=config.int("socket.request.max.bytes"),
+        max_connections=config.int("max.connections"),
+        max_connections_per_ip=config.int("max.connections.per.ip"),
+        max_connections_of_ip=config.connection_overrides_per_ip,
+        idle_ms=config.int("connections.max.idle.ms"),
+        backlog=config.int("socket.listen.backlog.size"),
+        send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),
+        receive_buffer_bytes=_buffer_bytes(config, "socket.receive.buffer.bytes"),
+    )
+
+
+def _buffer_bytes(config: BrokerConfig, key: str) -> int:
+    """Kafka's default of 100 KB costs a third more CPU than a size the kernel chooses (ADR 6)."""
+    return config.int(key) if config.is_set(key) else KERNEL_CHOOSES
+
+
+def _raise_open_file_limit() -> None:
+    """Thousands of partitions and connections need more descriptors than a shell's default of 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+    """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
+    return uvloop.run(_run(config, on_ready))
+
+
+async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+    node = Node(config)
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, node.request_stop)
+    await node.start()
+    on_ready(node)
+    await node.wait_for_stop()
+    await node.stop()
+    return 1 if node.failure else 0

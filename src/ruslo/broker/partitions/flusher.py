@@ -1,0 +1,77 @@
+"""Group commit: one fdatasync at a time for each log directory, for all who wait for it.
+
+While a sync runs in its thread, more appends arrive; the next sync covers them all. So the price of
+durability is paid per disk, not per request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from ruslo.model.clock import Clock
+from ruslo.model.errors import StorageError
+from ruslo.storage.disk import DiskError
+from ruslo.storage.log_sync import run_together
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+
+class Flusher:
+    def __init__(self, name: str, clock: Clock, on_failure: Callable[[StorageError], None]) -> None:
+        self._clock = clock
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"flush-{name}")
+        self._on_failure = on_failure
+        self._waiting: set[Partition] = set()
+        self._running: asyncio.Task[None] | None = None
+        self._failed = False
+        self._closed = False
+
+    def request(self, partition: Partition) -> None:
+        """Sync this partition's log soon; the partition hears ``on_synced``."""
+        if self._failed:
+            return
+        self._waiting.add(partition)
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                round_, self._waiting = self._waiting, set()
+                # The topic may have been deleted since, and its files with it.
+                targets = [(each, each.log.sync_targets()) for each in round_ if not each.gone]
+                await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
+                for partition, target in targets:
+                    partition.on_synced(target, self._clock.now_ms())
+        except DiskError as error:
+            self._on_failure(error)
+            if not error.fatal:
+                # A full disk: whoever waits goes on waiting, and hears of it when there is room again.
+                self._waiting |= round_
+                loop.call_later(RETRY_S, self._resume)
+                return
+            # After a failed fsync the kernel may have dropped the pages: trying again would lie.
+            self._failed = True
+            self._waiting.clear()
+        finally:
+            self._running = None
+
+    def _resume(self) -> None:
+        if self._waiting and self._running is None and not self._closed:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._running is not None:
+            await self._running
+        self._executor.shutdown(wait=True)

@@ -1,0 +1,288 @@
+"""All partitions of this broker, kept in step with the metadata.
+
+``by_name`` and ``by_id`` are read by the hot path directly: topic → partition index → Partition. A
+partition whose log directory failed is in neither; ``missing`` then says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
+from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.partitions.flusher import RETRY_S, Flusher
+from ruslo.broker.partitions.partition import Partition
+from ruslo.config.log_config import LogConfig
+from ruslo.machines.controller.delta import MetadataDelta
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
+from ruslo.storage.disk import DiskError
+from ruslo.storage.log import Log
+from ruslo.storage.log_dir import LogDir
+from ruslo.storage.log_manager import Job, LogManager
+
+logger = logging.getLogger(__name__)
+
+TURN_MS = 10
+"""How long the event loop is kept when many partitions are made or removed."""
+
+REPORT_FULL_MS = 60_000
+
+
+class PartitionManager:
+    def __init__(
+        self,
+        node_id: int,
+        logs: LogManager,
+        configs: DynamicConfig,
+        assignments: DirectoryAssignments,
+        metadata_log_dir: str,
+        on_unservable: Callable[[str], None],
+    ) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._configs = configs
+        self._assignments = assignments
+        self._metadata_log_dir = metadata_log_dir
+        self._on_unservable = on_unservable
+        """Told why the node cannot go on: the directory it needs most, or the last one, is lost."""
+        self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
+        self.by_id: dict[str | Uuid, dict[int, Partition]] = {}
+        self._offline: set[tuple[Uuid, int]] = set()
+        """Partitions whose log directory failed."""
+        self._topic_ids: dict[str, Uuid] = {}
+        self._flushers = {
+            directory.path: Flusher(f"{number}", logs.clock, self.storage_failed)
+            for number, directory in enumerate(logs.directories)
+        }
+        self._full_reported_ms: dict[str, int] = {}
+        """When a log directory was last reported as full."""
+        self._work: deque[Callable[[], None]] = deque()
+        """Steps that bring the partitions to where the metadata is, in order."""
+        self._turn_is_due = False
+        self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
+        logs.on_offline = self._directory_lost
+        configs.subscribe_topics(self._topic_reconfigured)
+
+    # -- looking up ------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Partition]:
+        for partitions in self.by_name.values():
+            yield from partitions.values()
+
+    def get(self, topic: str, index: int) -> Partition:
+        """Raises KafkaError when the partition is not here, or not any more."""
+        partition = self.by_name.get(topic, {}).get(index)
+        if partition is None:
+            raise self.missing(topic, index)
+        return partition
+
+    def missing(self, topic: str | Uuid, index: int) -> KafkaError:
+        """Why a partition cannot be found."""
+        topic_id = topic if isinstance(topic, bytes) else self._topic_ids.get(topic)
+        if topic_id is not None and (topic_id, index) in self._offline:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
+        if isinstance(topic, bytes) and topic not in self.by_id:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {uuid_to_text(topic)}")
+        name = topic if isinstance(topic, str) else uuid_to_text(topic)
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{index} is not on this broker")
+
+    def directories(self) -> list[tuple[str, bool]]:
+        """Every log directory and whether it is in use."""
+        return [(each.path, each.online) for each in self._logs.directories if each.holds_partitions]
+
+    def in_directory(self, path: str) -> Iterator[Partition]:
+        return (partition for partition in self if partition.log.directory == path)
+
+    # -- following the metadata ------------------------------------------------------------------------------
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """A subscriber of the metadata: make this broker's partitions what the image says.
+
+        Thousands of partitions may come at once, and each costs the file system some calls, so this is done
+        in short turns. Internal topics are not left for later: their coordinators hear of them next.
+        """
+        for topic in delta.deleted_topics.values():
+            self._do(topic, partial(self._remove_topic, topic))
+        for topic in delta.created_topics.values():
+            for index in range(len(topic.partitions)):
+                self._do(topic, partial(self._place, image, topic, index))
+        for topic_id, changed in delta.changed_partitions.items():
+            topic = image.topics.by_id[topic_id]
+            for index in changed:
+                self._do(topic, partial(self._place, image, topic, index))
+        if not self._turn_is_due:
+            self._work_a_turn()
+
+    async def settled(self) -> None:
+        """Return when all that ``apply`` was given is in effect."""
+        if self._work:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._work.append(partial(future.set_result, None))
+            await future
+
+    def _do(self, topic: TopicImage, step: Callable[[], None]) -> None:
+        if topic.name in INTERNAL_TOPICS:
+            step()
+        else:
+            self._work.append(step)
+
+    def _work_a_turn(self) -> None:
+        self._turn_is_due = False
+        until_ms = self._logs.clock.monotonic_ms() + TURN_MS
+        while self._work:
+            self._work.popleft()()
+            if self._work and self._logs.clock.monotonic_ms() >= until_ms:
+                self._turn_is_due = True
+                asyncio.get_running_loop().call_soon(self._work_a_turn)
+                return
+
+    def set_aside_strays(self) -> None:
+        """After the first image: logs that the cluster does not know are kept, but out of the way."""
+        for name in list(self._logs.logs):
+            if name.partition not in self.by_name.get(name.topic, {}):
+                path = self._logs.set_aside(name)
+                logger.warning("%s is not in the metadata: its log is kept as %s", name, path)
+
+    def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
+        image = topic.partitions[index]
+        if self._node_id not in image.replicas or topic.id not in metadata.topics.by_id:
+            return
+        partition = self.by_id.get(topic.id, {}).get(index)
+        if partition is None:
+            directory_id = image.directory_of(self._node_id)
+            if self._is_offline(topic, index, directory_id):
+                return
+            try:
+                log = self._open(topic, index, directory_id)
+            except (StorageError, KafkaError) as error:
+                self._note_offline(topic.name, topic.id, index)
+                if isinstance(error, DiskError) and not error.fatal:
+                    self._report_full(error)
+                    asyncio.get_running_loop().call_later(RETRY_S, self._place_again, metadata, topic, index)
+                else:
+                    logger.error("the log of %s-%d cannot be made: %s", topic.name, index, error)
+                return
+            partition = Partition(
+                self._node_id, topic.name, topic.id, index, log, self._flushers[log.directory]
+            )
+            self.by_name.setdefault(topic.name, {})[index] = partition
+            self.by_id.setdefault(topic.id, {})[index] = partition
+            directory = self._logs.directory_of(log.partition)
+            if directory is not None and directory.directory_id != directory_id:
+                self._assignments.tell(topic.id, index, directory.directory_id)
+        if image.leader == self._node_id:
+            partition.become_leader(image.leader_epoch)
+        else:
+            partition.step_down(image.leader, image.leader_epoch)
+
+    def _place_again(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
+        """The disk was full when the partition came: see whether there is room now."""
+        self._offline.discard((topic.id, index))
+        self._place(metadata, topic, index)
+
+    def _open(self, topic: TopicImage, index: int, directory_id: Uuid) -> Log:
+        name = TopicPartition(topic.name, index)
+        config = self._configs.log_config(topic.name)
+        log = self._logs.get(name)
+        if log is not None and log.topic_id != topic.id:
+            # The topic was deleted and made anew while this broker was away.
+            path = self._logs.set_aside(name)
+            logger.warning("%s on disk belongs to another topic of that name: it is kept as %s", name, path)
+            log = None
+        if log is None:
+            return self._logs.create(name, topic.id, config, directory_id)
+        log.config = config
+        return log
+
+    def _is_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
+        """An empty log in another directory must not take the place of one whose directory is lost."""
+        lost = {directory.directory_id for directory in self._logs.directories if not directory.online}
+        if directory_id in lost:
+            self._note_offline(topic.name, topic.id, index)
+        return (topic.id, index) in self._offline
+
+    def _remove_topic(self, topic: TopicImage) -> None:
+        partitions = self.by_id.pop(topic.id, {})
+        self.by_name.pop(topic.name, None)
+        self._topic_ids.pop(topic.name, None)
+        self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
+        for index, partition in partitions.items():
+            partition.retire()
+            try:
+                self._logs.delete(TopicPartition(topic.name, index))
+            except StorageError as error:
+                logger.error("the log of %s-%d cannot be deleted: %s", topic.name, index, error)
+
+    def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
+        for partition in self.by_name.get(topic, {}).values():
+            partition.configure(config)
+
+    # -- failures --------------------------------------------------------------------------------------------
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A file operation failed: its directory goes offline unless the log could put itself right."""
+        if isinstance(error, DiskError) and not error.fatal:
+            self._report_full(error)
+        self._logs.report(error)
+
+    def _report_full(self, error: DiskError) -> None:
+        """Producers try again and again: say it once, and again when it lasts."""
+        now_ms = self._logs.clock.monotonic_ms()
+        last_ms = self._full_reported_ms.get(error.directory)
+        if last_ms is None or now_ms - last_ms >= REPORT_FULL_MS:
+            self._full_reported_ms[error.directory] = now_ms
+            logger.error("%s; records are refused until there is room", error)
+
+    def _directory_lost(self, directory: LogDir, names: list[TopicPartition]) -> None:
+        for topic, index in names:
+            partition = self.by_name.get(topic, {}).pop(index, None)
+            if partition is not None:
+                self.by_id[partition.topic_id].pop(index)
+                self._note_offline(topic, partition.topic_id, index)
+                partition.retire()
+        if directory.path == self._metadata_log_dir:
+            self._on_unservable(f"the directory of the metadata log, {directory.path}, has failed")
+        elif not any(each.online and each.holds_partitions for each in self._logs.directories):
+            self._on_unservable(f"the last log directory, {directory.path}, has failed")
+
+    def _note_offline(self, topic: str, topic_id: Uuid, index: int) -> None:
+        self._topic_ids[topic] = topic_id
+        self._offline.add((topic_id, index))
+
+    # -- chores and the end ----------------------------------------------------------------------------------
+
+    async def run_jobs(self, jobs: Sequence[Job]) -> None:
+        """Have the housekeeping thread do what waits for the disk; one at a time, so that none overtakes."""
+        loop = asyncio.get_running_loop()
+        for job in jobs:
+            try:
+                await loop.run_in_executor(self._housekeeping, job.run)
+            except DiskError as error:
+                # A checkpoint that found no room leaves the one before, which only claims less.
+                error.fatal = error.fatal and not error.disk_full
+                self.storage_failed(error)
+
+    def sync_due_logs(self) -> None:
+        """Bring to disk, in the background, what rolls and creations left unsynced."""
+        for log in self._logs.due_flushes():
+            partition = self.by_name.get(log.partition.topic, {}).get(log.partition.partition)
+            if partition is not None:
+                self._flushers[log.directory].request(partition)
+
+    async def close(self) -> None:
+        """Answer whoever waits, let running syncs finish."""
+        self._work.clear()
+        for partition in self:
+            partition.retire()
+        for flusher in self._flushers.values():
+            await flusher.close()
+        self._housekeeping.shutdown(wait=True)

@@ -1,0 +1,290 @@
+"""A partition on this broker: its log, who leads it, and who waits for it.
+
+``append`` and ``read`` are the two steps of the hot path between handler and log; both run on the event
+loop, per batch, and neither looks inside a batch unless the topic needs it.
+
+The high watermark of a sole replica is the end of the log; with ``flush.messages`` or ``flush.ms`` asking for
+syncs before an ack it is the end of what is synced, so that nobody reads what a power cut could take back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.config.limits import LONG_MAX
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+from ruslo.model.topics import INTERNAL_TOPICS
+from ruslo.records.batch import HEADER, LENGTH_OVERHEAD, TRANSACTIONAL
+from ruslo.records.validation import BatchRules, check_batch, finish_batch, needs_work
+from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.log import Log
+from ruslo.storage.log_reader import LogRead
+from ruslo.storage.log_sync import SyncTargets
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.flusher import Flusher
+
+
+# Thousands of partitions share a handful of configurations.
+_rules_of = lru_cache(maxsize=256)(BatchRules.of)
+
+
+class Appended(NamedTuple):
+    base_offset: int
+    log_append_time_ms: int
+    """-1 unless the topic uses LogAppendTime (or the batch was a duplicate)."""
+    end_offset: int
+    """The batch is safe once the high watermark has reached this."""
+
+
+class Partition:
+    __slots__ = (
+        "_ack_waiters",
+        "_epoch_start",
+        "_flush_messages",
+        "_flush_ms",
+        "_flush_timer",
+        "_flusher",
+        "_rules",
+        "_sync_due",
+        "_syncs",
+        "_takes_produce",
+        "_unsafe_bytes",
+        "gone",
+        "index",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "min_insync_replicas",
+        "node_id",
+        "readers",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, node_id: int, topic: str, topic_id: Uuid, index: int, log: Log, flusher: Flusher
+    ) -> None:
+        self.node_id = node_id
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader_id = -1
+        self.leader_epoch = -1
+        self._epoch_start = 0
+        """Where the log ended when this broker began to lead it."""
+        self._takes_produce = False
+        self.readers: set[DelayedFetch] = set()
+        self._ack_waiters: deque[tuple[int, DelayedProduce]] = deque()
+        self._flusher = flusher
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._sync_due = False
+        """An ack waits for a sync that has not returned yet; later appends queue behind it."""
+        self._unsafe_bytes = 0
+        self.gone = False
+        """Deleted, or its directory lost: nothing may touch its files any more."""
+        self.configure(log.config)
+
+    # -- roles and settings ----------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_id == self.node_id
+
+    def configure(self, config: LogConfig) -> None:
+        """Take new settings into use; the log keeps its own copy."""
+        self.log.config = config
+        self._rules = _rules_of(config)
+        self.min_insync_replicas = config.min_insync_replicas
+        self._flush_messages = config.flush_messages
+        self._flush_ms = config.flush_ms
+        self._syncs = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
+
+    def become_leader(self, leader_epoch: int) -> None:
+        if self.leader_id == self.node_id and self.leader_epoch == leader_epoch:
+            return
+        self.leader_id = self.node_id
+        self.leader_epoch = leader_epoch
+        self._takes_produce = self.topic not in INTERNAL_TOPICS
+        self._epoch_start = self.log.end_offset
+        self.log.assign_leader_epoch(leader_epoch)
+        if self._syncs and self.log.recovery_point < self.log.end_offset:
+            self._sync_due = True
+            self._flusher.request(self)
+        else:
+            self._advance(self.log.end_offset, 0)
+
+    def step_down(self, leader_id: int, leader_epoch: int) -> None:
+        """Somebody else leads, or nobody does: whoever waits here must look for the new leader."""
+        self._dismiss_waiters()
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """KIP-320: whether a client that believes in this epoch may be served."""
+        if self.leader_id != self.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def require_leader(self, current_leader_epoch: int = -1) -> None:
+        error = self.check_epoch(current_leader_epoch)
+        if error:
+            raise KafkaError(error)
+
+    def require_settled(self) -> None:
+        """KIP-207: a new leader does not know the end that clients may have seen before it has caught up."""
+        if self.log.high_watermark < self._epoch_start:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(self, batch: memoryview, now_ms: int) -> Appended:
+        """Validate and append what a producer sent for this partition.
+
+        Raises KafkaError (its subclass BatchRefused tells which records are to blame) or DiskError; then
+        nothing was changed.
+        """
+        if not self._takes_produce:
+            raise self._why_not_produce()
+        rules = self._rules
+        header = check_batch(batch, rules)
+        if header[5] & TRANSACTIONAL:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "no transaction is open: this release serves none yet"
+            )
+        if needs_work(header, rules, now_ms):
+            batch, header, _ = finish_batch(batch, header, rules, now_ms)
+        elif header[1] + LENGTH_OVERHEAD != len(batch):
+            batch = batch[: header[1] + LENGTH_OVERHEAD]
+        log = self.log
+        result = log.append_leader(batch, header, self.leader_epoch, now_ms)
+        if result.duplicate:
+            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
+        self._appended(len(batch))
+        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def append_records(self, batch: bytearray, now_ms: int) -> Appended:
+        """Append what a coordinator of this broker wrote: no producer's rules, but leadership and size hold.
+
+        Raises KafkaError or DiskError; then nothing was changed.
+        """
+        if self.leader_id != self.node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        if len(batch) > log.config.max_message_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"{len(batch)} bytes do not fit into {self.topic}, whose max.message.bytes is "
+                f"{log.config.max_message_bytes}",
+            )
+        header: HeaderFields = HEADER.unpack_from(batch)
+        result = log.append_leader(batch, header, self.leader_epoch, now_ms, check_sequence=False)
+        self._appended(len(batch))
+        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def _appended(self, size: int) -> None:
+        if self._syncs:
+            self._sync_by_policy(self.log.end_offset, size)
+        else:
+            self._advance(self.log.end_offset, size)
+
+    def _why_not_produce(self) -> KafkaError:
+        if self.leader_id != self.node_id:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal: only its coordinator writes to it"
+        )
+
+    def when_safe(self, end_offset: int, waiter: DelayedProduce) -> None:
+        """Tell ``waiter`` once the high watermark has reached ``end_offset``, which it has not yet."""
+        self._ack_waiters.append((end_offset, waiter))
+
+    def _advance(self, safe_offset: int, size: int) -> None:
+        """Move the high watermark and tell those who wait for it; ``size`` more bytes became readable."""
+        log = self.log
+        if not self.readers:
+            log.advance_high_watermark(safe_offset)
+        else:
+            stable_before = log.last_stable_offset
+            log.advance_high_watermark(safe_offset)
+            stable_moved = log.last_stable_offset != stable_before
+            for reader in tuple(self.readers):
+                reader.on_append(size, stable_moved)
+        waiters = self._ack_waiters
+        while waiters and waiters[0][0] <= safe_offset:
+            waiters.popleft()[1].on_safe()
+
+    # -- syncing ---------------------------------------------------------------------------------------------
+
+    def _sync_by_policy(self, end: int, size: int) -> None:
+        """``flush.messages``: acks wait for the sync. ``flush.ms``: a sync comes in time, acks don't wait."""
+        self._unsafe_bytes += size
+        if end - self.log.recovery_point >= self._flush_messages:
+            self._sync_due = True
+            self._flusher.request(self)
+        elif not self._sync_due:
+            self._release(end)
+        if self._flush_ms < LONG_MAX and self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(
+                self._flush_ms / 1000, self._sync_by_time
+            )
+
+    def _sync_by_time(self) -> None:
+        self._flush_timer = None
+        if self.log.recovery_point < self.log.end_offset:
+            self._flusher.request(self)
+
+    def on_synced(self, synced: SyncTargets, now_ms: int) -> None:
+        """The flusher has brought these to the disk."""
+        if self.gone:
+            return
+        log = self.log
+        log.mark_flushed(synced, now_ms)
+        end_offset = log.recovery_point
+        if log.end_offset - end_offset >= self._flush_messages:
+            self._flusher.request(self)
+            self._release(end_offset)
+        else:
+            self._sync_due = False
+            self._release(log.end_offset)
+
+    def _release(self, safe_offset: int) -> None:
+        size, self._unsafe_bytes = self._unsafe_bytes, 0
+        self._advance(safe_offset, size)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, committed_only: bool, at_least_one: bool) -> LogRead:
+        """Where the bytes for a consumer at ``offset`` lie; raises KafkaError(OFFSET_OUT_OF_RANGE)."""
+        log = self.log
+        bound = log.last_stable_offset if committed_only else log.high_watermark
+        return log.read(offset, max_bytes, bound, at_least_one)
+
+    # -- leaving ---------------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """The partition is no longer served here: whoever waits for it is answered now."""
+        self.gone = True
+        self._dismiss_waiters()
+
+    def _dismiss_waiters(self) -> None:
+        self.leader_id = -1
+        self._takes_produce = False
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        while self._ack_waiters:
+            self._ack_waiters.popleft()[1].on_safe()
+        for reader in tuple(self.readers):
+            reader.wake()

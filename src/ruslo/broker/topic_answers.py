@@ -1,0 +1,139 @@
+"""Topics as Metadata shows them, kept until something about them changes.
+
+Clients refresh their metadata every few minutes, and all of them at once after a leader moved; with thousands
+of partitions the building and encoding of the answer is what costs. So each answer remembers its bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.broker.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import INTERNAL_TOPICS
+from ruslo.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+
+if TYPE_CHECKING:
+    from ruslo.machines.controller.image import MetadataImage
+    from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
+    from ruslo.model.ids import Uuid
+
+
+class TopicAnswer(MetadataResponseTopic):
+    """An answer that is encoded once for each version. Not to be changed after it was made."""
+
+    __slots__ = ("_encoded",)
+
+    def __init__(
+        self,
+        topic: TopicImage,
+        partitions: list[MetadataResponsePartition],
+        topic_authorized_operations: int,
+    ) -> None:
+        super().__init__(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=partitions,
+            topic_authorized_operations=topic_authorized_operations,
+        )
+        self._encoded: dict[int, bytes] = {}
+
+    def _write(self, out: bytearray, version: int) -> None:
+        encoded = self._encoded.get(version)
+        if encoded is None:
+            start = len(out)
+            super()._write(out, version)
+            self._encoded[version] = bytes(out[start:])
+        else:
+            out += encoded
+
+
+class _Kind(NamedTuple):
+    """What an answer depends on besides the topic and the cluster."""
+
+    listener_name: str
+    error_version: int
+    with_operations: bool
+
+
+class _Kept(NamedTuple):
+    topic_version: int
+    cluster_version: int
+    answer: TopicAnswer
+
+
+class TopicAnswers:
+    def __init__(self) -> None:
+        self._kept: dict[Uuid, dict[_Kind, _Kept]] = {}
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def forget(self, topic_id: Uuid) -> None:
+        self._kept.pop(topic_id, None)
+
+    def get(
+        self,
+        image: MetadataImage,
+        topic: TopicImage,
+        listener_name: str,
+        version: int,
+        *,
+        with_operations: bool,
+    ) -> TopicAnswer:
+        kind = _Kind(listener_name, error_version(version), with_operations)
+        kinds = self._kept.setdefault(topic.id, {})
+        kept = kinds.get(kind)
+        if (
+            kept is not None
+            and kept.topic_version == topic.version
+            and kept.cluster_version == image.cluster.version
+        ):
+            return kept.answer
+        partitions = [
+            _partition(image, index, partition, kind) for index, partition in enumerate(topic.partitions)
+        ]
+        answer = TopicAnswer(topic, partitions, TOPIC_OPERATIONS if with_operations else NOT_ASKED)
+        kinds[kind] = _Kept(topic.version, image.cluster.version, answer)
+        return answer
+
+
+def error_version(version: int) -> int:
+    """Which of three sets of error rules a version follows: 0, 1 to 5 (as 1), 6 and later (as 6)."""
+    return 0 if version == 0 else 1 if version < 6 else 6
+
+
+def _partition(
+    image: MetadataImage, index: int, partition: PartitionImage, kind: _Kind
+) -> MetadataResponsePartition:
+    brokers = image.cluster.brokers
+    offline: list[int] = []
+    reachable: list[int] = []
+    for replica, directory in zip(partition.replicas, partition.directories, strict=True):
+        broker = brokers.get(replica)
+        if broker is None or broker.fenced or not broker.has_online_dir(directory):
+            offline.append(replica)
+        if broker is not None and not broker.fenced and broker.endpoint(kind.listener_name) is not None:
+            reachable.append(replica)
+    replicas, isr = list(partition.replicas), list(partition.isr)
+    leader, error = partition.leader, ErrorCode.NONE
+    if leader not in reachable:
+        leading = brokers.get(leader)
+        # Only newer clients know an error for a leader that does not listen where they come from.
+        unheard = leading is not None and not leading.fenced and kind.error_version >= 6
+        error = ErrorCode.LISTENER_NOT_FOUND if unheard else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = -1
+    elif kind.error_version == 0:
+        if len(reachable) < len(replicas):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+        replicas, isr = reachable, [replica for replica in isr if replica in reachable]
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
+    )

@@ -1,0 +1,103 @@
+"""Many lives of one node's metadata log, each ended at a random moment; every seed is a different history.
+
+Invariants, looked at after every death: what was acknowledged is there; what is there is a prefix of what was
+appended, transactions whole; the epoch rises; the listener is told the same whether it comes from the log or
+from a snapshot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from ruslo.model.errors import KafkaError, StorageError
+from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
+from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+from ruslo.storage.disk import DiskError
+from tests.support.crashing_disk import CrashingDisk
+from tests.support.metadata_log import MetadataNode, topic, until
+
+LIVES = 12
+
+
+class History:
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.directory = directory
+        self.random = random.Random(seed)
+        self.limits = {
+            "metadata.log.max.record.bytes.between.snapshots": str(self.random.choice([200, 1_000, 10**6])),
+            "metadata.max.retention.bytes": str(self.random.choice([1, 2_000, -1])),
+        }
+        self.steps: list[list[str]] = []
+        """The topics of each step, in the order they were appended."""
+        self.acked = 0
+        """How many of the steps are known to be committed."""
+        self.epoch = 0
+
+    async def live(self) -> None:
+        dies_at = self.random.randrange(120)
+        disk = CrashingDisk(str(self.directory), dies_at, seed=self.random.getrandbits(32))
+        node = MetadataNode(self.directory, self.limits, disk=disk, take_snapshots=True)
+        with contextlib.suppress(StorageError, KafkaError):
+            try:
+                await node.driver.start()
+                self.check(node)
+                while not node.failures and not disk.medium.dead:
+                    await self.step(node)
+            finally:
+                with contextlib.suppress(DiskError):
+                    await node.driver.stop()
+        if self.random.random() < 0.5:
+            disk.medium.lose_power()
+
+    def check(self, node: MetadataNode) -> None:
+        assert node.driver.epoch > self.epoch
+        self.epoch = node.driver.epoch
+        found = node.listener.names
+        count = len(self.steps)
+        while count > self.acked and list(chain(*self.steps[:count])) != found:
+            count -= 1
+        assert list(chain(*self.steps[:count])) == found
+        # What did not survive never happened; what did is now committed.
+        self.steps = self.steps[:count]
+        self.acked = count
+
+    async def step(self, node: MetadataNode) -> None:
+        number = len(self.steps)
+        names = [f"{number}-{index}" for index in range(self.random.randint(1, 4))]
+        self.steps.append(names)
+        records = [topic(name) for name in names]
+        match self.random.randrange(3):
+            case 0:
+                offset = node.append(*records)
+            case 1:
+                offset = node.append((BeginTransactionRecord(), 0), *records, (EndTransactionRecord(), 0))
+            case _:
+                node.append((BeginTransactionRecord(), 0))
+                for record in records:
+                    node.append(record)
+                offset = node.append((EndTransactionRecord(), 0))
+        if self.random.random() < 0.7:
+            await until(lambda: node.driver.applied.offset > offset or bool(node.failures))
+            if not node.failures:
+                self.acked = len(self.steps)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_history(tmp_path: Path, seed: int) -> None:
+    async def story() -> None:
+        history = History(tmp_path, seed)
+        for _ in range(LIVES):
+            await history.live()
+        disk = CrashingDisk(str(tmp_path))
+        node = MetadataNode(tmp_path, history.limits, disk=disk)
+        await node.driver.start()
+        history.check(node)
+        await node.driver.stop()
+
+    asyncio.run(story())

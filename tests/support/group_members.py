@@ -1,0 +1,158 @@
+"""Members of consumer groups made of confluent-kafka consumers, several of them polled by one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from tests.support.librdkafka import Settings
+
+Protocol = Literal["classic", "consumer"]
+Place = tuple[str, int]
+Setting = str | int | bool | Callable[..., None]
+
+# Short intervals, so that a test does not wait for a member's next heartbeat. With the new protocol the
+# broker sets the pace: GROUP_NODE_PROPERTIES.
+CLASSIC_PACE: Settings = {"heartbeat.interval.ms": 200}
+GROUP_NODE_PROPERTIES = {
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.assignment.interval.ms": "0",
+    "group.consumer.assignment.interval.ms": "100",
+}
+
+
+class Rebalance(NamedTuple):
+    """One call of a rebalance listener."""
+
+    kind: Literal["assigned", "revoked", "lost"]
+    places: frozenset[Place]
+
+
+def places(topic: str, partitions: Iterable[int]) -> set[Place]:
+    return {(topic, partition) for partition in partitions}
+
+
+class Member:
+    """A consumer that subscribed, with what it was assigned, what it read and what went wrong."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        protocol: Protocol = "classic",
+        settings: Mapping[str, Setting] | None = None,
+    ) -> None:
+        self.assigned: set[Place] = set()
+        self.rebalances: list[Rebalance] = []
+        self.records: list[Message] = []
+        self.errors: list[KafkaError] = []
+        self._closed = False
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                "error_cb": self.errors.append,
+                **(CLASSIC_PACE if protocol == "classic" else {}),
+                **(settings or {}),
+            }
+        )
+        self.consumer.subscribe(
+            list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    @property
+    def read(self) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of every record that came."""
+        return [place_of(record) for record in self.records]
+
+    @property
+    def error_codes(self) -> set[int]:
+        return {error.code() for error in self.errors}
+
+    def poll(self, timeout_s: float = 0.02) -> None:
+        """Take what is there, at most a few hundred records."""
+        for message in self.consumer.consume(500, timeout_s):
+            error = message.error()
+            if error is None:
+                self.records.append(message)
+            else:
+                self.errors.append(error)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.consumer.close()
+            self.assigned.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        new = frozenset((place.topic, place.partition) for place in partitions)
+        self.assigned |= new
+        self.rebalances.append(Rebalance("assigned", new))
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._remove("revoked", partitions)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._remove("lost", partitions)
+
+    def _remove(self, kind: Literal["revoked", "lost"], partitions: list[TopicPartition]) -> None:
+        gone = frozenset((place.topic, place.partition) for place in partitions)
+        self.assigned -= gone
+        self.rebalances.append(Rebalance(kind, gone))
+
+
+def place_of(record: Message) -> tuple[str, int, int]:
+    topic, partition, offset = record.topic(), record.partition(), record.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
+def poll_until(members: Sequence[Member], reached: Callable[[], bool], timeout_s: float = 40) -> None:
+    """Poll all members in turn until a condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not reached():
+        if time.monotonic() > deadline:
+            states = "\n".join(f"{m.assigned} {m.rebalances} {m.errors}" for m in members)
+            raise AssertionError(f"it did not come to that:\n{states}")
+        for member in members:
+            member.poll()
+
+
+def poll_for(members: Sequence[Member], seconds: float) -> None:
+    """Poll all members in turn for a time, to see that nothing happens."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for member in members:
+            member.poll()
+
+
+def share_evenly(members: Sequence[Member], all_places: set[Place]) -> Callable[[], bool]:
+    """The condition that the members own all places, each one once, as many as the others or one more."""
+
+    def reached() -> bool:
+        sizes = [len(member.assigned) for member in members]
+        union = {place for member in members for place in member.assigned}
+        return union == all_places and sum(sizes) == len(union) and max(sizes) - min(sizes) <= 1
+
+    return reached

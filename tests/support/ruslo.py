@@ -1,0 +1,28 @@
+"""Ruslo as its users run it: the installed `ruslo` command in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.node import Node
+
+RUSLO = Path(sys.executable).parent / "ruslo"
+
+
+class RusloNode(Node):
+    """A node of Ruslo; see Node for where it keeps its things."""
+
+    name = "Ruslo"
+
+    def format(self) -> None:
+        arguments = ["storage", "format", "--cluster-id", self.cluster_id, "-c", str(self.properties_file)]
+        if self.quorum == "standalone":
+            arguments.append("--standalone")
+        result = subprocess.run([RUSLO, *arguments], capture_output=True, text=True, timeout=60)
+        if result.returncode != 0:
+            raise RuntimeError(f"ruslo storage format failed:\n{result.stdout}{result.stderr}")
+
+    def serve_command(self) -> list[str]:
+        return [str(RUSLO), "serve", "-c", str(self.properties_file)]

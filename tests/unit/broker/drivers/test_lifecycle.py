@@ -1,0 +1,136 @@
+"""A broker's life from its own side."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ruslo.broker.drivers.lifecycle import LifecycleState
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.support.controller import AdminNode, admin_node, registration
+
+
+async def create(node: AdminNode) -> None:
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    await node.controller.submit(CreateTopicsRequest(topics=[topic]))
+
+
+def test_from_start_to_stop_and_back() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        node.raft.lead()
+        lifecycle = node.lifecycle
+        states = [lifecycle.state]
+        await lifecycle.register()
+        states.append(lifecycle.state)
+        assert node.image.cluster.brokers[1].epoch == lifecycle.epoch
+        assert node.image.cluster.brokers[1].fenced
+        await lifecycle.unfence()
+        states.append(lifecycle.state)
+        assert states == [LifecycleState.STARTING, LifecycleState.RECOVERY, LifecycleState.RUNNING]
+        assert not lifecycle.is_fenced
+        assert node.image.cluster.brokers[1].active
+        await create(node)
+        assert await lifecycle.shut_down()
+        assert node.image.cluster.brokers[1].fenced
+        partition = node.image.topics.by_name["t"].partitions[0]
+        assert (partition.leader, partition.elr) == (-1, (1,))
+
+        clean = node.new_lifecycle(previous_epoch=lifecycle.epoch)
+        await clean.register()
+        await clean.unfence()
+        partition = node.image.topics.by_name["t"].partitions[0]
+        assert (partition.leader, partition.isr, partition.recovery_state) == (1, (1,), 0)
+        assert clean.epoch > lifecycle.epoch
+        clean.abandon()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_return_after_a_crash() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node)
+            node.lifecycle.abandon()
+            node.raft.lead()
+            crashed = node.lifecycle = node.new_lifecycle()
+            await crashed.register()
+            assert node.image.topics.by_name["t"].partitions[0].leader == -1
+            await crashed.unfence()
+            partition = node.image.topics.by_name["t"].partitions[0]
+            assert (partition.leader, partition.recovery_state) == (1, 1), (
+                "elected, but to be recovered first"
+            )
+
+    asyncio.run(story())
+
+
+def test_waits_until_there_is_a_controller() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        registering = asyncio.create_task(node.lifecycle.register())
+        await asyncio.sleep(0.01)
+        assert not registering.done()
+        node.raft.lead()
+        await asyncio.wait_for(registering, 5)
+        node.lifecycle.abandon()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_gives_up_when_it_cannot_register_in_time() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        with pytest.raises(TimeoutError):
+            await node.new_lifecycle(registration_timeout_ms=20).register()
+
+    asyncio.run(story())
+
+
+def test_does_not_wait_for_what_will_not_change() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await node.controller.submit(registration(7))
+            stolen = node.new_lifecycle()
+            stolen.identity.log_dirs[:] = [registration(7).log_dirs[0]]  # type: ignore[index]
+            node.raft.lead()
+            with pytest.raises(KafkaError, match="belongs to broker 7") as error:
+                await stolen.register()
+            assert error.value.code is ErrorCode.INVALID_REGISTRATION
+
+    asyncio.run(story())
+
+
+def test_heartbeats_go_on_by_themselves() -> None:
+    async def story() -> None:
+        node = AdminNode({"broker.session.timeout.ms": "100"})
+        node.raft.lead()
+        lifecycle = node.new_lifecycle(heartbeat_interval_ms=10)
+        await lifecycle.register()
+        await lifecycle.unfence()
+        await asyncio.sleep(0.3)
+        assert node.image.cluster.brokers[1].active, "three sessions later it is still there"
+        assert await lifecycle.shut_down()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_stop_without_ever_having_registered() -> None:
+    async def story() -> None:
+        assert await AdminNode().lifecycle.shut_down()
+
+    asyncio.run(story())
+
+
+def test_stop_is_not_held_up_for_ever() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            node.raft.resign()
+            assert not await node.lifecycle.shut_down(timeout_ms=1)
+
+    asyncio.run(story())

@@ -1,0 +1,206 @@
+"""DescribeConfigs, the two calls that alter, and ListConfigResources; loggers too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ruslo.broker.handlers import (
+    alter_configs,
+    create_topics,
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages import alter_configs_request as legacy
+from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from ruslo.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ruslo.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from tests.support.controller import AdminNode, admin_node
+from tests.support.handlers import exchange
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+async def describe(
+    node: AdminNode, kind: int, name: str, keys: list[str] | None = None, version: int = 4
+) -> DescribeConfigsResult:
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)],
+        include_synonyms=True,
+        include_documentation=version >= 3,
+    )
+    (result,) = (await exchange(describe_configs.handle, node, request, version)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceResult]:
+    assert result.error_code == 0
+    return {each.name: each for each in result.configs}
+
+
+async def alter(node: AdminNode, kind: int, name: str, *changes: tuple[str, int, str | None]) -> ErrorCode:
+    configs = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in changes]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    (answer,) = (await exchange(incremental_alter_configs.handle, node, request)).responses
+    return ErrorCode(answer.error_code)
+
+
+async def create_topic(node: AdminNode) -> None:
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    await exchange(create_topics.handle, node, CreateTopicsRequest(topics=[topic]))
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_topic_in_every_version(version: int) -> None:
+    async def story() -> None:
+        async with admin_node({"log.retention.ms": "60000"}) as node:
+            await create_topic(node)
+            await alter(node, TOPIC, "t", ("segment.ms", 0, "2000"))
+            configs = by_name(await describe(node, TOPIC, "t", version=version))
+            assert len(configs) > 30, "all of them, not only the changed"
+            own, inherited = configs["segment.ms"], configs["retention.ms"]
+            assert (own.value, own.config_source) == ("2000", 1)
+            assert (inherited.value, inherited.config_source) == ("60000", 4)
+            assert inherited.synonyms[0].name == "log.retention.ms"
+            assert bool(own.documentation) == (version >= 3)
+            few = by_name(await describe(node, TOPIC, "t", ["segment.ms"], version))
+            assert list(few) == ["segment.ms"]
+
+    asyncio.run(story())
+
+
+def test_brokers() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            assert await alter(node, BROKER, "", ("log.cleaner.threads", 0, "2")) is ErrorCode.NONE
+            assert await alter(node, BROKER, "1", ("log.cleaner.threads", 0, "3")) is ErrorCode.NONE
+            entry = by_name(await describe(node, BROKER, "1"))["log.cleaner.threads"]
+            assert [(each.value, each.source) for each in entry.synonyms] == [("3", 2), ("2", 3), ("1", 5)]
+            assert set(by_name(await describe(node, BROKER, ""))) == {
+                "log.cleaner.threads",
+                "min.insync.replicas",
+            }
+            assert node.dynamic_config.current.int("log.cleaner.threads") == 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "2", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            result = await describe(node, kind, name)
+            assert ErrorCode(result.error_code) is code
+            assert result.error_message
+
+    asyncio.run(story())
+
+
+def test_groups() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            assert (
+                await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000")) is ErrorCode.NONE
+            )
+            entry = by_name(await describe(node, GROUP, "g"))["consumer.session.timeout.ms"]
+            assert (entry.value, entry.config_source) == ("50000", 8)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_older_call(version: int) -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create_topic(node)
+            resource = legacy.AlterConfigsResource(
+                resource_type=TOPIC,
+                resource_name="t",
+                configs=[legacy.AlterableConfig(name="segment.ms", value="2000")],
+            )
+            request = AlterConfigsRequest(resources=[resource])
+            (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
+            assert answer.error_code == 0
+            assert dict(node.image.configs.of_topic("t")) == {"segment.ms": "2000"}
+            node.raft.resign()
+            (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
+            assert ErrorCode(answer.error_code) is ErrorCode.NOT_CONTROLLER
+            assert await alter(node, TOPIC, "t", ("segment.ms", 1, None)) is ErrorCode.NOT_CONTROLLER
+
+    asyncio.run(story())
+
+
+@pytest.fixture
+def some_logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("ruslo.some.logger")
+    yield logger
+    logger.setLevel(logging.NOTSET)
+
+
+def test_loggers(some_logger: logging.Logger) -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            assert await alter(node, LOGGER, "1", (some_logger.name, 0, "ERROR")) is ErrorCode.NONE
+            assert some_logger.level == logging.ERROR
+            entry = by_name(await describe(node, LOGGER, "1"))[some_logger.name]
+            assert (entry.value, entry.config_source) == ("ERROR", 6)
+            assert await alter(node, LOGGER, "1", (some_logger.name, 0, "LOUD")) is ErrorCode.INVALID_CONFIG
+            assert await alter(node, LOGGER, "1", (some_logger.name, 2, "INFO")) is ErrorCode.INVALID_REQUEST
+            assert await alter(node, LOGGER, "1", ("ruslo.nobody", 0, "INFO")) is ErrorCode.INVALID_CONFIG
+            assert await alter(node, LOGGER, "1", ("root", 1, None)) is ErrorCode.INVALID_REQUEST
+            assert await alter(node, LOGGER, "2", ("root", 0, "INFO")) is ErrorCode.INVALID_REQUEST
+            assert some_logger.level == logging.ERROR
+            assert await alter(node, LOGGER, "1", (some_logger.name, 1, None)) is ErrorCode.NONE
+            assert some_logger.level == logging.NOTSET
+
+    asyncio.run(story())
+
+
+def test_resources_listed() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create_topic(node)
+            await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000"))
+
+            async def listed(*kinds: int, version: int = 1) -> list[tuple[int, str]]:
+                request = ListConfigResourcesRequest(resource_types=list(kinds))
+                answer = await exchange(list_config_resources.handle, node, request, version)
+                assert answer.error_code == 0
+                return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+            everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
+            assert await listed() == everything
+            assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
+            assert await listed(version=0) == []
+            strange = ListConfigResourcesRequest(resource_types=[3])
+            answer = await exchange(list_config_resources.handle, node, strange)
+            assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
+
+    asyncio.run(story())

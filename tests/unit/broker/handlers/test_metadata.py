@@ -1,0 +1,212 @@
+"""Metadata in all versions: which topics, which brokers, which errors, creation on the way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ruslo.broker.handlers import metadata
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from ruslo.protocol.messages.metadata_response import MetadataResponse
+from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, numbered_uuid
+from tests.support.handlers import exchange
+
+
+async def create(node: AdminNode, *names: str, partitions: int = 1) -> None:
+    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    await node.controller.submit(CreateTopicsRequest(topics=topics))
+
+
+def asking(*names: str, create: bool = False) -> MetadataRequest:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+
+
+def errors(response: MetadataResponse) -> dict[str | None, ErrorCode]:
+    return {topic.name: ErrorCode(topic.error_code) for topic in response.topics}
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_every_version_answers(version: int) -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "a", "b", partitions=2)
+            request = MetadataRequest(topics=[] if version == 0 else None)
+            if version < 4:
+                request.allow_auto_topic_creation = True
+            response = await exchange(metadata.handle, node, request, version)
+            assert [(each.node_id, each.host, each.port) for each in response.brokers] == [
+                (1, "localhost", 9092)
+            ]
+            assert errors(response) == {"a": ErrorCode.NONE, "b": ErrorCode.NONE}
+            for topic in response.topics:
+                assert [
+                    (
+                        each.partition_index,
+                        each.leader_id,
+                        each.replica_nodes,
+                        each.isr_nodes,
+                        each.error_code,
+                    )
+                    for each in topic.partitions
+                ] == [(0, 1, [1], [1], 0), (1, 1, [1], [1], 0)]
+            assert response.cluster_id == (CLUSTER_ID if version >= 2 else None)
+            assert response.controller_id == (1 if version >= 1 else -1)
+            if version >= 10:
+                assert response.topics[0].topic_id == node.image.topics.by_name["a"].id
+            # The second answer comes from the kept bytes.
+            assert await exchange(metadata.handle, node, request, version) == response
+
+    asyncio.run(story())
+
+
+def test_no_topics_asked() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "a")
+            assert (await exchange(metadata.handle, node, MetadataRequest(topics=[]), 1)).topics == []
+
+    asyncio.run(story())
+
+
+def test_by_id() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "a")
+            topic_id = node.image.topics.by_name["a"].id
+            request = MetadataRequest(
+                topics=[
+                    MetadataRequestTopic(name=None, topic_id=topic_id),
+                    MetadataRequestTopic(name=None, topic_id=numbered_uuid(99)),
+                ]
+            )
+            known, unknown = (await exchange(metadata.handle, node, request, 12)).topics
+            assert (known.name, known.error_code) == ("a", 0)
+            assert (unknown.name, unknown.topic_id) == (None, numbered_uuid(99))
+            assert ErrorCode(unknown.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+            refused = (await exchange(metadata.handle, node, request, 11)).topics
+            assert [ErrorCode(each.error_code) for each in refused] == [ErrorCode.INVALID_REQUEST] * 2
+
+    asyncio.run(story())
+
+
+def test_creation_on_the_way() -> None:
+    async def story() -> None:
+        async with admin_node({"num.partitions": "3"}) as node:
+            response = await exchange(metadata.handle, node, asking("new", "a/b", create=True))
+            assert errors(response) == {"new": ErrorCode.NONE, "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+            assert len(response.topics[0].partitions) == 3
+            # Versions below 4 cannot say no.
+            assert errors(await exchange(metadata.handle, node, asking("old", create=True), 1)) == {
+                "old": ErrorCode.NONE
+            }
+            assert errors(await exchange(metadata.handle, node, asking("never", "__consumer_offsets"))) == {
+                "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            }
+            # Its coordinator makes it, with settings of its own.
+            assert errors(
+                await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))
+            ) == {"__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            assert set(node.image.topics.by_name) == {"new", "old"}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"auto.create.topics.enable": "false"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"default.replication.factor": "3"}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_creation_that_cannot_be(settings: dict[str, str], code: ErrorCode) -> None:
+    async def story() -> None:
+        async with admin_node(settings) as node:
+            assert errors(await exchange(metadata.handle, node, asking("new", create=True))) == {"new": code}
+
+    asyncio.run(story())
+
+
+def test_creation_without_a_controller() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            node.raft.resign()
+            response = await exchange(metadata.handle, node, asking("new", create=True))
+            assert errors(response) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
+            assert response.controller_id == 1, "some live broker, which would pass requests on"
+
+    asyncio.run(story())
+
+
+def test_fenced_broker_leads_nothing() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "t")
+            await node.lifecycle.shut_down()
+            response = await exchange(metadata.handle, node, asking("t"))
+            (partition,) = response.topics[0].partitions
+            assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+            assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
+            assert response.brokers == []
+            assert response.controller_id == -1
+
+    asyncio.run(story())
+
+
+def test_leader_that_does_not_listen_here() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "t")
+            codes = {}
+            for version in (5, 6):
+                response = await exchange(
+                    metadata.handle, node, asking("t", create=True), version, "INTERNAL"
+                )
+                codes[version] = ErrorCode(response.topics[0].partitions[0].error_code)
+                assert response.brokers == []
+            assert codes == {5: ErrorCode.LEADER_NOT_AVAILABLE, 6: ErrorCode.LISTENER_NOT_FOUND}
+
+    asyncio.run(story())
+
+
+def test_kept_answers_follow_the_image() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "t")
+            assert len((await exchange(metadata.handle, node, asking("t"))).topics[0].partitions) == 1
+            broker = node.image.cluster.brokers[1]
+            moved = RegisterBrokerRecord(
+                broker_id=1,
+                broker_epoch=broker.epoch,
+                incarnation_id=broker.incarnation_id,
+                end_points=[BrokerEndpoint(name="OTHER", host="h", port=1)],
+                rack=None,
+                fenced=False,
+            )
+            node.metadata.handle_commit(node.image.offset + 1, 1, [moved])
+            (partition,) = (await exchange(metadata.handle, node, asking("t"))).topics[0].partitions
+            assert ErrorCode(partition.error_code) is ErrorCode.LISTENER_NOT_FOUND
+
+    asyncio.run(story())
+
+
+def test_authorized_operations_only_when_asked() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "t")
+            request = asking("t")
+            plain = await exchange(metadata.handle, node, request, 8)
+            assert plain.topics[0].topic_authorized_operations == -(2**31)
+            assert plain.cluster_authorized_operations == -(2**31)
+            request.include_topic_authorized_operations = True
+            request.include_cluster_authorized_operations = True
+            full = await exchange(metadata.handle, node, request, 8)
+            assert full.topics[0].topic_authorized_operations == 0b1101_1111_1000
+            assert full.cluster_authorized_operations == 0b1_1111_1010_0000
+
+    asyncio.run(story())

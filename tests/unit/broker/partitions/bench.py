@@ -1,0 +1,62 @@
+"""One log directory with a disk whose syncs can be held, one flusher, and partitions made on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import uvloop
+
+from ruslo.broker.partitions.flusher import Flusher
+from ruslo.broker.partitions.partition import Partition
+from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import SystemClock
+from ruslo.model.errors import StorageError
+from ruslo.model.ids import random_uuid
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.log_dir import LogDir
+from tests.support.live_node import NOW, HeldDisk, batch_of
+
+NODE_ID = 1
+
+
+class Bench:
+    def __init__(self, path: Path) -> None:
+        self.disk = HeldDisk(str(path))
+        self.directory = LogDir(self.disk, SystemClock())
+        self.failures: list[StorageError] = []
+        self.flusher = Flusher("test", SystemClock(), self.failures.append)
+
+    def partition(
+        self, topic: str = "t", *, leads: bool = True, config: LogConfig | None = None
+    ) -> Partition:
+        topic_id = random_uuid()
+        log = self.directory.create(TopicPartition(topic, 0), topic_id, config or LogConfig())
+        partition = Partition(NODE_ID, topic, topic_id, 0, log, self.flusher)
+        if leads:
+            partition.become_leader(0)
+        return partition
+
+
+def on_bench(path: Path, story: Callable[[Bench], Awaitable[None]]) -> None:
+    @contextlib.asynccontextmanager
+    async def bench() -> AsyncIterator[Bench]:
+        bench = Bench(path)
+        try:
+            yield bench
+        finally:
+            bench.disk.free.set()
+            await bench.flusher.close()
+            bench.directory.abandon()
+
+    async def bounded() -> None:
+        async with asyncio.timeout(20), bench() as made:
+            await story(made)
+
+    uvloop.run(bounded())
+
+
+def append(partition: Partition, *values: bytes) -> int:
+    return partition.append(memoryview(batch_of(*values)), NOW).base_offset

@@ -1,0 +1,88 @@
+"""Group commit: one sync at a time, shared by all who came meanwhile; a failure is final."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+from ruslo.config.log_config import LogConfig
+from tests.support.live_node import until
+from tests.unit.broker.partitions.bench import Bench, append, on_bench
+
+SYNCED = LogConfig(flush_messages=1)
+
+
+def test_appends_during_a_sync_share_the_next(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        one, other = bench.partition("one", config=SYNCED), bench.partition("other", config=SYNCED)
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        bench.disk.syncs.clear()
+        append(one, b"0")
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        for _ in range(10):
+            append(one, b"x")
+            append(other, b"y")
+        bench.disk.free.set()
+        await until(lambda: one.log.high_watermark == 11 and other.log.high_watermark == 10)
+        names = [path.split("/")[-2] for path in bench.disk.syncs]
+        assert names[0] == "one-0"
+        assert sorted(names[1:]) == ["one-0", "other-0"]
+
+    on_bench(tmp_path, story)
+
+
+def test_after_a_failure_nothing_is_synced_any_more(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(config=SYNCED)
+        bench.disk.failure = OSError(errno.EIO, "Input/output error")
+        bench.disk.syncs.clear()
+        append(partition, b"a")
+        await until(lambda: bool(bench.failures))
+        assert partition.log.high_watermark == 0
+        bench.disk.failure = None
+        bench.flusher.request(partition)
+        await asyncio.sleep(0.02)
+        assert len(bench.failures) == len(bench.disk.syncs) == 1
+        assert "Input/output error" in str(bench.failures[0])
+
+    on_bench(tmp_path, story)
+
+
+def test_a_partition_that_went_is_passed_over(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        going, staying = bench.partition("going", config=SYNCED), bench.partition("staying", config=SYNCED)
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        bench.disk.syncs.clear()
+        append(going, b"a")
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        append(going, b"b")
+        append(staying, b"c")
+        going.retire()
+        bench.directory.delete(going.log.partition, 0)
+        bench.directory.trash.remove_due()
+        bench.disk.free.set()
+        await until(lambda: staying.log.high_watermark == 1)
+        assert [path.split("/")[-2] for path in bench.disk.syncs] == ["going-0", "staying-0"]
+        assert bench.failures == []
+
+    on_bench(tmp_path, story)
+
+
+def test_close_waits_for_the_sync_under_way(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(config=SYNCED)
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        append(partition, b"a")
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        closing = asyncio.create_task(bench.flusher.close())
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        bench.disk.free.set()
+        await closing
+        assert partition.log.recovery_point == 1
+
+    on_bench(tmp_path, story)

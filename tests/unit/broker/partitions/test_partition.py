@@ -1,0 +1,200 @@
+"""A partition: roles, epochs, the high watermark with and without syncs, leaving."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.config.log_config import LogConfig
+from ruslo.model.errors import ErrorCode, KafkaError
+from tests.support.live_node import NOW, batch_of, until
+from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
+
+FOREVER_MS = 2**31 - 1
+
+
+def test_only_a_leader_takes_records(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(leads=False)
+        with pytest.raises(KafkaError) as refused:
+            append(partition, b"a")
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition.become_leader(5)
+        assert append(partition, b"a") == 0
+        assert partition.log.epochs.epoch_at(0) == 5
+        partition.step_down(2, 6)
+        assert not partition.is_leader
+        with pytest.raises(KafkaError) as refused:
+            append(partition, b"b")
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    on_bench(tmp_path, story)
+
+
+def test_internal_topics_take_nothing_from_clients(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        with pytest.raises(KafkaError) as refused:
+            append(bench.partition("__consumer_offsets"), b"a")
+        assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    on_bench(tmp_path, story)
+
+
+def test_epochs_of_clients(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        partition.become_leader(3)
+        assert partition.check_epoch(-1) is ErrorCode.NONE
+        assert partition.check_epoch(3) is ErrorCode.NONE
+        assert partition.check_epoch(2) is ErrorCode.FENCED_LEADER_EPOCH
+        assert partition.check_epoch(4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+        partition.step_down(2, 4)
+        assert partition.check_epoch(4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    on_bench(tmp_path, story)
+
+
+def test_bytes_behind_the_batch_are_cut_off(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        batch = batch_of(b"a")
+        partition.append(memoryview(batch + b"tail"), NOW)
+        assert partition.log.size_bytes == len(batch)
+
+    on_bench(tmp_path, story)
+
+
+def test_without_syncs_everything_appended_is_safe_at_once(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        bench.disk.syncs.clear()
+        append(partition, b"a", b"b")
+        assert partition.log.high_watermark == 2
+        await asyncio.sleep(0.01)
+        assert bench.disk.syncs == []
+
+    on_bench(tmp_path, story)
+
+
+def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(config=LogConfig(flush_messages=1))
+        bench.disk.free.clear()
+        append(partition, b"a")
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        append(partition, b"b")
+        assert partition.log.high_watermark == 0
+        safe: list[int] = []
+        for end in (1, 2):
+            waiter = DelayedProduce(1, FOREVER_MS, lambda: safe.append(partition.log.high_watermark))
+            partition.when_safe(end, waiter)
+        bench.disk.free.set()
+        await until(lambda: len(safe) == 2)
+        assert safe == [1, 2], "the first sync did not cover the second append"
+        assert partition.log.recovery_point == 2
+
+    on_bench(tmp_path, story)
+
+
+def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(config=LogConfig(flush_messages=1))
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        seen: list[int] = []
+        size = len(batch_of(b"a"))
+        DelayedFetch([partition], size, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark))
+        append(partition, b"a")
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        await asyncio.sleep(0)
+        assert seen == []
+        bench.disk.free.set()
+        await until(lambda: bool(seen))
+        assert seen == [1]
+
+    on_bench(tmp_path, story)
+
+
+def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        append(partition, b"a")
+        partition.configure(LogConfig(flush_messages=1))
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        append(partition, b"b")
+        assert partition.log.high_watermark == 1
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        # Turned off while a sync is under way: what comes now is safe at once, and so is all before it.
+        partition.configure(LogConfig())
+        append(partition, b"c")
+        assert partition.log.high_watermark == 3
+        bench.disk.free.set()
+        await until(lambda: partition.log.recovery_point == 2)
+        assert partition.log.high_watermark == 3
+
+    on_bench(tmp_path, story)
+
+
+def test_a_leader_that_syncs_brings_what_it_found_to_the_disk_first(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        append(partition, b"a")
+        log = partition.log
+        assert log.recovery_point == 0
+        log.config = LogConfig(flush_messages=1)
+        log.high_watermark = 0
+        heir = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher)
+        bench.disk.free.clear()
+        heir.become_leader(1)
+        assert log.high_watermark == 0
+        with pytest.raises(KafkaError) as refused:
+            heir.require_settled()
+        assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        bench.disk.free.set()
+        await until(lambda: log.high_watermark == 1)
+        heir.require_settled()
+
+    on_bench(tmp_path, story)
+
+
+def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(config=LogConfig(flush_messages=1, flush_ms=1000))
+        bench.disk.free.clear()
+        append(partition, b"a")
+        answered: list[str] = []
+        partition.when_safe(1, DelayedProduce(1, FOREVER_MS, lambda: answered.append("produce")))
+        DelayedFetch([partition], 1, False, FOREVER_MS, lambda: answered.append("fetch"))
+        partition.retire()
+        await asyncio.sleep(0)
+        assert sorted(answered) == ["fetch", "produce"]
+        assert partition.gone
+        assert partition.check_epoch(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        bench.disk.free.set()
+
+    on_bench(tmp_path, story)
+
+
+def test_reads_are_bounded_by_what_is_safe(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        size = len(batch_of(b"a"))
+        append(partition, b"a")
+        partition.configure(LogConfig(flush_messages=1))
+        bench.disk.free.clear()
+        append(partition, b"b")
+        read = partition.read(0, 1 << 20, False, True)
+        assert read.slice is not None
+        assert read.slice.size == size
+        assert partition.read(1, 1 << 20, False, True).slice is None
+        with pytest.raises(KafkaError) as refused:
+            partition.read(3, 1 << 20, False, True)
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        bench.disk.free.set()
+
+    on_bench(tmp_path, story)

@@ -1,0 +1,113 @@
+"""Requests that wait: woken by what they wait for, by the clock, and never twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import uvloop
+
+from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+
+FOREVER_MS = 2**31 - 1
+
+
+class Place:
+    """All that a waiting fetch knows of a partition."""
+
+    def __init__(self) -> None:
+        self.readers: set[DelayedFetch] = set()
+
+
+def waiting_fetch(
+    places: list[Place],
+    completed: list[str],
+    *,
+    missing: int = 10,
+    committed: bool = False,
+    wait_ms: int = FOREVER_MS,
+) -> DelayedFetch:
+    partitions = cast(list[Partition], places)
+    return DelayedFetch(partitions, missing, committed, wait_ms, lambda: completed.append("done"))
+
+
+def on_loop(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(10):
+            await story()
+
+    uvloop.run(bounded())
+
+
+def test_a_fetch_waits_until_enough_bytes_came_anywhere() -> None:
+    async def story() -> None:
+        places, completed = [Place(), Place()], list[str]()
+        fetch = waiting_fetch(places, completed)
+        assert all(place.readers == {fetch} for place in places)
+        fetch.on_append(4, False)
+        fetch.on_append(5, False)
+        await asyncio.sleep(0)
+        assert completed == []
+        fetch.on_append(1, False)
+        assert completed == [], "not within the append: the producer's answer goes first"
+        assert not any(place.readers for place in places)
+        await asyncio.sleep(0)
+        assert completed == ["done"]
+        fetch.on_append(100, True)
+        fetch.wake()
+        await asyncio.sleep(0)
+        assert completed == ["done"]
+
+    on_loop(story)
+
+
+def test_a_reader_of_committed_data_waits_for_the_stable_offset() -> None:
+    async def story() -> None:
+        completed = list[str]()
+        fetch = waiting_fetch([Place()], completed, committed=True)
+        fetch.on_append(1000, False)
+        await asyncio.sleep(0)
+        assert completed == []
+        fetch.on_append(10, True)
+        await asyncio.sleep(0)
+        assert completed == ["done"]
+
+    on_loop(story)
+
+
+def test_time_ends_a_fetch() -> None:
+    async def story() -> None:
+        places, completed = [Place()], list[str]()
+        waiting_fetch(places, completed, wait_ms=1)
+        await asyncio.sleep(0.05)
+        assert completed == ["done"]
+        assert not places[0].readers
+
+    on_loop(story)
+
+
+def test_a_produce_waits_for_all_its_batches() -> None:
+    async def story() -> None:
+        late: list[bool] = []
+        produce = DelayedProduce(2, FOREVER_MS, lambda: late.append(produce.late))
+        produce.on_safe()
+        assert late == []
+        produce.on_safe()
+        assert late == [False]
+
+    on_loop(story)
+
+
+def test_a_produce_that_takes_too_long_is_late_and_answered_once() -> None:
+    async def story() -> None:
+        for timeout_ms in (1, 0, -5):
+            late: list[bool] = []
+            produce = DelayedProduce(1, timeout_ms, lambda: late.append(produce.late))  # noqa: B023
+            await asyncio.sleep(0.02)
+            assert late == [True]
+            produce.on_safe()
+            assert late == [True]
+
+    on_loop(story)
