@@ -1,0 +1,147 @@
+"""The goals, as ratios to Apache Kafka in the same run, and the table that holds them against the figures."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bench.measure import GB
+from bench.scenarios import PARTITIONS, Figures
+
+Results = dict[str, dict[str, Figures]]  # contender -> scenario -> figures
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: where its figure is found, how it is written, and which ratio is wanted."""
+
+    title: str
+    scenario: str
+    figure: str
+    unit: str
+    better: Literal["more", "less"]
+    wanted_ratio: float | None = None
+    decimals: int = 2
+    scale: float = 1.0
+
+    def ratio(self, results: Results) -> float | None:
+        ours, theirs = self.value(results, "ruslo"), self.value(results, "kafka")
+        return ours / theirs if ours is not None and theirs else None
+
+    def value(self, results: Results, contender: str) -> float | None:
+        value = results.get(contender, {}).get(self.scenario, {}).get(self.figure)
+        return None if value is None else value * self.scale
+
+    def is_reached(self, ratio: float) -> bool | None:
+        if self.wanted_ratio is None:
+            return None
+        return ratio >= self.wanted_ratio if self.better == "more" else ratio <= self.wanted_ratio
+
+
+ROWS = [
+    Row("produce 1 KB, acks=all", "records-1k", "produce_mb_per_s", "MB/s", "more", 3.0, 0),
+    Row("produce 1 KB, processor", "records-1k", "produce_cpu_s_per_gb", "CPU-s/GB", "less", 0.3),
+    Row(
+        "produce 100 B, acks=all",
+        "records-100b",
+        "produce_records_per_s",
+        "M rec/s",
+        "more",
+        3.0,
+        2,
+        1e-6,
+    ),
+    Row("produce 100 B, processor", "records-100b", "produce_cpu_s_per_gb", "CPU-s/GB", "less"),
+    Row("consume 1 KB", "records-1k", "consume_mb_per_s", "MB/s", "more", 1.5, 0),
+    Row("consume 1 KB, processor", "records-1k", "consume_cpu_s_per_gb", "CPU-s/GB", "less"),
+    Row("consume 100 B", "records-100b", "consume_records_per_s", "M rec/s", "more", None, 2, 1e-6),
+    Row("one record at a time, ack p50", "latency", "ack_p50_ms", "ms", "less", None, 3),
+    Row("one record at a time, ack p99", "latency", "ack_p99_ms", "ms", "less", 0.5, 3),
+    Row("start to first Metadata answer", "start", "start_s", "s", "less", 0.15),
+    Row("memory, idle", "start", "memory_idle_mb", "MB", "less", 0.2, 0),
+    Row("memory, after the 1 KB load", "records-1k", "memory_after_load_mb", "MB", "less", 0.1, 0),
+    Row("memory, after the 100 B load", "records-100b", "memory_after_load_mb", "MB", "less", 0.1, 0),
+    Row("4,000 partitions, created", "partitions-4000", "partitions_created_s", "s", "less", 1.0),
+    Row("4,000 partitions, ready after restart", "partitions-4000", "partitions_ready_s", "s", "less", 0.2),
+    Row("4,000 partitions, memory", "partitions-4000", "partitions_memory_mb", "MB", "less", 0.3, 0),
+]
+
+HEADINGS = ["work", "Ruslo", "Apache Kafka", "", "ratio", "wanted", ""]
+
+
+def table_cells(results: Results) -> list[list[str]]:
+    """The rows for which at least one broker was measured, as text."""
+    lines = []
+    for row in ROWS:
+        ours, theirs = row.value(results, "ruslo"), row.value(results, "kafka")
+        if ours is None and theirs is None:
+            continue
+        ratio = row.ratio(results)
+        reached = None if ratio is None else row.is_reached(ratio)
+        sign = "≥" if row.better == "more" else "≤"
+        lines.append(
+            [
+                row.title,
+                _number(ours, row.decimals),
+                _number(theirs, row.decimals),
+                row.unit,
+                "–" if ratio is None else f"{ratio:.2f}×",
+                "–" if row.wanted_ratio is None else f"{sign} {row.wanted_ratio:g}×",
+                "" if reached is None else "yes" if reached else "no",
+            ]
+        )
+    return lines
+
+
+def plain_table(results: Results) -> str:
+    lines = [HEADINGS, *table_cells(results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    aligned = []
+    for line in lines:
+        cells = [
+            cell.rjust(width) if column in (1, 2, 4, 5) else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        aligned.append("  ".join(cells).rstrip())
+    return "\n".join(aligned)
+
+
+def markdown_page(results: Results, command: str, load_average: float) -> str:
+    rows = "\n".join(
+        f"| {' | '.join(line)} |" for line in [HEADINGS, ["---"] * len(HEADINGS), *table_cells(results)]
+    )
+    return f"""# Benchmarks
+
+Ruslo and Apache Kafka 4.3.0 in turn on the same machine, under the same load program (`bench/load.c`,
+librdkafka), which shares the processors with the broker. `ratio` is Ruslo's figure divided by Apache Kafka's.
+
+{rows}
+
+Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
+
+How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions;
+2 million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. The page cache is
+touched once before, because the first touch of memory is expensive on virtual machines. Apache Kafka runs
+with the heap of 1 GB and the collector settings of its own start script. Processor time is user and system
+time of the broker process. "Ready" means that a ListOffsets request for all partitions is answered without an
+error. Consuming reads partitions directly, without a consumer group.
+"""
+
+
+def machine() -> str:
+    """The processors and the memory in a few words."""
+    model = "unknown processor"
+    processors = 0
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            processors += 1
+    total_kb = int(Path("/proc/meminfo").read_text().split()[1])
+    memory_gb = total_kb * 1024 / GB
+    return f"{processors} × {model}, {memory_gb:.0f} GB, Python {platform.python_version()}"
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "–" if value is None else f"{value:,.{decimals}f}"

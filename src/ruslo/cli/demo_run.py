@@ -1,0 +1,125 @@
+"""The demo's loop: make events, send them, read them back, count both."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+from ruslo.cli.demo_events import TOPICS, EventSource, summarize
+from ruslo.cli.latencies import Latencies
+from ruslo.client.consumer import ConsumedRecord, Consumer
+from ruslo.client.librdkafka import ConfigValue
+from ruslo.client.producer import Producer, RecordMetadata
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+
+_SHOW_EVERY_S = 0.25
+_READ_BACK_WITHIN_S = 15.0
+_LAST_EVENTS = 10
+
+
+class PartitionCount:
+    __slots__ = ("acked", "next_offset", "read")
+
+    def __init__(self, next_offset: int) -> None:
+        self.acked = 0
+        self.read = 0
+        self.next_offset = next_offset
+
+
+class DemoRun:
+    def __init__(self, bootstrap: str, rate: float) -> None:
+        common: dict[str, ConfigValue] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": "ruslo-demo",
+            "log_level": 2,
+        }
+        self.rate = rate
+        self.sent = 0
+        self.stopping = False
+        self.failed: list[KafkaError] = []
+        self.partitions: dict[TopicPartition, PartitionCount] = {}
+        self.last_events: deque[str] = deque(maxlen=_LAST_EVENTS)
+        self.end_to_end = Latencies()
+        self.started_at = time.monotonic()
+        self._events = iter(EventSource())
+        self._producer = Producer({**common, "linger.ms": 5})
+        self._consumer = Consumer({**common, "max.poll.records": 1000})
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started_at
+
+    @property
+    def acked(self) -> int:
+        return sum(count.acked for count in self.partitions.values())
+
+    @property
+    def read(self) -> int:
+        return sum(count.read for count in self.partitions.values())
+
+    @property
+    def complete(self) -> bool:
+        """Every partition gave back exactly what it acknowledged."""
+        return not self.failed and all(count.acked == count.read for count in self.partitions.values())
+
+    def prepare(self) -> None:
+        """Begin at the end: only events of this run count."""
+        for topic in TOPICS:
+            for number in self._consumer.partitions_for(topic):
+                partition = TopicPartition(topic, number)
+                self.partitions[partition] = PartitionCount(self._consumer.offset_range(partition)[1])
+        self._consumer.assign({p: count.next_offset for p, count in self.partitions.items()})
+        self.started_at = time.monotonic()
+
+    def run(self, seconds: float | None, show: Callable[[DemoRun], None]) -> None:
+        next_show = 0.0
+        while not self.stopping and (seconds is None or self.seconds < seconds):
+            self._send_due()
+            self._read(0.02)
+            if self.seconds >= next_show:
+                next_show = self.seconds + _SHOW_EVERY_S
+                show(self)
+
+    def finish(self) -> None:
+        """Wait for the last acknowledgements, then until all of it has been read."""
+        while len(self._producer):
+            self._producer.poll(0.1)
+        deadline = time.monotonic() + _READ_BACK_WITHIN_S
+        while self.read < self.acked and time.monotonic() < deadline:
+            self._read(0.2)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _send_due(self) -> None:
+        due = int(self.seconds * self.rate) - self.sent
+        # After a pause (a laptop asleep, say) go on at the rate instead of catching up in one burst.
+        if due > self.rate:
+            self.started_at += (due - 1) / self.rate
+            due = 1
+        for _ in range(due):
+            event = next(self._events)
+            self._producer.send(event.topic, event.value, key=event.key, on_delivery=self._delivered)
+            self.sent += 1
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, record: RecordMetadata) -> None:
+        if error is not None:
+            self.failed.append(error)
+        else:
+            self.partitions[TopicPartition(record.topic, record.partition)].acked += 1
+
+    def _read(self, timeout_s: float) -> None:
+        for event in self._consumer.poll(timeout_s):
+            if not isinstance(event, ConsumedRecord):
+                continue
+            count = self.partitions[TopicPartition(event.topic, event.partition)]
+            count.read += 1
+            count.next_offset = event.offset + 1
+            self.end_to_end.add(max(0.0, time.time() - event.timestamp_ms / 1000))
+            topic = event.topic.removeprefix("demo.")
+            self.last_events.append(
+                f"{topic:<9} {event.partition}@{event.offset:<7} {summarize(event.value or b'{}')}"
+            )

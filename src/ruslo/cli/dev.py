@@ -1,0 +1,94 @@
+"""``ruslo dev``: a broker in the foreground, for development."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.options import examples, pairs_callback
+from ruslo.cli.output import hint
+
+if TYPE_CHECKING:
+    from ruslo.broker.node import Node
+
+
+@click.command(
+    short_help="Run a broker for development in the foreground.",
+    epilog=examples(
+        "ruslo dev                           # at 127.0.0.1:9092, its data vanish with it",
+        "ruslo dev --port 0                  # any free port; the first line tells which",
+        "ruslo dev --data-dir ./ruslo-data --set num.partitions=3",
+    ),
+)
+@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many brokers.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 takes any free one."
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the data here for the next time.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs_callback,
+    help="A property of the broker, by Kafka's name. May be repeated.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="What is logged to stderr.",
+)
+def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str], log_level: str) -> None:
+    """Run a broker until Ctrl-C.
+
+    Prints one line, bootstrap.servers=HOST:PORT, when clients may connect.
+    """
+    if brokers > 1:
+        raise click.UsageError(
+            "This release runs one development broker; leave out --brokers. "
+            "(Clusters of several are not available yet.)"
+        )
+    from ruslo.broker.node import run
+    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.config.broker import BrokerConfig
+    from ruslo.testing.single_node import format_single_node, single_node_properties
+
+    log_to_stderr(log_level)
+    with _data_folder(data_dir) as folder:
+        config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
+        format_single_node(config)
+        code = run(config, _announce)
+    raise click.exceptions.Exit(code)
+
+
+def _announce(node: Node) -> None:
+    click.echo(f"bootstrap.servers={node.bootstrap}")
+    sys.stdout.flush()
+    at_default = node.bootstrap == "127.0.0.1:9092"
+    hint(
+        "Try: ruslo topic create orders"
+        + ("" if at_default else f" -b {node.bootstrap}")
+        + "   (Ctrl-C stops)"
+    )
+
+
+@contextlib.contextmanager
+def _data_folder(chosen: Path | None) -> Iterator[Path]:
+    if chosen is not None:
+        yield chosen.resolve()
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="ruslo-dev-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)

@@ -1,0 +1,72 @@
+"""A command group that knows its commands' names and one-line help without importing them.
+
+``ruslo --help`` must answer at once, so the modules behind the commands (and all they import) are loaded only
+when one of them is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import click
+
+
+class LazyCommand(NamedTuple):
+    module: str
+    attribute: str
+    short_help: str
+
+
+class LazyGroup(click.Group):
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        lazy: Mapping[str, LazyCommand],
+        help: str | None = None,
+        epilog: str | None = None,
+        callback: Callable[..., object] | None = None,
+        params: list[click.Parameter] | None = None,
+        context_settings: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(
+            name,
+            help=help,
+            epilog=epilog,
+            callback=callback,
+            params=params,
+            context_settings=context_settings,
+        )
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.lazy.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(importlib.import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute} is not a command"
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise click.UsageError(f"{error.message} {self._suggestion(args[0])}", ctx) from None
+
+    def _suggestion(self, word: str) -> str:
+        import difflib
+
+        # People type the plural of a noun ("topics") as often as its singular.
+        near = difflib.get_close_matches(word, self.lazy, n=1, cutoff=0.6)
+        return f"Did you mean {near[0]!r}?" if near else "'ruslo --help' lists the commands."
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.short_help) for name, entry in self.lazy.items()])

@@ -1,0 +1,74 @@
+"""What commands print: aligned text for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns two spaces apart; columns of numbers are aligned right, nothing is ever cut."""
+    for line in table_lines(headers, rows):
+        click.echo(line)
+
+
+def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    values = [list(row) for row in rows]
+    numeric = [
+        bool(values) and all(isinstance(row[i], int | float) for row in values) for i in range(len(headers))
+    ]
+    cells = [[_cell(value) for value in row] for row in values]
+    widths = [max(len(header), *(len(row[i]) for row in cells), 0) for i, header in enumerate(headers)]
+    lines = []
+    for row in [list(headers), *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value) or "-"
+    return str(value)
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """``name: value`` lines with the values aligned."""
+    pairs = [(name + ":", _cell(value)) for name, value in fields]
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: object) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def hint(text: str) -> None:
+    """The next useful command: for people at a terminal only, and never on stdout."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)
+
+
+def human_bytes(size: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,61 @@
+"""Partitions as people write them: ``orders``, ``orders:0,2`` or ``orders:0-3,7``."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from ruslo.model.topics import TopicPartition
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
+_MANY = 100_000
+
+
+class Scope(NamedTuple):
+    topic: str
+    partitions: tuple[int, ...] | None
+    """None for all of them."""
+
+
+def scopes_callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[Scope]:
+    try:
+        return [parse_scope(value) for value in values]
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def parse_scope(text: str) -> Scope:
+    topic, separator, numbers = text.partition(":")
+    if not topic:
+        raise ValueError(f"{text!r} names no topic")
+    if not separator:
+        return Scope(topic, None)
+    found: set[int] = set()
+    for part in numbers.split(","):
+        match = _RANGE.match(part.strip())
+        first, last = (0, -1) if match is None else (int(match[1]), int(match[2] or match[1]))
+        if not 0 <= last - first < _MANY:
+            raise ValueError(f"{part!r} in {text!r} is no partition; write {topic}:0,2 or {topic}:0-3")
+        found.update(range(first, last + 1))
+    return Scope(topic, tuple(sorted(found)))
+
+
+def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
+    """The same notation: ``orders:0-3,7 payments:1``."""
+    by_topic = itertools.groupby(sorted(partitions), key=lambda partition: partition.topic)
+    return " ".join(f"{topic}:{_ranges([p.partition for p in part])}" for topic, part in by_topic)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,0 +1,228 @@
+"""``ruslo produce``: records from stdin or a file to a topic."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ruslo.cli.errors import explain
+from ruslo.cli.options import bootstrap_option, examples, output_option, pairs_callback, property_option
+from ruslo.cli.output import hint, print_json
+from ruslo.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ruslo.cli.record_input import InputRecord
+    from ruslo.client.librdkafka import ConfigValue
+    from ruslo.client.producer import Producer, RecordMetadata
+
+
+@click.command(
+    short_help="Write records from stdin or a file to a topic.",
+    epilog=examples(
+        "echo hello | ruslo produce orders",
+        "ruslo produce orders -K : -f orders.txt          # each line is key:value",
+        """echo '{"key":"a","value":{"n":1}}' | ruslo produce orders --json""",
+        "ruslo produce photos --whole -f cat.jpg -k cat -H type=image/jpeg",
+        "ruslo consume orders -e -o json | ruslo produce copy --json",
+    ),
+)
+@click.argument("topic")
+@bootstrap_option
+@click.option(
+    "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False), help="Read this, not stdin."
+)
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="What separates key and value in each line.")
+@click.option(
+    "-D", "--delimiter", default="\\n", show_default=True, metavar="TEXT", help="What ends a record."
+)
+@click.option("--whole", is_flag=True, help="The whole input is one record.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Each line is a JSON object as 'consume -o json' prints it."
+)
+@click.option("-k", "--key", metavar="TEXT", help="The key of every record that brings none.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=pairs_callback,
+    help="A header for every record. May be repeated.",
+)
+@click.option(
+    "-p", "--partition", type=click.IntRange(0), help="Write to this partition, whatever the key is."
+)
+@click.option("-Z", "--null", metavar="TEXT", help="A key or value that is exactly this is sent as null.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="How batches are compressed.",
+)
+@click.option(
+    "--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Who must have it."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    show_default=True,
+    help="Seconds until a record that nobody acknowledges has failed.",
+)
+@property_option
+@output_option
+def produce(
+    topic: str,
+    bootstrap: str,
+    path: str | None,
+    key_delimiter: str | None,
+    delimiter: str,
+    whole: bool,
+    as_json: bool,
+    key: str | None,
+    headers: dict[str, str],
+    partition: int | None,
+    null: str | None,
+    compression: str,
+    acks: str,
+    timeout_s: float,
+    properties: dict[str, str],
+    output: str,
+) -> None:
+    """Write records to TOPIC, one per line of stdin unless options say otherwise.
+
+    Ends when the input ends and every record is acknowledged; exits 1 if one was not.
+    """
+    from ruslo.cli.record_format import unescape
+    from ruslo.cli.record_input import InputRecord, delimited_records, json_records
+    from ruslo.client.bootstrap import check_reachable
+    from ruslo.client.producer import Producer
+
+    if sum((whole, as_json, key_delimiter is not None)) > 1:
+        raise click.UsageError("--whole, --json and --key-delimiter each say what the input is: choose one.")
+    try:
+        record_end = unescape(delimiter)
+        key_end = None if key_delimiter is None else unescape(key_delimiter)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not record_end or key_end == b"":
+        raise click.UsageError("A delimiter cannot be empty; --whole sends the whole input as one record.")
+
+    check_reachable(bootstrap)
+    fixed_key = None if key is None else key.encode()
+    fixed_headers = [(name, value.encode()) for name, value in headers.items()]
+    outcome = Outcome(topic)
+    config: dict[str, ConfigValue] = {
+        "client.id": "ruslo-produce",
+        "log_level": 2,
+        "bootstrap.servers": bootstrap,
+        "compression.type": compression,
+        "acks": acks,
+        "delivery.timeout.ms": int(timeout_s * 1000),
+        **properties,
+    }
+    with _input(path) as stream, Producer(config) as producer:
+        if whole:
+            records: Iterator[InputRecord] = iter([InputRecord(None, stream.read())])
+        elif as_json:
+            records = json_records(stream)
+        else:
+            records = delimited_records(stream, record_end, key_end, None if null is None else null.encode())
+        try:
+            for record in records:
+                producer.send(
+                    topic,
+                    record.value,
+                    key=fixed_key if record.key is None else record.key,
+                    headers=[*fixed_headers, *record.headers],
+                    partition=partition if partition is not None else record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    on_delivery=outcome.note,
+                )
+        except ValueError as error:
+            problem: str | None = f"{path or 'stdin'}, {error}"
+        except KafkaError as error:
+            problem = explain(error)
+        else:
+            problem = None
+        _finish(producer)
+    outcome.report(output)
+    if problem is not None:
+        raise click.ClickException(f"{problem} (the records before it were sent)")
+    if outcome.failed:
+        raise click.exceptions.Exit(1)
+    hint(
+        f"Read them back: ruslo consume {topic} --exit"
+        + ("" if bootstrap == "127.0.0.1:9092" else f" -b {bootstrap}")
+    )
+
+
+@contextlib.contextmanager
+def _input(path: str | None) -> Iterator[BinaryIO]:
+    if path is None:
+        if sys.stdin.isatty():
+            hint("Type records, one per line; Ctrl-D ends.")
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as stream:
+            yield stream
+
+
+def _finish(producer: Producer) -> None:
+    """delivery.timeout.ms bounds the wait: librdkafka reports each record by then."""
+    while len(producer):
+        producer.poll(0.1)
+
+
+class Outcome:
+    """What became of the records, per partition."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.acked = 0
+        self.failed = 0
+        self.first_error: KafkaError | None = None
+        self.partitions: dict[int, list[int]] = {}
+
+    def note(self, error: KafkaError | None, record: RecordMetadata) -> None:
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            return
+        self.acked += 1
+        entry = self.partitions.setdefault(record.partition, [0, record.offset, record.offset])
+        entry[0] += 1
+        entry[1] = min(entry[1], record.offset)
+        entry[2] = max(entry[2], record.offset)
+
+    def report(self, output: str) -> None:
+        if output == "json":
+            print_json(
+                {
+                    "topic": self.topic,
+                    "acked": self.acked,
+                    "failed": self.failed,
+                    "error": None if self.first_error is None else explain(self.first_error),
+                    "partitions": [
+                        {"partition": p, "records": count, "first_offset": first, "last_offset": last}
+                        for p, (count, first, last) in sorted(self.partitions.items())
+                    ],
+                }
+            )
+            return
+        places = ", ".join(
+            f"partition {p} " + (f"offset {first}" if first == last else f"offsets {first}..{last}")
+            for p, (_, first, last) in sorted(self.partitions.items())
+            if first >= 0
+        )
+        click.echo(f"{self.acked} acknowledged in {self.topic}" + (f": {places}" if places else ""))
+        if self.first_error is not None:
+            reason = explain(self.first_error)
+            click.echo(f"Error: {self.failed} not stored; the first because: {reason}", err=True)

@@ -1,0 +1,24 @@
+"""From a command, which is synchronous, into the asynchronous client and back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from ruslo.client.admin import Admin
+
+T = TypeVar("T")
+
+
+def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
+    """Run ``action`` with an admin client that is closed afterwards."""
+    import asyncio
+
+    from ruslo.client.admin import Admin
+
+    async def run() -> T:
+        async with Admin(bootstrap) as admin:
+            return await action(admin)
+
+    return asyncio.run(run())

@@ -1,0 +1,181 @@
+"""A real broker for tests: its own process, its own data, a free port, ready in a fraction of a second."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ruslo.model.errors import RusloError
+from ruslo.testing.single_node import LOOPBACK, single_node_properties
+
+
+class BrokerFailed(RusloError):
+    """The broker did not start, or ended by itself; the message carries the end of its output."""
+
+
+class EmbeddedBroker:
+    """``with EmbeddedBroker() as broker: Producer({"bootstrap.servers": broker.bootstrap})``.
+
+    ``properties`` are Kafka's own, e.g. ``{"num.partitions": "3"}``. Without ``data_dir`` all is kept in
+    a temporary folder that ``close`` (or leaving the ``with``) removes. ``stop`` and ``kill`` keep the data,
+    and ``start`` or ``restart`` serve it again at the same address.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        data_dir: Path | None = None,
+        port: int = 0,
+        start_timeout_s: float = 30.0,
+    ) -> None:
+        self._overrides = dict(properties or {})
+        self._start_timeout_s = start_timeout_s
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        # Not the data folder itself: a log directory holds partitions and nothing else.
+        self._folder = tempfile.TemporaryDirectory(prefix="ruslo-", ignore_cleanup_errors=True)
+        self.data_dir = Path(self._folder.name) / "data" if data_dir is None else data_dir
+        self._log_path = Path(self._folder.name) / "broker.log"
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are given as ``bootstrap.servers``."""
+        if self._port == 0:
+            raise BrokerFailed("the broker has not been started yet, so it has no address")
+        return f"{LOOPBACK}:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise BrokerFailed("the broker is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        """Return when clients may connect."""
+        if self._process is not None:
+            raise BrokerFailed("the broker is running already")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        properties_path = Path(self._folder.name) / "server.properties"
+        properties_path.write_text(self._properties_text())
+        ready_read, ready_write = os.pipe()
+        try:
+            with self._log_path.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "ruslo.testing.broker_process",
+                        str(properties_path),
+                        str(ready_write),
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(ready_write,),
+                    # Ctrl-C at the terminal is for the test, which then stops its broker in order.
+                    start_new_session=True,
+                )
+            os.close(ready_write)
+            ready_write = -1
+            self._port = self._wait_ready(ready_read)
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            os.close(ready_read)
+            if ready_write >= 0:
+                os.close(ready_write)
+        return self
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """A clean stop; raises if the broker does not end well."""
+        self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> None:
+        """kill -9, as a power cut to the process."""
+        self._end(signal.SIGKILL, 10.0)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop and remove the temporary folder."""
+        try:
+            self.stop()
+        finally:
+            self._folder.cleanup()
+
+    def output(self, lines: int = 50) -> str:
+        """The end of what the broker wrote to its log."""
+        if not self._log_path.exists():
+            return ""
+        return "\n".join(self._log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        if self._process is None:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _properties_text(self) -> str:
+        from ruslo.config.properties import format_properties
+
+        return format_properties(
+            single_node_properties(self.data_dir, port=self._port, overrides=self._overrides)
+        )
+
+    def _wait_ready(self, ready_read: int) -> int:
+        deadline = time.monotonic() + self._start_timeout_s
+        line = b""
+        while True:
+            readable, _, _ = select.select([ready_read], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise BrokerFailed(
+                    f"the broker was not ready within {self._start_timeout_s:g} s:\n{self.output()}"
+                )
+            chunk = os.read(ready_read, 1024)
+            if not chunk:
+                break
+            line += chunk
+        if not line:
+            raise BrokerFailed(f"the broker ended before it was ready:\n{self.output()}")
+        return int(line.decode().split(",")[0].rpartition(":")[2])
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        already_ended = process.poll()
+        if already_ended is None:
+            process.send_signal(number)
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise BrokerFailed(f"the broker did not stop within {timeout_s:g} s:\n{self.output()}") from None
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
+        if number != signal.SIGKILL and (already_ended is not None or code != 0):
+            how = "had ended by itself" if already_ended is not None else "stopped"
+            raise BrokerFailed(f"the broker {how} with exit code {code}:\n{self.output()}")

@@ -1,0 +1,200 @@
+"""The Java client, through Apache Kafka's own command-line classes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from tests.interop.conftest import TopicMaker
+from tests.support.kafka import run_tool
+from tests.support.librdkafka import Sent, produce_all, read_records
+from tests.support.node import Node
+from tests.support.tools import require_tool
+
+TOOLS = "org.apache.kafka.tools"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _java() -> None:
+    require_tool("java")
+
+
+def tool(main_class: str, *arguments: str, stdin: str | None = None) -> str:
+    """Run a command-line class that must succeed; its standard output."""
+    result = run_tool(main_class, *arguments, stdin=stdin)
+    assert result.returncode == 0, f"{main_class}: {result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def test_topic_command(bootstrap: str) -> None:
+    def topics(*arguments: str) -> str:
+        return tool(f"{TOOLS}.TopicCommand", "--bootstrap-server", bootstrap, *arguments)
+
+    name = "made-by-topic-command"
+    topics("--create", "--topic", name, "--partitions", "3", "--config", "retention.ms=5000000")
+    assert name in topics("--list").split()
+    topics("--alter", "--topic", name, "--partitions", "5")
+    description = topics("--describe", "--topic", name)
+    assert re.search(r"PartitionCount:\s*5\b", description)
+    assert "retention.ms=5000000" in description
+    assert len(re.findall(r"Leader: 1\b", description)) == 5
+    topics("--delete", "--topic", name)
+    assert name not in topics("--list").split()
+
+
+def test_producer_performance(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic(partitions=2)
+    arguments = ["--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
+    properties = [f"bootstrap.servers={bootstrap}", "acks=all", "compression.type=lz4"]
+
+    output = tool(f"{TOOLS}.ProducerPerformance", *arguments, "--producer-props", *properties)
+
+    assert "20000 records sent" in output
+    assert len(read_records(bootstrap, topic, 2, 20_000)) == 20_000
+
+
+def test_verifiable_producer(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "500"]
+
+    events = [json.loads(line) for line in tool(f"{TOOLS}.VerifiableProducer", *arguments).splitlines()]
+
+    acked = [event["value"] for event in events if event["name"] == "producer_send_success"]
+    (summary,) = [event for event in events if event["name"] == "tool_data"]
+    assert (summary["sent"], summary["acked"]) == (500, 500)
+    assert sorted(acked, key=int) == [str(number) for number in range(500)]
+    assert [m.value() for m in read_records(bootstrap, topic, 1, 500)] == [b"%d" % n for n in range(500)]
+
+
+def test_console_producer_and_consumer(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    lines = [f"line {number}" for number in range(50)]
+    producing = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", "zstd"]
+    tool(f"{TOOLS}.ConsoleProducer", *producing, stdin="\n".join(lines) + "\n")
+
+    # By partition and offset: the Java consumer without a group.
+    consuming = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "10"]
+    output = tool(f"{TOOLS}.consumer.ConsoleConsumer", *consuming, "--max-messages", "40")
+
+    assert output.splitlines() == lines[10:]
+
+
+def test_config_command(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+
+    def configs(*arguments: str) -> str:
+        return tool("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, *arguments)
+
+    of_topic = ["--entity-type", "topics", "--entity-name", topic]
+    configs(*of_topic, "--alter", "--add-config", "segment.ms=7200000,cleanup.policy=[compact,delete]")
+    described = configs(*of_topic, "--describe")
+    assert "segment.ms=7200000" in described
+    assert "cleanup.policy=compact,delete" in described
+    configs(*of_topic, "--alter", "--delete-config", "segment.ms")
+    assert "segment.ms=" not in configs(*of_topic, "--describe")
+
+    everything = configs("--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
+    assert "num.partitions=1 " in everything
+    default = ["--entity-type", "brokers", "--entity-default"]
+    configs(*default, "--alter", "--add-config", "log.retention.ms=123456789")
+    assert "log.retention.ms=123456789" in configs(*default, "--describe")
+    configs(*default, "--alter", "--delete-config", "log.retention.ms")
+
+
+def test_get_offset_shell(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic(partitions=2)
+    produce_all(bootstrap, topic, [Sent(b"x", partition=number % 2) for number in range(7)])
+
+    def offsets(time: str) -> list[str]:
+        arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--time", time]
+        return sorted(tool(f"{TOOLS}.GetOffsetShell", *arguments).split())
+
+    assert offsets("latest") == [f"{topic}:0:4", f"{topic}:1:3"]
+    assert offsets("earliest") == [f"{topic}:0:0", f"{topic}:1:0"]
+
+
+def test_delete_records_command(bootstrap: str, new_topic: TopicMaker, tmp_path: Path) -> None:
+    topic = new_topic()
+    produce_all(bootstrap, topic, [Sent(b"%d" % number) for number in range(30)])
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 21}]})
+    )
+
+    arguments = ["--bootstrap-server", bootstrap, "--offset-json-file", str(wanted)]
+    output = tool(f"{TOOLS}.DeleteRecordsCommand", *arguments)
+
+    assert "low_watermark: 21" in output
+    assert [m.offset() for m in read_records(bootstrap, topic, 1, 9)] == list(range(21, 30))
+
+
+def test_log_dirs_command(bootstrap: str, new_topic: TopicMaker, node: Node) -> None:
+    topic = new_topic()
+    produce_all(bootstrap, topic, [Sent(bytes(1000)) for _ in range(20)])
+
+    arguments = ["--bootstrap-server", bootstrap, "--describe", "--topic-list", topic]
+    output = tool(f"{TOOLS}.LogDirsCommand", *arguments)
+
+    (broker,) = json.loads(output.splitlines()[-1])["brokers"]
+    (folder,) = broker["logDirs"]
+    assert broker["broker"] == 1
+    assert folder["logDir"] == str(node.data_dirs[0])
+    assert folder["error"] is None
+    (partition,) = folder["partitions"]
+    assert partition["partition"] == f"{topic}-0"
+    assert partition["size"] > 20_000
+
+
+def test_dump_log_segments(bootstrap: str, new_topic: TopicMaker, node: Node) -> None:
+    topic = new_topic(config={"segment.bytes": "1048576", "index.interval.bytes": "1000"})
+    sent = [Sent(b"v" * 200, key=b"k%d" % number) for number in range(8000)]
+    for codec in ["none", "gzip", "snappy", "zstd"]:
+        produce_all(bootstrap, topic, sent, {"compression.type": codec, "batch.num.messages": 40})
+    # librdkafka leaves lz4 out while a broker does not announce FindCoordinator, so another client does it.
+    producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type="lz4", linger_ms=20)
+    for record in sent:
+        producer.send(topic, value=record.value, key=record.key)
+    producer.close()
+
+    folder = node.data_dirs[0] / f"{topic}-0"
+    files = sorted(path for path in folder.iterdir() if path.suffix in {".log", ".index", ".timeindex"})
+    assert sum(path.suffix == ".log" for path in files) > 1
+    output = tool(f"{TOOLS}.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files)))
+
+    assert len(re.findall(r"^\| offset: \d+ ", output, re.MULTILINE)) == 5 * len(sent)
+    assert set(re.findall(r"compresscodec: (\w+)", output)) == {"none", "gzip", "snappy", "lz4", "zstd"}
+    assert "isvalid: false" not in output
+    assert not re.search(r"mismatch|Mismatches|not found|out of order|corrupt", output)
+
+
+def test_metadata_quorum_command(bootstrap: str) -> None:
+    def quorum(*arguments: str) -> str:
+        return tool(f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-server", bootstrap, "describe", *arguments)
+
+    status = quorum("--status")
+    assert re.search(r"LeaderId:\s+1\b", status)
+    assert re.search(r"CurrentVoters:\s+\[.*1.*\]", status)
+    leaders = [
+        line for line in quorum("--replication").splitlines() if "Leader" in line and line.startswith("1")
+    ]
+    assert len(leaders) == 1
+
+
+def test_cluster_and_features(bootstrap: str, node: Node) -> None:
+    assert node.cluster_id in tool(f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", bootstrap)
+    features = tool(f"{TOOLS}.FeatureCommand", "--bootstrap-server", bootstrap, "describe")
+    assert re.search(
+        r"Feature: metadata\.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+", features
+    )
+
+
+def test_broker_api_versions_command(bootstrap: str) -> None:
+    output = tool(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", bootstrap)
+
+    for name in ["Produce(0)", "Fetch(1)", "ListOffsets(2)", "Metadata(3)", "CreateTopics(19)"]:
+        assert f"{name}: " in output
+    assert "ERROR" not in output

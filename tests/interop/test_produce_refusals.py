@@ -1,0 +1,167 @@
+"""What a leader answers to record batches that no honest client sends, byte by byte over a bare socket.
+
+The table holds for Apache Kafka (`--target=kafka`) and for Ruslo alike.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pytest
+
+from ruslo.model.errors import ErrorCode
+from ruslo.records import batch as layout
+from ruslo.records.builder import build_batch, set_crc
+from ruslo.records.compression import Codec
+from ruslo.records.record import Record
+
+TopicMaker = Callable[..., str]
+
+NOW = int(time.time() * 1000)
+HOUR_MS = 3_600_000
+KEYED = [Record(index, NOW + index, b"k%d" % index, b"v" * index) for index in range(5)]
+
+
+class Answer(NamedTuple):
+    code: str
+    base_offset: int
+    log_append_time: int
+    record_errors: list[int]
+
+
+def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Answer:
+    """Produce version 8, acks=all, to partition 0; waits while the topic is on its way to the broker."""
+    name = topic.encode()
+    request = struct.pack(">hhihhhiih", 0, 8, 1, -1, -1, -1, 10_000, 1, len(name)) + name
+    request += struct.pack(">iii", 1, 0, len(payload)) + payload
+    host, _, port = bootstrap.partition(":")
+    deadline = time.monotonic() + 10
+    while True:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            stream = connection.makefile("rb")
+            (size,) = struct.unpack(">i", stream.read(4))
+            answer = read_answer(stream.read(size), len(name))
+            stream.close()
+        if answer.code != "UNKNOWN_TOPIC_OR_PARTITION" or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.05)
+
+
+def read_answer(response: bytes, name_length: int) -> Answer:
+    # Correlation id, one topic with its name, one partition.
+    pos = 4 + 4 + 2 + name_length + 4
+    fields = struct.Struct(">ihqqqi")
+    _, code, base_offset, log_append_time, _, errors = fields.unpack_from(response, pos)
+    pos += fields.size
+    indexes = []
+    for _ in range(errors):
+        index, length = struct.unpack_from(">ih", response, pos)
+        indexes.append(index)
+        pos += 6 + max(length, 0)
+    return Answer(ErrorCode(code).name, base_offset, log_append_time, indexes)
+
+
+def good(**fields: int) -> bytearray:
+    return build_batch(KEYED, **fields)
+
+
+def changed(batch: bytearray, field_format: str, at: int, value: int) -> bytearray:
+    struct.pack_into(field_format, batch, at, value)
+    set_crc(batch)
+    return batch
+
+
+def damaged(batch: bytearray) -> bytearray:
+    batch[-1] ^= 1
+    return batch
+
+
+def large(codec: Codec = Codec.NONE) -> bytearray:
+    return build_batch([Record(0, NOW, b"k", bytes(2000))], codec=codec)
+
+
+PLAIN: dict[str, str] = {}
+SMALL = {"max.message.bytes": "1000"}
+COMPACTED = {"cleanup.policy": "compact"}
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+
+REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] = {
+    "nothing": (PLAIN, b"", "INVALID_RECORD", []),
+    "cut in the length": (PLAIN, good()[:11], "INVALID_RECORD", []),
+    "cut in the header": (PLAIN, good()[:60], "INVALID_RECORD", []),
+    "cut in the records": (PLAIN, good()[:90], "INVALID_RECORD", []),
+    "two batches": (PLAIN, good() + good(), "INVALID_RECORD", []),
+    "zeros behind": (PLAIN, good() + bytes(12), "CORRUPT_MESSAGE", []),
+    "magic 0": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 0), "INVALID_RECORD", []),
+    "magic 1": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 1), "INVALID_RECORD", []),
+    "magic 3": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 3), "CORRUPT_MESSAGE", []),
+    "length 13": (PLAIN, changed(good(), ">i", layout.LENGTH_AT, 13), "CORRUPT_MESSAGE", []),
+    "length -1": (PLAIN, changed(good(), ">i", layout.LENGTH_AT, -1), "CORRUPT_MESSAGE", []),
+    "base offset": (PLAIN, good(base_offset=1), "INVALID_RECORD", []),
+    "too large": (SMALL, large(), "MESSAGE_TOO_LARGE", []),
+    "too large and damaged": (SMALL, damaged(large()), "MESSAGE_TOO_LARGE", []),
+    "damaged": (PLAIN, damaged(good()), "CORRUPT_MESSAGE", []),
+    "codec 6": (PLAIN, changed(good(), ">h", layout.ATTRIBUTES_AT, 6), "UNKNOWN_SERVER_ERROR", []),
+    "count 0": (PLAIN, changed(good(), ">i", layout.COUNT_AT, 0), "INVALID_RECORD", []),
+    "count 4 of 5": (PLAIN, changed(good(), ">i", layout.COUNT_AT, 4), "INVALID_RECORD", []),
+    "control": (PLAIN, good(attributes=layout.CONTROL), "INVALID_RECORD", []),
+    "no sequence": (PLAIN, good(producer_id=3, producer_epoch=0), "INVALID_RECORD", []),
+    "no keys": (
+        COMPACTED,
+        build_batch([KEYED[0], Record(1, NOW, None, b"v")], codec=Codec.LZ4),
+        "INVALID_RECORD",
+        [1],
+    ),
+    "from the future": (
+        PLAIN,
+        build_batch([KEYED[0], Record(1, NOW + 3 * HOUR_MS, b"k", b"v")]),
+        "INVALID_TIMESTAMP",
+        [1],
+    ),
+    "the client's append time": (
+        APPEND_TIME,
+        good(attributes=layout.LOG_APPEND_TIME),
+        "INVALID_TIMESTAMP",
+        [0, 1, 2, 3, 4],
+    ),
+    "too large once unfolded": (
+        SMALL | {"compression.type": "uncompressed"},
+        large(Codec.ZSTD),
+        "MESSAGE_TOO_LARGE",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
+    config, payload, code, record_errors = REFUSED[case]
+    topic = new_topic(config=config)
+    assert produce(bootstrap, topic, payload) == Answer(code, -1, -1, record_errors)
+    assert produce(bootstrap, topic, good(codec=Codec.GZIP)).base_offset == 0, "nothing had been appended"
+
+
+TAKEN: dict[str, bytes | bytearray] = {
+    "a byte behind": good() + b"\x01",
+    "a cut batch behind": good() + good()[:70],
+    "attribute bits without meaning": changed(good(), ">h", layout.ATTRIBUTES_AT, 0x7F40),
+    "no timestamps": build_batch([Record(0, -1, b"k", b"v")]),
+    "append time that is not the topic's": good(attributes=layout.LOG_APPEND_TIME),
+    "a maximum that is too low": changed(good(), ">q", layout.MAX_TIMESTAMP_AT, 5),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_taken(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
+    assert produce(bootstrap, new_topic(), TAKEN[case]) == Answer("NONE", 0, -1, [])
+
+
+def test_log_append_time_is_told(bootstrap: str, new_topic: TopicMaker) -> None:
+    answer = produce(bootstrap, new_topic(config=APPEND_TIME), good())
+    assert (answer.code, answer.base_offset) == ("NONE", 0)
+    assert NOW - 60_000 < answer.log_append_time < NOW + HOUR_MS

@@ -1,0 +1,88 @@
+"""Every command that help or documentation shows is one that exists, with options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from ruslo.cli.main import cli
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+COMMANDS_PAGE = DOCS / "commands.md"
+PAGES = (COMMANDS_PAGE, DOCS / "groups.md")
+
+
+def all_commands(command: click.Command, path: str = "ruslo") -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from all_commands(child, f"{path} {name}")
+
+
+def example_lines() -> Iterator[str]:
+    for _, command in all_commands(cli):
+        assert command.epilog is not None
+        yield from (line.strip() for line in command.epilog.splitlines() if "ruslo " in line)
+
+
+def documented_lines() -> Iterator[str]:
+    for page in PAGES:
+        for line in page.read_text().splitlines():
+            if line.startswith("$ "):
+                yield line[2:]
+
+
+def ruslo_calls(line: str) -> Iterator[list[str]]:
+    """The words of each call of ``ruslo`` in a line of shell."""
+    line = re.sub(r'"\$\(.*?\)"', "X", line)
+    words = shlex.split(line, comments=True)
+    call: list[str] | None = None
+    for word in [*words, "|"]:
+        if word in ("|", "&&", "&", ";", ">", "<"):
+            if call is not None:
+                yield call
+            call = None
+        elif call is not None:
+            call.append(word)
+        elif word == "ruslo":
+            call = []
+
+
+def check(words: list[str]) -> None:
+    command: click.Command = cli
+    context = click.Context(cli, info_name="ruslo")
+    while isinstance(command, click.Group):
+        child = command.get_command(context, words[0])
+        assert child is not None, f"there is no command {words[0]!r}"
+        command, words = child, words[1:]
+    _, _, order = command.make_parser(click.Context(command)).parse_args(list(words))
+    required = {parameter.name for parameter in command.params if parameter.required}
+    assert required <= {parameter.name for parameter in order}
+
+
+@pytest.mark.parametrize("line", list(example_lines()))
+def test_examples_of_help(line: str) -> None:
+    calls = list(ruslo_calls(line))
+    assert calls
+    for words in calls:
+        check(words)
+
+
+@pytest.mark.parametrize("line", list(documented_lines()))
+def test_examples_of_the_documentation(line: str) -> None:
+    for words in ruslo_calls(line):
+        check(words)
+
+
+def test_the_documentation_shows_every_command() -> None:
+    text = COMMANDS_PAGE.read_text()
+    leaves = [path for path, command in all_commands(cli) if not isinstance(command, click.Group)]
+    assert [path for path in leaves if path not in text] == []

@@ -1,0 +1,50 @@
+"""The fixtures as a user's test run sees them: pytest in a process and a folder of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_pytest(folder: Path, program: str) -> tuple[int, str]:
+    (folder / "test_user.py").write_text(program)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    result = subprocess.run([*command, str(folder)], capture_output=True, text=True, cwd=folder, timeout=120)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_fixtures(tmp_path: Path) -> None:
+    code, output = run_pytest(
+        tmp_path,
+        """
+seen = []
+
+def test_shared(ruslo_broker):
+    seen.append(ruslo_broker.bootstrap)
+    assert ruslo_broker.running
+
+def test_shared_again(ruslo_broker, ruslo_broker_factory):
+    assert [ruslo_broker.bootstrap] == seen
+    other = ruslo_broker_factory({"num.partitions": "2"})
+    assert other.running
+    assert other.bootstrap != ruslo_broker.bootstrap
+    other.kill()
+""",
+    )
+    assert (code, "2 passed" in output) == (0, True), output
+
+
+def test_a_failure_shows_the_broker_s_log(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, "def test_it(ruslo_broker):\n    assert False\n")
+    assert code == 1
+    assert "ruslo broker log" in output
+    assert "serves 127.0.0.1:" in output
+
+
+def test_loading_the_plugin_imports_nothing_of_the_broker() -> None:
+    program = "import ruslo.testing.pytest_plugin, sys; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"asyncio", "confluent_kafka", "uvloop", "ruslo.broker", "ruslo.protocol"} & set(loaded)
