@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     ConsumerGroupType,
@@ -14,7 +15,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import Member, Protocol, places, poll_until, share_evenly
+from tests.support.group_members import Member, Protocol, committed, places, poll_until, share_evenly
 from tests.support.librdkafka import Sent, produce_all
 
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -122,6 +123,7 @@ def test_offsets_are_altered_while_nobody_is_there(
 ) -> None:
     topic = new_topic(partitions=2)
     produce_all(bootstrap, topic, [Sent(b"x", partition=number % 2) for number in range(20)])
+    assert committed(bootstrap, group, topic, 2) == [OFFSET_INVALID] * 2
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 8)])
 
     altered = admin.alter_consumer_group_offsets([wanted], request_timeout=30)[group].result()

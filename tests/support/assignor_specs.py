@@ -42,7 +42,9 @@ def member(
 def group(topics: Iterable[TopicSpec], members: Iterable[MemberSpec]) -> GroupSpec:
     by_id = {each.member_id: each for each in members}
     subscriptions = {each.subscribed_topic_ids for each in by_id.values()}
-    return GroupSpec("g", by_id, {each.topic_id: each for each in topics}, len(subscriptions) <= 1)
+    wanted = frozenset[Uuid]().union(*subscriptions)
+    by_topic_id = {each.topic_id: each for each in topics if each.topic_id in wanted}
+    return GroupSpec("g", by_id, by_topic_id, len(subscriptions) <= 1)
 
 
 def shares(assignor: Assignor, spec: GroupSpec) -> Shares:

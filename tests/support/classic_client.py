@@ -20,7 +20,7 @@ from ruslo.protocol.messages.offset_commit_request import (
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
-from tests.support.groups import GroupBench
+from tests.support.groups import Coordinator, GroupBench
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
@@ -34,7 +34,7 @@ def subscription(topics: Iterable[str], version: int = 1) -> bytes:
 class ClassicClient:
     def __init__(
         self,
-        bench: GroupBench,
+        bench: Coordinator,
         name: str,
         *,
         group: str = "g",

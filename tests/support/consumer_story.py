@@ -146,7 +146,7 @@ class Story:
 
     def _current(self, topics: Iterable[CurrentPartitions]) -> str:
         text = ""
-        for topic in sorted(topics, key=lambda each: each.topic_id):
+        for topic in sorted(topics, key=lambda each: self._name(each.topic_id)):
             assert topic.assignment_epochs is not None
             since = zip(topic.partitions, topic.assignment_epochs, strict=True)
             text += f" {self._name(topic.topic_id)}:" + ",".join(f"{index}@{epoch}" for index, epoch in since)
@@ -155,7 +155,7 @@ class Story:
     def _partitions(self, topics: Mapping[Uuid, Iterable[int]]) -> str:
         return "".join(
             f" {self._name(topic_id)}:{','.join(map(str, partitions))}"
-            for topic_id, partitions in sorted(topics.items())
+            for topic_id, partitions in sorted(topics.items(), key=lambda each: self._name(each[0]))
         )
 
     def _name(self, topic_id: Uuid) -> str:

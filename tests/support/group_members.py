@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tests.support.librdkafka import Settings
+from tests.support.librdkafka import Settings, new_reader
 
 Protocol = Literal["classic", "consumer"]
 Place = tuple[str, int]
@@ -156,3 +156,30 @@ def share_evenly(members: Sequence[Member], all_places: set[Place]) -> Callable[
         return union == all_places and sum(sizes) == len(union) and max(sizes) - min(sizes) <= 1
 
     return reached
+
+
+def committed_places(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
+    """What a group committed, as a client sees it that is not a member.
+
+    Waits for a coordinator that is only just coming up. Admin requests cannot be repeated like this: the
+    client fails, and sometimes crashes, on the error of a coordinator that is not ready.
+    """
+    deadline = time.monotonic() + 30
+    reader = new_reader(bootstrap, {"group.id": group})
+    try:
+        while True:
+            asked = [TopicPartition(topic, number) for number in range(partitions)]
+            try:
+                return reader.committed(asked, timeout=30)
+            except KafkaException as error:
+                not_ready = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+                if error.args[0].code() not in not_ready or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+    finally:
+        reader.close()
+
+
+def committed(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[int]:
+    """The offsets alone."""
+    return [place.offset for place in committed_places(bootstrap, group, topic, partitions)]

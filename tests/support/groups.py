@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ruslo.machines.groups.consumer.ports import AssignorPort, InlineAssignors
 from ruslo.machines.groups.decision import GroupOutcome
@@ -65,6 +65,30 @@ class Topics:
 
     def id_of(self, name: str) -> Uuid:
         return self._by_name[name].id
+
+
+class Coordinator(Protocol):
+    """Whoever answers for groups: the machine on a bench, or a whole broker."""
+
+    def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
+        """A request whose answer may come later; gives its token."""
+        ...
+
+    def ask(
+        self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
+    ) -> MessageT:
+        """A request that is answered at once."""
+        ...
+
+    def answer(self, token: int, response: type[MessageT]) -> MessageT:
+        """The answer to an earlier request."""
+        ...
+
+    def is_parked(self, token: int) -> bool:
+        """Whether the answer is still to come."""
+        ...
+
+    def topic_id(self, name: str) -> Uuid: ...
 
 
 class Logged(NamedTuple):
@@ -126,6 +150,9 @@ class GroupBench:
 
     def is_parked(self, token: Hashable) -> bool:
         return token not in self.answers
+
+    def topic_id(self, name: str) -> Uuid:
+        return self.topics.id_of(name)
 
     @property
     def unanswered(self) -> list[Message]:

@@ -21,11 +21,11 @@ from ruslo.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from ruslo.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
-from tests.support.groups import GroupBench
+from tests.support.groups import Coordinator
 
 
 def commit(
-    bench: GroupBench,
+    bench: Coordinator,
     offset: int,
     *,
     group: str = "g",
@@ -47,7 +47,7 @@ def commit(
         topics=[
             OffsetCommitRequestTopic(
                 name=topic,
-                topic_id=bench.topics.id_of(topic) if version >= 10 else bytes(16),
+                topic_id=bench.topic_id(topic) if version >= 10 else bytes(16),
                 partitions=[
                     OffsetCommitRequestPartition(
                         partition_index=partition, committed_offset=offset, committed_metadata=metadata
@@ -61,7 +61,7 @@ def commit(
 
 
 def commit_in_transaction(
-    bench: GroupBench,
+    bench: Coordinator,
     producer_id: int,
     offset: int,
     *,
@@ -97,7 +97,7 @@ def commit_in_transaction(
 
 
 def fetch(
-    bench: GroupBench,
+    bench: Coordinator,
     *,
     group: str = "g",
     topic: str = "orders",
@@ -119,7 +119,7 @@ def fetch(
     return answered.committed_offset if code is ErrorCode.NONE else code
 
 
-def fetch_all(bench: GroupBench, *, group: str = "g", stable: bool = False) -> dict[tuple[str, int], int]:
+def fetch_all(bench: Coordinator, *, group: str = "g", stable: bool = False) -> dict[tuple[str, int], int]:
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=stable
     )

@@ -116,7 +116,9 @@ def _group_row(
 
 async def _total_lags(admin: Admin, group_ids: list[str]) -> dict[str, int | None]:
     fetched = await admin.group_offsets.fetch_many(group_ids)
-    committed = {group_id: value_of(offsets) for group_id, offsets in fetched.items()}
+    committed = {
+        group_id: value_of(offsets) for group_id, offsets in fetched.items() if not _is_hidden(offsets)
+    }
     ends = await admin.group_lags.ends({partition: None for of in committed.values() for partition in of})
     return {
         group_id: _total(
@@ -124,6 +126,11 @@ async def _total_lags(admin: Admin, group_ids: list[str]) -> dict[str, int | Non
         )
         for group_id, of in committed.items()
     }
+
+
+def _is_hidden(answer: object) -> bool:
+    """Whether a group is there for others, but not for us; that must not hide the groups that are."""
+    return isinstance(answer, KafkaError) and answer.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 async def describe_group(admin: Admin, group_id: str) -> GroupView:

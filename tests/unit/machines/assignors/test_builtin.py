@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ruslo.machines.assignors.builtin import BUILTIN_ASSIGNORS
 from ruslo.machines.assignors.check import checked
@@ -16,12 +16,14 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
+@settings(max_examples=25)
 @given(spec=groups())
 def test_every_partition_once_to_a_subscriber(name: str, spec: GroupSpec) -> None:
     checked(spec, BUILTIN_ASSIGNORS[name].assign(spec))
 
 
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
+@settings(max_examples=25)
 @given(spec=groups())
 def test_settled_group_does_not_move(name: str, spec: GroupSpec) -> None:
     """Asked again and again with its own answer it comes to rest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from ruslo.machines.assignors.rack_aware import RackAwareAssignor
 from ruslo.machines.assignors.spec import GroupSpec, Partitions
@@ -69,6 +69,7 @@ def test_subscriptions_are_respected_in_exchanges() -> None:
     assert shares(RACK_AWARE, spec) == {"a": {"u": [0, 1]}, "b": {"t": [0, 1]}}
 
 
+@settings(max_examples=25)
 @given(spec=groups())
 def test_as_even_as_uniform_and_no_farther(spec: GroupSpec) -> None:
     even, near = UniformAssignor().assign(spec), RACK_AWARE.assign(spec)
@@ -76,6 +77,7 @@ def test_as_even_as_uniform_and_no_farther(spec: GroupSpec) -> None:
     assert local_count(spec, near) >= local_count(spec, even)
 
 
+@settings(max_examples=25)
 @given(spec=groups(homogeneous=True))
 def test_no_exchange_of_two_would_bring_more_near(spec: GroupSpec) -> None:
     after = held(spec, RACK_AWARE.assign(spec))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from ruslo.machines.assignors.range import RangeAssignor
 from ruslo.machines.assignors.spec import GroupSpec
@@ -45,6 +45,7 @@ def test_ids_are_compared_as_java_does() -> None:
     assert shares(RANGE, spec) == {"\U0001f5c4": {"t": [0]}, "\uffee": {"t": [1]}}
 
 
+@settings(max_examples=25)
 @given(spec=groups())
 def test_runs_are_contiguous_and_even(spec: GroupSpec) -> None:
     for name in {each.name for each in spec.topics.values()}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.assignors.weighted import WeightedAssignor, weight_of
@@ -55,6 +55,7 @@ def test_equal_weights_are_even_and_sticky() -> None:
     assert len(result["c"]["t"]) == 2
 
 
+@settings(max_examples=25)
 @given(spec=groups(homogeneous=True))
 def test_nobody_is_off_by_more_than_a_partition_or_two(spec: GroupSpec) -> None:
     after = held(spec, WEIGHTED.assign(spec))

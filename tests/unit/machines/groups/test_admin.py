@@ -97,7 +97,7 @@ def test_describe_a_stable_group() -> None:
     )
 
 
-def test_between_generations_only_the_members_are_known() -> None:
+def test_between_generations_there_is_no_protocol_to_describe_subscriptions_by() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -105,7 +105,9 @@ def test_between_generations_only_the_members_are_known() -> None:
     described = describe(bench)
     assert (described.group_state, described.protocol_data) == ("CompletingRebalance", "")
     assert described.members == [
-        DescribedGroupMember(member_id=a.member_id, client_id="a", client_host="/10.0.0.1")
+        DescribedGroupMember(
+            member_id=a.member_id, client_id="a", client_host="/10.0.0.1", member_assignment=b"a"
+        )
     ]
 
 

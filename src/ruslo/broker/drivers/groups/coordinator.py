@@ -8,6 +8,7 @@ told to wait. A log that cannot be replayed refuses its groups instead of servin
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import deque
 
@@ -20,6 +21,7 @@ from ruslo.broker.drivers.groups.placement import partition_of
 from ruslo.broker.drivers.groups.settings import group_settings
 from ruslo.broker.drivers.groups.shard_driver import ShardDriver, WriteSettings
 from ruslo.broker.drivers.groups.topics_view import ImageTopicsView, changed_topics
+from ruslo.broker.drivers.groups.turns import Turns
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
@@ -71,6 +73,7 @@ class GroupCoordinator:
             codec=config.int("offsets.topic.compression.codec"),
             linger_ms=config.int("group.coordinator.append.linger.ms"),
         )
+        self._turns = Turns()
         self._settings = self._current_settings()
         self._shards: dict[int, ShardDriver] = {}
         self._partition_count = config.int("offsets.topic.num.partitions")
@@ -141,7 +144,11 @@ class GroupCoordinator:
             event = MetadataChanged(self._topics, changed, deleted)
             for shard in list(self._shards.values()):
                 if shard.active:
-                    shard.run(event)
+                    try:
+                        shard.run(event)
+                    except Exception:
+                        # The other shards must hear of it all the same.
+                        logger.exception("%s-%d: topics changed", GROUP_OFFSETS_TOPIC, shard.partition.index)
 
     def _follow_leadership(self, delta: MetadataDelta, image: MetadataImage) -> None:
         topic = image.topics.by_name.get(GROUP_OFFSETS_TOPIC)
@@ -180,6 +187,7 @@ class GroupCoordinator:
             partition,
             self._clock,
             self._write_settings,
+            self._turns,
             on_ask=self._asks.ask,
             on_storage_error=self._partitions.storage_failed,
             on_broken=self._reload,
@@ -193,11 +201,18 @@ class GroupCoordinator:
             self._loading = asyncio.get_running_loop().create_task(self._load_all())
 
     async def _load_all(self) -> None:
+        # What is loaded stays: looking for garbage among it again and again would stop the loop for longer
+        # than anything else here, and so would every later collection unless it is told to pass it over.
+        collects = gc.isenabled()
+        gc.disable()
         try:
             while self._to_load:
                 await self._load(self._to_load.popleft())
         finally:
             self._loading = None
+            gc.freeze()
+            if collects:
+                gc.enable()
 
     async def _load(self, shard: ShardDriver) -> None:
         partition = shard.partition
@@ -208,9 +223,12 @@ class GroupCoordinator:
 
         try:
             count = await load(shard.shard, partition, self._load_buffer_bytes, still_wanted)
+            if not still_wanted():
+                return
+            shard.activate()
         except Exception as error:
             # Whatever it is, the groups in there are not known: serving the rest would lose their offsets.
-            shard.refusal = ErrorCode.NOT_COORDINATOR
+            shard.close()
             logger.error(
                 "%s-%d cannot be loaded, its groups are refused until this node starts again: %s",
                 partition.topic,
@@ -219,10 +237,8 @@ class GroupCoordinator:
                 exc_info=None if isinstance(error, RusloError) else error,
             )
             return
-        if not shard.closed:
-            shard.activate()
-            took_ms = self._clock.monotonic_ms() - began_ms
-            logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
+        took_ms = self._clock.monotonic_ms() - began_ms
+        logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
 
     def _unload(self, index: int) -> None:
         self._shards.pop(index).close()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ruslo.broker.drivers.groups.record_codec import EncodedRecord, encode_batch, encode_record, size_of
+from ruslo.broker.drivers.groups.turns import Turns
 from ruslo.broker.drivers.groups.waiter import Waiter
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
@@ -25,7 +26,7 @@ from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.clock import Clock
-from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.model.errors import ErrorCode, KafkaError, RusloError, StorageError
 from ruslo.protocol.message import Message
 from ruslo.records.batch import HEADER_SIZE, NO_PRODUCER_ID
 
@@ -60,6 +61,7 @@ class ShardDriver:
         partition: Partition,
         clock: Clock,
         settings: WriteSettings,
+        turns: Turns,
         *,
         on_ask: Callable[[ShardDriver, Ask], None],
         on_storage_error: Callable[[StorageError], None],
@@ -74,6 +76,7 @@ class ShardDriver:
         """Why it is not active."""
         self._clock = clock
         self._settings = settings
+        self._turns = turns
         self._on_ask = on_ask
         self._on_storage_error = on_storage_error
         self._on_broken = on_broken
@@ -164,12 +167,17 @@ class ShardDriver:
             return
         batch = self._gathering
         offset = self.partition.log.end_offset + len(batch.records)
+        producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.id
+        try:
+            for at, record in enumerate(records):
+                self.shard.replay(record, offset + at, producer_id)
+        except Exception as error:
+            # What the machine itself cannot take in must not reach the log, where it would stop every load.
+            self._break([outcome], ErrorCode.UNKNOWN_SERVER_ERROR, error)
+            return
         batch.records += encoded
         batch.size += size
         batch.outcomes.append(outcome)
-        producer_id = NO_PRODUCER_ID if outcome.producer is None else outcome.producer.id
-        for at, record in enumerate(records):
-            self.shard.replay(record, offset + at, producer_id)
         if outcome.producer is not None:
             self._flush(outcome.producer)
         elif self._settings.linger_ms == 0:
@@ -196,11 +204,11 @@ class ShardDriver:
         try:
             appended = self.partition.append_records(data, now_ms)
         except KafkaError as error:
-            self._break(batch, error.code, error)
+            self._break(batch.outcomes, error.code, error)
             return
         except StorageError as error:
             self._on_storage_error(error)
-            self._break(batch, ErrorCode.KAFKA_STORAGE_ERROR, error)
+            self._break(batch.outcomes, ErrorCode.KAFKA_STORAGE_ERROR, error)
             return
         batch.records = []
         if appended.end_offset <= self.partition.log.high_watermark:
@@ -225,14 +233,16 @@ class ShardDriver:
         else:
             self._give_up(batch.outcomes, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _break(self, batch: _Batch, code: ErrorCode, error: Exception) -> None:
+    def _break(self, outcomes: Iterable[GroupOutcome], code: ErrorCode, error: Exception) -> None:
+        """The machine and its log have parted: refuse what is under way and begin again from the log."""
         logger.error(
             "%s-%d could not be written, its groups are loaded again: %s",
             self.partition.topic,
             self.partition.index,
             error,
+            exc_info=None if isinstance(error, RusloError) else error,
         )
-        self._give_up(batch.outcomes, code)
+        self._give_up(outcomes, code)
         if not self.closed:
             self.close()
             self._on_broken(self)
@@ -240,9 +250,7 @@ class ShardDriver:
     def _give_up(self, outcomes: Iterable[GroupOutcome], code: ErrorCode) -> None:
         """Answer those whose change did not come about, or is not known to."""
         for outcome in outcomes:
-            undone = self.shard.append_failed(
-                outcome, code, self._clock.monotonic_ms(), self._clock.now_ms()
-            )
+            undone = self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
             _release(undone.replies)
 
     # -- time ------------------------------------------------------------------------------------------------
@@ -264,12 +272,19 @@ class ShardDriver:
         self._timer = None
         deadline_ms = self.shard.deadline_ms()
         if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
-            try:
-                self.run(TimerFired())
-            except Exception:
-                # One group's trouble must not stop the clock of all others in the shard.
-                logger.exception("a timer of %s-%d failed", self.partition.topic, self.partition.index)
-        self._arm_timer()
+            self._turns.take(self._fire)
+        else:
+            self._arm_timer()
+
+    def _fire(self) -> None:
+        if self.closed:
+            return
+        try:
+            self.run(TimerFired())
+        except Exception:
+            # One group's trouble must not stop the clock of all others in the shard.
+            logger.exception("a timer of %s-%d failed", self.partition.topic, self.partition.index)
+            self._arm_timer()
 
 
 def _release(replies: Iterable[GroupReply]) -> None:

@@ -7,7 +7,7 @@ from ruslo.protocol.messages.describe_groups_response import DescribedGroup, Des
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    # Between two generations there is no protocol, and subscriptions and assignments belong to the last one.
+    # Between two generations there is no protocol to choose the subscriptions by; assignments are the last.
     stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,
@@ -21,7 +21,7 @@ def describe(group: ClassicGroup) -> DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.metadata(group.protocol) if stable else b"",
-                member_assignment=member.assignment if stable else b"",
+                member_assignment=member.assignment,
             )
             for member in group.members.values()
         ],

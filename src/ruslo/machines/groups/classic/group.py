@@ -117,7 +117,11 @@ class ClassicGroup(Group):
         return self.state is ClassicState.EMPTY
 
     def subscribes_to(self, topic: str) -> bool:
-        return topic in (self.subscription() or ())
+        subscription = self.subscription()
+        if subscription is None:
+            # Members of this type read topics, but which ones is garbled: better safe.
+            return self._protocol_type == CONSUMER_PROTOCOL
+        return topic in subscription
 
     def tombstones(self) -> list[GroupRecord]:
         return [classic_group_tombstone(self.group_id)]

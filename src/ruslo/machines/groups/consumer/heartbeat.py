@@ -13,7 +13,14 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from ruslo.machines.groups.classic.group import ClassicGroup
-from ruslo.machines.groups.consumer import conversion, fencing, membership, subscription, target
+from ruslo.machines.groups.consumer import (
+    conversion,
+    fencing,
+    membership,
+    progress,
+    subscription,
+    target,
+)
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import (
     JOIN_EPOCH,
@@ -117,7 +124,7 @@ def _beat(
     told = _told(member, request, info)
     change = subscription.save(shard, group, member, told, now_ms, decision)
     target_epoch, partitions = target.update(shard, group, change.group_epoch, member, told, now_ms, decision)
-    moved = subscription.move(
+    moved = progress.move(
         shard,
         group,
         told,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ruslo.machines.groups.consumer import regexes, target
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import MemberState
-from ruslo.machines.groups.consumer.subscription import watch_revocation
+from ruslo.machines.groups.consumer.progress import watch_revocation
 from ruslo.machines.groups.consumer.timers import start_sessions
 from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.events import RegexResolved, TargetComputed

@@ -15,7 +15,14 @@ from ruslo.machines.groups.classic.join import MEMBER_ID_REQUIRED_FROM
 from ruslo.machines.groups.classic.join import check as join_problem
 from ruslo.machines.groups.classic.leave import leaving_members, left
 from ruslo.machines.groups.classic.sync import check as sync_problem
-from ruslo.machines.groups.consumer import conversion, fencing, membership, subscription, target
+from ruslo.machines.groups.consumer import (
+    conversion,
+    fencing,
+    membership,
+    progress,
+    subscription,
+    target,
+)
 from ruslo.machines.groups.consumer.embedded import partitions_by_id, read_subscription, write_assignment
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember, MemberState
@@ -172,7 +179,7 @@ def _join(
             shard, group, change.group_epoch, member, told, now_ms, decision
         )
     if not downgrades or target_epoch >= change.group_epoch:
-        told = subscription.move(
+        told = progress.move(
             shard,
             group,
             told,

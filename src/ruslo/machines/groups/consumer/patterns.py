@@ -5,34 +5,38 @@ Apache Kafka uses RE2/J, the same syntax. A pattern must match the whole name; i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import re2  # type: ignore[import-untyped]
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from ruslo.model.errors import ErrorCode, KafkaError
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True
+_Matcher: TypeAlias = Callable[[str], object | None]
 
 
 def check_pattern(pattern: str) -> None:
     """Raise KafkaError if it is none."""
-    _compiled(pattern)
+    _matcher(pattern)
 
 
 def matching_topics(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     """Those that match, sorted."""
-    matches = _compiled(pattern).fullmatch
+    matches = _matcher(pattern)
     return tuple(sorted(name for name in names if matches(name) is not None))
 
 
-def _compiled(pattern: str) -> re2._Regexp:
+def _matcher(pattern: str) -> _Matcher:
+    # Most brokers never see a pattern; they need not load the library.
+    import re2  # type: ignore[import-untyped]
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
     try:
-        return re2.compile(pattern, _OPTIONS)
+        matcher: _Matcher = re2.compile(pattern, options).fullmatch
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0] if error.args else error
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is no regular expression (RE2): {text}"
         ) from None
+    return matcher

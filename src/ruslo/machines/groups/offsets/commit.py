@@ -96,7 +96,7 @@ def commit(
             rebalance.renew_session(shard, group, member, now_ms)
     retention_ms = request.retention_time_ms
     expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else shard.wall_ms + retention_ms
-    decision.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=by_id)
+    decision.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=True)
     return decision
 
 

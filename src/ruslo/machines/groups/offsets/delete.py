@@ -26,25 +26,20 @@ def delete(shard: ShardState, request: OffsetDeleteRequest) -> tuple[list[GroupR
     response = OffsetDeleteResponse()
     store = shard.offsets
     for topic in request.topics:
-        code = ErrorCode.NONE
-        if shard.topics.by_name(topic.name) is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif group.subscribes_to(topic.name):
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        partitions = [each.partition_index for each in topic.partitions]
-        response.topics.append(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetDeleteResponsePartition(partition_index=partition, error_code=code)
-                    for partition in partitions
-                ],
-            )
-        )
-        if code is not ErrorCode.NONE:
-            continue
-        for partition in dict.fromkeys(partitions):
-            committed = store.get(group.group_id, topic.name, partition) is not None
-            if committed or store.is_pending(group.group_id, topic.name, partition):
+        results = OffsetDeleteResponseTopic(name=topic.name)
+        response.topics.append(results)
+        info = shard.topics.by_name(topic.name)
+        partition_count = 0 if info is None else info.partition_count
+        subscribed = group.subscribes_to(topic.name)
+        for partition in dict.fromkeys(each.partition_index for each in topic.partitions):
+            code = ErrorCode.NONE
+            if not 0 <= partition < partition_count:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif subscribed:
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif store.has(group.group_id, topic.name, partition):
                 records.append(offset_tombstone(group.group_id, topic.name, partition))
+            results.partitions.append(
+                OffsetDeleteResponsePartition(partition_index=partition, error_code=code)
+            )
     return records, response

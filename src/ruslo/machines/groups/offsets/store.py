@@ -21,7 +21,7 @@ class CommittedOffset(NamedTuple):
     expire_ms: int = NO_TIMESTAMP
     """The client's own choice, by an old version of the request."""
     topic_id: Uuid = ZERO_UUID
-    """ZERO_UUID: committed by name."""
+    """ZERO_UUID: not known; transactional and old records do not say."""
     record_offset: int = -1
     """Where its record stands in ``__consumer_offsets``."""
 
@@ -62,9 +62,10 @@ class OffsetStore:
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open
 
-    def pending_of_group(self, group_id: str) -> list[tuple[str, int]]:
-        """Topics and partitions with offsets in open transactions."""
-        return list(self._open.get(group_id, ()))
+    def has(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is an offset, committed or pending."""
+        committed = self.get(group_id, topic, partition) is not None
+        return committed or self.is_pending(group_id, topic, partition)
 
     def has_any(self, group_id: str) -> bool:
         return group_id in self._committed or group_id in self._open

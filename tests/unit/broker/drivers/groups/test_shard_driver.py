@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
+from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import iter_batches
@@ -183,6 +186,31 @@ def test_a_failed_write_is_refused_and_leaves_nothing_behind(
             assert await fetch_offsets(client, "g") == {0: 1}
             assert await commit(client, "g", {0: 3}) == [ErrorCode.NONE]
             assert await fetch_offsets(client, "g") == {0: 3}
+
+    run(story())
+
+
+def test_what_the_machine_cannot_replay_never_reaches_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
+            await ready(node, client)
+            real = GroupShard.replay
+
+            def stumbling(shard: GroupShard, record: GroupRecord, offset: int, producer_id: int = -1) -> None:
+                if isinstance(record.key, OffsetCommitKey) and record.key.group == "bad":
+                    raise ValueError("a bug of ours")
+                real(shard, record, offset, producer_id)
+
+            monkeypatch.setattr(GroupShard, "replay", stumbling)
+            client.send(commit_request("g", {0: 1}), BY_NAME)
+            client.send(commit_request("bad", {0: 1}), BY_NAME)
+            codes = [commit_codes(await client.receive(OffsetCommitResponse)) for _ in range(2)]
+            assert codes == [[ErrorCode.NONE], [ErrorCode.UNKNOWN_SERVER_ERROR]]
+            await until(lambda: node.node.groups.is_active(0))
+            assert sum(header.count for header in batches(node)) == 1
+            assert await fetch_offsets(client, "g") == {0: 1}
 
     run(story())
 

@@ -27,7 +27,11 @@ def test_commit_by_nobody_makes_a_group_of_offsets() -> None:
     assert record.key == OffsetCommitKey(group="g", topic="orders", partition=0)
     assert record.version == 4
     assert record.value == OffsetCommitValue(
-        offset=42, leader_epoch=-1, metadata="note", commit_timestamp=WALL_MS
+        offset=42,
+        leader_epoch=-1,
+        metadata="note",
+        commit_timestamp=WALL_MS,
+        topic_id=bench.topics.id_of("orders"),
     )
     group = bench.shard.state.groups["g"]
     assert (group.state_name, group.protocol_type, group.kind) == ("Empty", "", "classic")
@@ -41,7 +45,7 @@ def test_every_version_commits(version: int) -> None:
     assert fetch(bench) == 7
     value = bench.records()[0].value
     assert isinstance(value, OffsetCommitValue)
-    assert value.topic_id == (bench.topics.id_of("orders") if version >= 10 else bytes(16))
+    assert value.topic_id == bench.topics.id_of("orders")
 
 
 def test_empty_group_id_works() -> None:

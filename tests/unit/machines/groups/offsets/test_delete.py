@@ -36,9 +36,9 @@ def test_offsets_go_with_tombstones() -> None:
     bench = GroupBench()
     commit(bench, 1)
     commit(bench, 2, partition=1)
-    response = delete(bench, {"orders": [0, 3, 0]})
+    response = delete(bench, {"orders": [0, 3, 0, 4]})
     assert response.error_code == ErrorCode.NONE
-    assert codes(response) == {"orders": [0, 0, 0]}
+    assert codes(response) == {"orders": [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]}
     assert [(record.key, record.value) for record in bench.records(2)] == [
         (OffsetCommitKey(group="g", topic="orders", partition=0), None)
     ]
@@ -74,6 +74,14 @@ def test_subscribed_topics_are_kept() -> None:
     assert codes(response) == {"orders": [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC], "parcels": [0]}
     assert fetch(bench) == 1
     assert fetch(bench, topic="parcels") == -1
+
+
+def test_garbled_subscription_may_mean_any_topic() -> None:
+    bench = GroupBench()
+    commit(bench, 2, topic="parcels")
+    a = ClassicClient(bench, "a", protocols={"range": b"?"})
+    stable_group(bench, a)
+    assert codes(delete(bench, {"parcels": [0]})) == {"parcels": [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]}
 
 
 def test_live_group_of_another_type_is_opaque() -> None:

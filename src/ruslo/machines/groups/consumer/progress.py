@@ -1,0 +1,52 @@
+"""A member's way to the target: the step it can take now, its record, and the deadline for revocations."""
+
+from __future__ import annotations
+
+from ruslo.machines.assignors.spec import Partitions
+from ruslo.machines.groups.consumer import target
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
+from ruslo.machines.groups.consumer.reconcile import Owned, reconcile
+from ruslo.machines.groups.consumer.records import current_record
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
+
+
+def move(
+    shard: ShardState,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target_epoch: int,
+    partitions: Partitions,
+    owned: Owned,
+    now_ms: int,
+    decision: Decision,
+    *,
+    subscription_changed: bool,
+) -> ConsumerMember:
+    """Reconcile the member, write what came of it and watch over its revocations."""
+    moved = reconcile(
+        member,
+        target_epoch=target_epoch,
+        target=partitions,
+        subscribed_topic_ids=lambda: target.subscribed_topic_ids(group, shard.topics, member),
+        subscription_changed=subscription_changed,
+        is_held=group.is_held,
+        owned=owned,
+    )
+    if moved == member:
+        return member
+    decision.records.append(current_record(group.group_id, moved))
+    if moved.classic is None:
+        # Classic members have deadlines of their own: for joining again, and for asking what they got.
+        if moved.state is MemberState.UNREVOKED:
+            watch_revocation(shard, group, moved, now_ms)
+        else:
+            shard.timers.cancel(group.group_id, moved.member_id, TimerKind.REBALANCE)
+    return moved
+
+
+def watch_revocation(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+    deadline_ms = now_ms + member.rebalance_timeout_ms
+    shard.timers.set(group.group_id, member.member_id, TimerKind.REBALANCE, deadline_ms)

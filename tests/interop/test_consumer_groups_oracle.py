@@ -1,0 +1,444 @@
+"""The same stories told by Apache Kafka: every record it writes, every answer it gives."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Hashable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.topics_view import TopicInfo
+from ruslo.model.errors import ErrorCode
+from ruslo.model.ids import Uuid
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.consumer_group_describe_response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
+from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from ruslo.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ruslo.protocol.messages.produce_response import ProduceResponse
+from ruslo.records.builder import build_batch
+from ruslo.records.reader import iter_batches, read_records
+from ruslo.records.record import Record
+from tests.support.classic_client import ClassicClient
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import GroupBench, Logged, Topics
+from tests.support.kafka import ApacheKafka
+from tests.support.raw_client import frame, request_bytes
+from tests.support.tools import require_tool
+
+PARTITIONS = {"orders": 4, "parcels": 2}
+PROPERTIES = {
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.assignment.interval.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+}
+SETTINGS = GroupSettings(consumer_assignment_interval_ms=0, initial_rebalance_delay_ms=0)
+
+
+class KafkaTopics(Topics):
+    """The topics under the ids that Apache Kafka gave them."""
+
+    def __init__(self, ids: dict[str, Uuid]) -> None:
+        super().__init__({})
+        self._by_name = {name: TopicInfo(name, ids[name], count) for name, count in PARTITIONS.items()}
+        self._by_id = {topic.id: topic for topic in self._by_name.values()}
+
+
+class KafkaBench(GroupBench):
+    """Apache Kafka in the place of the shard, and its files in the place of the log."""
+
+    def __init__(self, node: ApacheKafka, topics: KafkaTopics | None, connection: socket.socket) -> None:
+        super().__init__(SETTINGS, topics)
+        self._node = node
+        self._connection = connection
+        self._correlation_id = 0
+        self._read_log()
+
+    def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
+        if version is None:
+            version = API_BY_KEY[request.API_KEY].max_version
+        self._correlation_id += 1
+        token = self._correlation_id
+        self._connection.sendall(frame(request_bytes(request, version, token, client)))
+        (size,) = struct.unpack(">i", self._receive(4))
+        body = self._receive(size)
+        api = API_BY_KEY[request.API_KEY]
+        start = 5 if version >= api.flexible_from else 4
+        self.answers[token] = api.response.from_bytes(body[start:], version)
+        self._read_log()
+        return token
+
+    def is_parked(self, token: Hashable) -> bool:
+        return False
+
+    def advance(self, duration_ms: int) -> None:
+        time.sleep(duration_ms / 1_000)
+        self._read_log()
+
+    def _receive(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._connection.recv(size - len(data))
+            assert more, "the broker has hung up"
+            data += more
+        return data
+
+    def _read_log(self) -> None:
+        self.log = []
+        for file in sorted(self._node.data_dirs[0].glob("__consumer_offsets-0/*.log")):
+            data = file.read_bytes()
+            for position, header in iter_batches(data):
+                batch = data[position : position + header.size]
+                for record in read_records(batch):
+                    assert record.key is not None
+                    self.log.append(Logged(record.key, record.value))
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    require_tool("java")
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    with ApacheKafka(directory, properties=PROPERTIES) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def topics(node: ApacheKafka) -> KafkaTopics:
+    return prepared(node)
+
+
+def prepared(node: ApacheKafka) -> KafkaTopics:
+    """Create the topics and wait for the coordinator."""
+    with socket.create_connection(("127.0.0.1", node.port)) as connection:
+        bench = KafkaBench(node, None, connection)
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+                for name, count in PARTITIONS.items()
+            ],
+            timeout_ms=10_000,
+        )
+        created = bench.ask(request, CreateTopicsResponse)
+        assert {topic.error_code for topic in created.topics} == {ErrorCode.NONE}
+        wait_for_coordinator(bench)
+        return KafkaTopics({topic.name: topic.topic_id for topic in created.topics})
+
+
+def wait_for_coordinator(bench: KafkaBench) -> None:
+    ask = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    while bench.ask(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
+        time.sleep(0.1)
+    # It may still be loading; nobody can leave a group that is not there.
+    probe = Consumer(Story(bench, "probe"), "x", "orders")
+    while probe.leave().error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+        time.sleep(0.1)
+
+
+Tale = Callable[[Story], None]
+
+
+def second_member(story: Story) -> None:
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    a.own()
+    b.join()
+    a.beat()
+    a.beat()
+    b.beat()
+    a.own("lets go")
+    b.beat()
+    b.own()
+    a.beat()
+    b.leave()
+    a.beat()
+    a.leave()
+
+
+def lost_answers(story: Story) -> None:
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    b.join()
+    a.beat()
+    a.own("lets go")
+    a.epoch = 2
+    a.own("never heard of epoch 3")
+    a.epoch = 2
+    a.beat("never heard of it, and does not say what it has")
+    a.epoch = 7
+    a.beat("is ahead of its time")
+    a.join("joins again")
+    b.member_id = "c"
+    b.beat("has the wrong id")
+
+
+def static_member(story: Story) -> None:
+    a, b = Consumer(story, "a", "orders", instance_id="i"), Consumer(story, "b", "orders")
+    a.join()
+    b.join()
+    a.beat()
+    a.own("lets go")
+    b.beat()
+    Consumer(story, "c", "orders", instance_id="i").join()
+    a.leave(-2)
+    b.beat()
+    d = Consumer(story, "d", "orders", instance_id="i")
+    d.join()
+    d.beat()
+    a.epoch = 3
+    a.beat("is still there")
+    d.leave(-2)
+    Consumer(story, "e", "parcels", instance_id="i").join()
+    b.own()
+    b.leave()
+
+
+def subscriptions(story: Story) -> None:
+    a = Consumer(story, "a", "orders")
+    a.join()
+    a.subscribe("parcels")
+    a.own("lets go")
+    a.beat()
+    b = Consumer(story, "b", "orders")
+    b.join()
+    b.subscribe("orders", "absent")
+    b.subscribe()
+    b.own("lets go")
+    b.beat()
+    none = Consumer(story, "c")
+    none.join()
+    none.beat()
+    none.leave()
+    other = Consumer(story, "d", "orders", assignor="range")
+    other.join()
+    other.assignor = "lottery"
+    other.join()
+
+
+def takes_turns(story: Story) -> None:
+    """Three members, of whom one is slow to let go while the others come and go."""
+    a, b, c = (Consumer(story, name, "orders") for name in "abc")
+    a.join()
+    b.join()
+    a.beat()
+    c.join()
+    b.beat()
+    c.beat()
+    a.own("lets go")
+    a.own()
+    b.beat()
+    c.beat()
+    b.own("lets go")
+    c.own()
+    a.leave()
+    b.own()
+    c.own()
+    b.own()
+    c.own()
+
+
+def up_and_down(story: Story) -> None:
+    """A classic member, then one of the new protocol, then the classic one alone again."""
+    classic = ClassicClient(story.bench, "c", group=story.group)
+    classic.join()
+    if classic.waits:
+        story.bench.advance(1)
+        classic.joined()
+    assignment = b"\x00\x01" + struct.pack(">ih6siiiiii", 1, 6, b"orders", 4, 0, 1, 2, 3, -1)
+    assert classic.sync({classic.member_id: assignment}) == assignment
+    story.show()
+    story.lines.clear()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    for step in range(2):
+        story.tell(f"c beats {classic.beat().name}")
+        story.tell(f"c joins {step}")
+        response = classic.join()
+        assert response is not None
+        story.show()
+        story.lines.append(
+            f"c in generation {response.generation_id} {response.protocol_name} {response.leader!r}"
+        )
+        story.lines.append(f"c has {classic.sync()!r}")
+    a.beat()
+    story.tell(f"c beats {classic.beat().name}")
+    a.leave()
+    story.bench.advance(0)
+    story.tell(f"c beats {classic.beat().name}")
+    # The id is chance.
+    story.lines = [line.replace(classic.member_id, "c") for line in story.lines]
+
+
+def turned_around(story: Story) -> None:
+    """An empty group becomes whatever the next member is."""
+    a = Consumer(story, "a", "orders")
+    a.join()
+    a.leave()
+    classic = ClassicClient(story.bench, "c", group=story.group)
+    story.tell("c joins")
+    classic.join()
+    if classic.waits:
+        story.bench.advance(1)
+        classic.joined()
+    story.show()
+    story.tell(f"c leaves {classic.leave().name}")
+    story.show()
+    a.join()
+    a.leave()
+    story.lines = [line.replace(classic.member_id, "c") for line in story.lines]
+
+
+def patterns(story: Story) -> None:
+    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+    a.join()
+    _resolve(story, {"ord.*": ["orders"]})
+    a.beat()
+    b.join()
+    a.own()
+    a.own("lets go")
+    b.beat()
+    Consumer(story, "c", regex="(").join()
+    a.subscribe("orders")
+    b.leave()
+    a.leave()
+
+
+def _resolve(story: Story, found: dict[str, list[str]]) -> None:
+    if not isinstance(story.bench, KafkaBench):
+        story.resolve(found)
+        return
+    story.tell("patterns are resolved")
+    shown = len(story.bench.log)
+    while len(story.bench.log) == shown:
+        story.bench.advance(20)
+    story.show()
+
+
+def _told(story: Story) -> list[str]:
+    """Records of one type that stand together are in the order of a hash map: chance, so they are sorted."""
+    told: list[str] = []
+    for _, lines in groupby(story.lines, key=lambda line: line.split(" ")[0]):
+        together = list(lines)
+        told += sorted(together) if together[0][0] in "x0123456789" else together
+    return told
+
+
+@pytest.mark.parametrize(
+    "tale",
+    [
+        second_member,
+        lost_answers,
+        static_member,
+        subscriptions,
+        takes_turns,
+        patterns,
+        up_and_down,
+        turned_around,
+    ],
+)
+def test_story_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
+    group = tale.__name__
+    with socket.create_connection(("127.0.0.1", node.port)) as connection:
+        theirs = Story(KafkaBench(node, topics, connection), group)
+        tale(theirs)
+    ours = Story(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
+    tale(ours)
+    assert _told(ours) == _told(theirs)
+
+
+def _in_every_state(bench: GroupBench) -> list[str]:
+    """Groups with members of all kinds, caught in the middle of things."""
+    story = Story(bench, "unrevoked")
+    a, b = Consumer(story, "a", "orders", instance_id="i", rack_id="r"), Consumer(story, "b", "orders")
+    a.join()
+    b.join()
+    a.beat()
+
+    story = Story(bench, "pattern")
+    c = Consumer(story, "c", "parcels", regex="ord.*", assignor="range")
+    c.join()
+    story.resolve({"ord.*": ["orders"]})
+    c.beat()
+
+    story = Story(bench, "stepped-out")
+    d = Consumer(story, "d", "orders", instance_id="i")
+    d.join()
+    d.leave(-2)
+
+    story = Story(bench, "mixed")
+    Consumer(story, "e", "orders").join()
+    classic = ClassicClient(bench, "f", group="mixed")
+    assert classic.join() is not None
+    assert isinstance(classic.sync(), bytes)
+
+    story = Story(bench, "emptied")
+    g = Consumer(story, "g", "orders")
+    g.join()
+    g.leave()
+    return ["unrevoked", "pattern", "stepped-out", "mixed", "emptied"]
+
+
+def _described(bench: GroupBench, groups: list[str]) -> list[DescribedGroup]:
+    response = bench.ask(ConsumerGroupDescribeRequest(group_ids=groups), ConsumerGroupDescribeResponse)
+    for group in response.groups:
+        group.members.sort(key=lambda member: member.member_id)
+        for member in group.members:
+            for assignment in (member.assignment, member.target_assignment):
+                assignment.topic_partitions.sort(key=lambda topic: topic.topic_name)
+                for topic in assignment.topic_partitions:
+                    topic.partitions.sort()
+    return response.groups
+
+
+def test_kafka_loads_what_we_write(tmp_path: Path) -> None:
+    require_tool("java")
+    with ApacheKafka(tmp_path, properties=PROPERTIES) as node:
+        topics = prepared(node)
+        ours = GroupBench(SETTINGS, topics)
+        groups = _in_every_state(ours)
+        batch = build_batch(
+            [Record(offset, ours.wall_ms, each.key, each.value) for offset, each in enumerate(ours.log)],
+            base_sequence=0,
+        )
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[
+                TopicProduceData(
+                    name="__consumer_offsets",
+                    partition_data=[PartitionProduceData(index=0, records=batch)],
+                )
+            ],
+        )
+        with socket.create_connection(("127.0.0.1", node.port)) as connection:
+            bench = KafkaBench(node, topics, connection)
+            # Only this client may write to internal topics.
+            token = bench.send(request, 11, "__admin_client")
+            (topic,) = bench.answer(token, ProduceResponse).responses
+            assert topic.partition_responses[0].error_code == ErrorCode.NONE
+    with (
+        ApacheKafka(tmp_path, properties=PROPERTIES, cluster_id=node.cluster_id) as node,
+        socket.create_connection(("127.0.0.1", node.port)) as connection,
+    ):
+        theirs = KafkaBench(node, topics, connection)
+        wait_for_coordinator(theirs)
+        expected = _described(ours, groups)
+        assert [group.error_code for group in expected] == [ErrorCode.NONE] * len(groups)
+        assert _described(theirs, groups) == expected

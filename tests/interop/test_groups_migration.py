@@ -1,0 +1,183 @@
+"""One group whose members change between the classic and the new protocol while it works (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import ConsumerGroupType, Producer
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.conftest import TopicMaker
+from tests.support.group_members import Member, Protocol, Setting, places, poll_for, poll_until, share_evenly
+from tests.support.java_tools import JavaTools
+from tests.support.tools import require_tool
+
+PARTITIONS = 6
+
+
+class Load:
+    """A few records to each partition whenever the members are polled."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent = 0
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
+
+    def send(self) -> None:
+        for partition in range(PARTITIONS):
+            self._producer.produce(self._topic, b"%d" % self.sent, partition=partition)
+        self.sent += 1
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        assert self._producer.flush(30) == 0
+
+
+class Walk:
+    """Members of one group under load, and the checks that hold after every step."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, admin: AdminClient) -> None:
+        self.members: list[Member] = []
+        self.everybody: list[Member] = []
+        self.load = Load(bootstrap, topic)
+        self.everything = places(topic, range(PARTITIONS))
+        self._admin = admin
+        self._group = group
+        self._join: Callable[..., Member] = lambda protocol, settings: Member(
+            bootstrap, group, [topic], protocol, settings
+        )
+
+    def join(self, protocol: Protocol, settings: dict[str, Setting] | None = None) -> Member:
+        member = self._join(protocol, settings)
+        self.members.append(member)
+        self.everybody.append(member)
+        self.settle()
+        return member
+
+    def leave(self, member: Member) -> None:
+        self.members.remove(member)
+        member.close()
+        self.settle()
+
+    def settle(self) -> None:
+        """Until the members that are there own everything, and all of them receive records."""
+        if not self.members:
+            return
+        balanced = share_evenly(self.members, self.everything)
+        marks: list[int] = []
+
+        def reached() -> bool:
+            self.load.send()
+            if not balanced():
+                marks.clear()
+                return False
+            if not marks:
+                marks.extend(len(member.records) for member in self.members)
+            return all(len(m.records) > mark for m, mark in zip(self.members, marks, strict=True))
+
+        poll_until(self.members, reached)
+
+    def kind(self) -> ConsumerGroupType:
+        description = self._admin.describe_consumer_groups([self._group], request_timeout=30)[self._group]
+        kind = description.result().type
+        assert isinstance(kind, ConsumerGroupType)
+        return kind
+
+    def check_records(self, repeated: bool = False) -> None:
+        """Every record came; more than once only where a member was taken off without a chance to commit."""
+        self.load.flush()
+        wanted = PARTITIONS * self.load.sent
+        poll_until(self.members, lambda: len({p for m in self.everybody for p in m.read}) == wanted)
+        poll_for(self.members, 0.2)
+        read = [place for member in self.everybody for place in member.read]
+        assert len(set(read)) == wanted
+        assert repeated or len(read) == wanted
+        assert [member.errors for member in self.everybody] == [[]] * len(self.everybody)
+
+
+@pytest.fixture
+def walk(bootstrap: str, new_topic: TopicMaker, group: str, admin: AdminClient) -> Iterator[Walk]:
+    walk = Walk(bootstrap, group, new_topic(partitions=PARTITIONS), admin)
+    with ExitStack() as stack:
+        yield walk
+        for member in walk.members:
+            stack.callback(member.close)
+
+
+STRATEGIES: Sequence[str] = ["range", "cooperative-sticky"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_go_over_to_the_new_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+    classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
+    first, second = walk.join("classic", classic), walk.join("classic", classic)
+    assert walk.kind() == ConsumerGroupType.CLASSIC
+    walk.join("consumer")
+    assert walk.kind() == ConsumerGroupType.CONSUMER
+    walk.leave(first)
+    walk.join("consumer")
+    walk.leave(second)
+    assert walk.kind() == ConsumerGroupType.CONSUMER
+    walk.check_records()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_go_back_to_the_classic_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+    classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
+    first, second = walk.join("consumer"), walk.join("consumer")
+    walk.join("classic", classic)
+    assert walk.kind() == ConsumerGroupType.CONSUMER
+    walk.leave(first)
+    walk.join("classic", classic)
+    walk.leave(second)  # the last one of the new protocol: the group is a classic one again
+    assert walk.kind() == ConsumerGroupType.CLASSIC
+    walk.join("classic", classic)
+    walk.check_records()
+
+
+def test_a_static_member_changes_its_protocol(walk: Walk) -> None:
+    """The instance keeps its partitions; nobody else is disturbed."""
+    stays = walk.join("classic", {"group.instance.id": "stays"})
+    before = walk.join("classic", {"group.instance.id": "moves"})
+    owned = set(before.assigned)
+    walk.members.remove(before)
+    before.close()
+    after = walk.join("consumer", {"group.instance.id": "moves"})
+    assert walk.kind() == ConsumerGroupType.CONSUMER
+    assert after.assigned == owned
+    assert len(stays.assigned) == 3
+    walk.check_records()
+
+
+def test_an_empty_group_changes_its_kind_and_keeps_its_offsets(walk: Walk) -> None:
+    for protocol in ("classic", "consumer", "classic"):
+        walk.leave(walk.join(protocol))
+    walk.join("consumer")
+    assert walk.kind() == ConsumerGroupType.CONSUMER
+    walk.check_records()
+
+
+def test_java_and_librdkafka_members_of_different_protocols(walk: Walk, bootstrap: str, group: str) -> None:
+    require_tool("java")
+    topic = next(iter(walk.everything))[0]
+    other = walk.join("classic")
+    with JavaTools() as java:
+        arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group]
+        arguments += ["--group-protocol", "consumer", "--max-messages", "300"]
+        consuming = java.begin("org.apache.kafka.tools.VerifiableConsumer", *arguments)
+        walk.load.send()
+        poll_until([other], lambda: len(other.assigned) == PARTITIONS // 2)
+        assert walk.kind() == ConsumerGroupType.CONSUMER
+
+        def ended() -> bool:
+            walk.load.send()
+            return consuming.done()
+
+        poll_until([other], ended)
+        assert consuming.result().code == 0
+        poll_until([other], lambda: other.assigned == walk.everything)
+        assert walk.kind() == ConsumerGroupType.CLASSIC
+        assert '"offsets_committed"' in consuming.result().out
+        assert other.errors == []

@@ -1,0 +1,199 @@
+"""Members come, go, stall, lose answers, change their minds; the coordinator moves and its log refuses.
+
+After every step no partition has two readers and the log gives back what is in memory; once it is calm the
+group comes to rest with every partition read.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.events import (
+    ComputeTarget,
+    RegexResolved,
+    ResolvedRegex,
+    ResolveRegex,
+    TargetComputed,
+)
+from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.model.errors import ErrorCode
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import GroupBench, Topics
+
+STEPS = 150
+SUBSCRIPTIONS: list[tuple[tuple[str, ...], str | None]] = [
+    (("orders",), None),
+    (("orders", "parcels"), None),
+    (("parcels",), None),
+    ((), "or.*"),
+]
+
+
+class Chaos:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        assignor = self.random.choice(["uniform", "range", "own"])
+        settings = GroupSettings(consumer_assignors=(assignor,), consumer_assignment_interval_ms=1_000)
+        self.story = Story(GroupBench(settings, Topics({"orders": 7, "parcels": 3})))
+        self.consumers: list[Consumer] = []
+        self.born = 0
+
+    @property
+    def bench(self) -> GroupBench:
+        return self.story.bench
+
+    @property
+    def group(self) -> ConsumerGroup | None:
+        group = self.bench.shard.state.groups.get("g")
+        assert group is None or isinstance(group, ConsumerGroup)
+        return group
+
+    def step(self) -> None:
+        random = self.random
+        action = random.choices(
+            ["beat", "join", "leave", "step out", "wait", "long wait", "subscribe", "move", "refuse"],
+            [40, 8, 3, 3, 20, 1, 3, 2, 3],
+        )[0]
+        consumer = random.choice(self.consumers) if self.consumers else None
+        if action == "join" or consumer is None:
+            self.join()
+        elif action == "beat":
+            self.beat(consumer, lose=random.random() < 0.1)
+        elif action == "leave":
+            consumer.leave()
+            self.consumers.remove(consumer)
+        elif action == "step out" and consumer.instance_id is not None:
+            self.step_out(consumer)
+        elif action == "wait":
+            self.bench.advance(random.randint(1, 3_000))
+        elif action == "long wait":
+            self.bench.advance(50_000)
+        elif action == "subscribe" and consumer.epoch > 0:
+            topics, regex = random.choice(SUBSCRIPTIONS)
+            consumer.subscribe(*topics, regex=regex)
+            self.drop_if_fenced(consumer)
+        elif action == "move":
+            self.bench.reload()
+        elif action == "refuse":
+            self.bench.append_error = random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, None])
+            self.beat(consumer, lose=False)
+            self.bench.append_error = None
+        self.answer(fail=random.random() < 0.2)
+
+    def join(self) -> None:
+        self.born += 1
+        topics, regex = self.random.choice(SUBSCRIPTIONS)
+        instance_id = f"i{self.born}" if self.random.random() < 0.4 else None
+        consumer = Consumer(self.story, f"m{self.born}", *topics, regex=regex, instance_id=instance_id)
+        self.consumers.append(consumer)
+        consumer.join()
+
+    def step_out(self, consumer: Consumer) -> None:
+        consumer.leave(-2)
+        consumer.owned = {}
+        self.born += 1
+        consumer.member_id = f"m{self.born}"
+        consumer.epoch = 0
+
+    def beat(self, consumer: Consumer, *, lose: bool, say: bool = False) -> None:
+        if consumer.epoch <= 0:
+            consumer.join()
+            return
+        epoch, owned = consumer.epoch, dict(consumer.owned)
+        consumer.own() if say or self.random.random() < 0.7 else consumer.beat()
+        if lose:
+            # It lets go of what it was told to, but never heard of the rest.
+            consumer.epoch = epoch
+            consumer.owned = owned
+        self.drop_if_fenced(consumer)
+
+    def drop_if_fenced(self, consumer: Consumer) -> None:
+        if self.story.lines[-1].endswith(("FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND")):
+            consumer.epoch = 0
+            consumer.owned = {}
+
+    def answer(self, *, fail: bool) -> None:
+        asks = list(self.bench.asks)
+        self.bench.asks.clear()
+        for ask in asks:
+            if isinstance(ask, ResolveRegex):
+                found = ResolvedRegex(("orders",), self.bench.topics.version, self.bench.wall_ms)
+                self.bench.run(RegexResolved(ask.group_id, dict.fromkeys(ask.patterns, found)))
+            else:
+                assert isinstance(ask, ComputeTarget)
+                result = self.bench.assignors.assign("uniform", ask.spec)  # type: ignore[arg-type]
+                given = AssignorFailure("own", "chance") if fail else result
+                self.bench.run(TargetComputed(ask.group_id, ask.group_epoch, given))
+
+    def check_readers(self) -> None:
+        group = self.group
+        if group is None:
+            return
+        readers: dict[tuple[bytes, int], str] = {}
+        for consumer in self.consumers:
+            if consumer.member_id not in group.members:
+                continue  # its session has ended, whatever it believes
+            for topic_id, partitions in consumer.owned.items():
+                for partition in partitions:
+                    other = readers.setdefault((topic_id, partition), consumer.member_id)
+                    assert other == consumer.member_id, f"{other} and {consumer.member_id} read {partition}"
+
+    def check_log(self) -> None:
+        group = self.group
+        if group is None:
+            return
+        from_log: dict[str, Group] = {}
+        for record in self.bench.records():
+            replay(from_log, record)
+        again = from_log["g"]
+        assert isinstance(again, ConsumerGroup)
+        for name in (
+            "epoch",
+            "target_epoch",
+            "metadata_hash",
+            "members",
+            "target",
+            "static_members",
+            "resolved",
+        ):
+            assert getattr(again, name) == getattr(group, name), name
+
+    def calm_down(self) -> None:
+        self.bench.append_error = None
+        if not self.consumers:
+            self.join()
+        # Static members that stepped out come back first, or would be waited for.
+        for _ in range(12):
+            for consumer in self.consumers:
+                self.beat(consumer, lose=False, say=True)
+                self.answer(fail=False)
+            self.bench.advance(11_000)
+        group = self.group
+        assert group is not None
+        assert group.state_name == "Stable", self.story.text[-3_000:]
+        wanted = {name for consumer in self.consumers for name in consumer.topics}
+        wanted |= {"orders" for consumer in self.consumers if consumer.regex}
+        for name in wanted:
+            topic = self.bench.topics.by_name(name)
+            assert topic is not None
+            for partition in range(topic.partition_count):
+                assert group.is_held(topic.id, partition), f"nobody reads {name}-{partition}"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_whatever_happens(seed: int) -> None:
+    chaos = Chaos(seed)
+    for step in range(STEPS):
+        chaos.step()
+        chaos.check_readers()
+        if step % 10 == 0:
+            chaos.check_log()
+    chaos.calm_down()
+    chaos.check_readers()
+    chaos.check_log()

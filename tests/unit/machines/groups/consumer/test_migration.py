@@ -1,0 +1,506 @@
+"""Groups that change their kind with members in them, and classic members inside a consumer group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.consumer.embedded import read_assignment
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
+from ruslo.protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from ruslo.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from ruslo.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedPartitions
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
+from tests.support.classic_client import SESSION_MS, ClassicClient
+from tests.support.consumer_story import Consumer, Story
+from tests.support.groups import GroupBench
+
+C = "c-00000000-0000-0000-0000-000000000001"
+D = "d-00000000-0000-0000-0000-000000000002"
+
+
+def assigned(topics: Mapping[str, list[int]], user_data: bytes | None = None) -> bytes:
+    partitions = [TopicPartition(topic=topic, partitions=indexes) for topic, indexes in topics.items()]
+    body = ConsumerProtocolAssignment(assigned_partitions=partitions, user_data=user_data).to_bytes(1)
+    return b"\x00\x01" + body
+
+
+class Classic:
+    """A cooperative client of the classic protocol: it joins with what it has."""
+
+    def __init__(self, story: Story, name: str, *topics: str, instance: str | None = None) -> None:
+        self.story = story
+        self.topics = topics or ("orders",)
+        self.client = ClassicClient(story.bench, name, instance=instance)
+        self.owned: dict[str, list[int]] = {}
+
+    def join(self) -> ErrorCode:
+        owned = [OwnedPartitions(topic=topic, partitions=indexes) for topic, indexes in self.owned.items()]
+        subscription = ConsumerProtocolSubscription(
+            topics=list(self.topics), owned_partitions=owned, rack_id="r"
+        )
+        self.client.protocols = {"cooperative-sticky": b"\x00\x03" + subscription.to_bytes(3)}
+        self.story.tell(f"{self.client.name} joins")
+        response = self.client.join()
+        self.story.show()
+        if response is None:
+            return ErrorCode.NONE
+        if response.error_code == ErrorCode.NONE:
+            self.story.lines.append(f"{self.client.name} in generation {response.generation_id}")
+        return ErrorCode(response.error_code)
+
+    def sync(self) -> ErrorCode:
+        self.story.tell(f"{self.client.name} syncs")
+        answer = self.client.sync()
+        self.story.show()
+        if isinstance(answer, ErrorCode):
+            return answer
+        assert answer is not None
+        got = read_assignment(answer).assigned_partitions
+        self.owned = {topic.topic: topic.partitions for topic in got}
+        words = "".join(f" {topic}:{','.join(map(str, held))}" for topic, held in self.owned.items())
+        self.story.lines.append(f"{self.client.name} has{words or ' nothing'}")
+        return ErrorCode.NONE
+
+    def beat(self) -> ErrorCode:
+        return self.client.beat()
+
+
+def stable_classic(
+    story: Story, members: Mapping[str, dict[str, list[int]]], instance: str | None = None
+) -> list[Classic]:
+    """A live classic group whose leader has assigned this."""
+    clients = [Classic(story, name, instance=instance if name == "c" else None) for name in members]
+    for each in clients:
+        each.join()
+    story.bench.advance(6_000)
+    for each in clients:
+        each.client.joined()
+        each.owned = members[each.client.name]
+    leader = next(each for each in clients if each.client.leads)
+    for each in clients:
+        if each is not leader:
+            assert each.client.sync() is None
+    leader.client.sync({each.client.member_id: assigned(each.owned) for each in clients})
+    for each in clients:
+        if each is not leader:
+            each.client.synced()
+    story.show()
+    story.lines.clear()
+    return clients
+
+
+def test_live_classic_group_becomes_a_consumer_group() -> None:
+    story = Story()
+    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    c.join()
+    c.sync()
+    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    d.join()
+    d.sync()
+    a.beat()
+    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "it has yet to say that it let go"
+    d.join()
+    d.sync()
+    a.beat()
+    assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert story.text == (
+        f"""\
+> a joins orders
+x2
+5 {C} orders classic
+5 {D} orders classic
+3 epoch 1
+7 {C} orders:0,1
+7 {D} orders:2,3
+6 epoch 1
+8 {C} epoch 1 ← 1 stable orders:0@1,1@1
+8 {D} epoch 1 ← 1 stable orders:2@1,3@1
+5 a orders
+3 epoch 2
+7 {D} orders:2
+7 a orders:3
+6 epoch 2
+8 a epoch 2 ← 0 unreleased
+a at 2 has nothing
+> c joins
+5 {C} orders classic
+8 {C} epoch 2 ← 1 stable orders:0@1,1@1
+c in generation 2
+> c syncs
+c has orders:0,1
+> d joins
+5 {D} orders classic
+8 {D} epoch 1 ← 1 unrevoked orders:2@1 revoke orders:3@1
+d in generation 1
+> d syncs
+d has orders:2
+> a beats
+8 a epoch 2 ← 2 unreleased
+a at 2
+> d joins
+5 {D} orders classic
+8 {D} epoch 2 ← 1 stable orders:2@1
+d in generation 2
+> d syncs
+d has orders:2
+> a beats
+8 a epoch 2 ← 2 stable orders:3@2
+a at 2 has orders:3
+"""
+    )
+
+
+def test_classic_member_that_waits_for_others_is_called_when_they_let_go() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    c = Classic(story, "c")
+    c.join()
+    c.sync()
+    assert c.beat() is ErrorCode.NONE, "there is nothing to get yet"
+    a.beat()
+    a.own("says that it let go")
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    c.join()
+    c.sync()
+    assert c.beat() is ErrorCode.NONE
+    assert story.lines[-1] == "c has orders:2,3"
+
+
+def test_parked_calls_are_told_to_join_again() -> None:
+    story = Story()
+    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    d = Classic(story, "d")
+    d.join()
+    assert d.client.waits
+    Consumer(story, "a", "orders").join()
+    assert d.client.joined().error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert d.join() is ErrorCode.NONE
+    assert d.client.generation == 2
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_classic_members_keep_their_sessions() -> None:
+    story = Story()
+    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    story.bench.advance(SESSION_MS - 1)
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    story.lines.clear()
+    story.show()
+    story.lines.clear()
+    story.wait(1)
+    assert story.lines == ["> 0.001 s pass", f"x8 {D}", f"x7 {D}", f"x5 {D}", "3 epoch 3"]
+    assert d.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_classic_member_must_join_again_and_sync_in_time() -> None:
+    story = Story(GroupBench(GroupSettings(consumer_assignment_interval_ms=0)))
+    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    for _ in range(5):
+        story.bench.advance(6_000)
+        a.beat()
+        c.beat()
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    story.bench.advance(6_000)
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it never joined again"
+
+    c.client.member_id = ""
+    assert c.join() is ErrorCode.NONE
+    for _ in range(5):
+        story.bench.advance(5_999)
+        a.beat()
+        c.beat()
+    story.bench.advance(6)
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it never asked what it got"
+
+
+def test_group_becomes_classic_with_its_last_new_member() -> None:
+    story = Story()
+    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    for each in (c, d, d):
+        each.join()
+        each.sync()
+    a.beat()
+    story.lines.clear()
+    a.leave()
+    assert story.text == (
+        f"""\
+> a leaves
+x8 {C}
+x8 {D}
+x8 a
+x7 {C}
+x7 {D}
+x7 a
+x6
+x5 {C}
+x5 {D}
+x5 a
+x4
+x3
+2 generation 2 cooperative-sticky {C},{D}
+a at -1
+"""
+    )
+    group = story.bench.shard.state.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    story.bench.advance(0)
+    assert group.state_name == "PreparingRebalance"
+    assert (c.beat(), d.beat()) == (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS)
+    c.join()
+    d.join()
+    assert c.client.joined().generation_id == 3
+
+    story.bench.reload()
+    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+
+
+def test_session_of_the_last_new_member_ends() -> None:
+    settings = GroupSettings(consumer_min_session_timeout_ms=5_000, consumer_session_timeout_ms=5_000)
+    story = Story(GroupBench(settings))
+    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    Consumer(story, "a", "orders").join()
+    for _ in range(2):
+        c.join()
+        c.sync()
+    story.bench.advance(5_000)
+    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_static_member_comes_back_with_the_new_protocol_and_again_with_the_old() -> None:
+    story = Story()
+    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}}, instance="i")
+    first, second = f"i{C[1:]}", f"i{D[1:]}"
+    a = Consumer(story, "a", "orders", instance_id="i")
+    a.join()
+    back = Classic(story, "c", instance="i")
+    back.join()
+    assert story.text == (
+        f"""\
+> a joins orders
+x2
+5 {first} orders as i classic
+3 epoch 1
+7 {first} orders:0,1,2,3
+6 epoch 1
+8 {first} epoch 1 ← 1 stable orders:0@1,1@1,2@1,3@1
+x8 {first}
+x7 {first}
+x5 {first}
+5 a orders as i classic
+7 a orders:0,1,2,3
+8 a epoch 0 ← 0 stable orders:0@1,1@1,2@1,3@1
+5 a orders as i
+8 a epoch 1 ← 0 stable orders:0@1,1@1,2@1,3@1
+a at 1 has orders:0,1,2,3
+> c joins
+x8 a
+x7 a
+x5 a
+5 {second} orders as i
+7 {second} orders:0,1,2,3
+8 {second} epoch 0 ← 0 stable orders:0@1,1@1,2@1,3@1
+5 {second} orders as i classic
+8 {second} epoch 1 ← 0 stable orders:0@1,1@1,2@1,3@1
+x8 {second}
+x7 {second}
+x6
+x5 {second}
+x4
+x3
+2 generation 1 cooperative-sticky {second}
+c in generation 1
+"""
+    )
+    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    assert a.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    story.bench.reload()
+    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+
+
+def test_no_downgrade_where_the_policy_forbids_it() -> None:
+    story = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    a.leave()
+    assert isinstance(story.bench.shard.state.groups["g"], ConsumerGroup)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GroupSettings(consumer_migration_policy="disabled"),
+        GroupSettings(consumer_migration_policy="downgrade"),
+        GroupSettings(consumer_max_size=1),
+    ],
+)
+def test_no_upgrade_where_settings_forbid_it(settings: GroupSettings) -> None:
+    story = Story(GroupBench(settings))
+    c, _ = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert c.beat() is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [b"\x00", b"\x00\x01garbage", assigned({"orders": [2]}, user_data=b"mine"), assigned({"orders": [0, 1]})],
+    ids=["cut", "garbage", "user data", "given twice"],
+)
+def test_no_upgrade_of_what_the_coordinator_cannot_take_over(assignment: bytes) -> None:
+    story = Story()
+    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    group = story.bench.shard.state.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    group.members[D].assignment = assignment
+    response = Consumer(story, "a", "orders").join()
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert response.error_message is not None
+    assert "cannot become a consumer group" in response.error_message
+    assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_refused_joiner_leaves_the_classic_group_alone() -> None:
+    story = Story()
+    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    d = Classic(story, "d")
+    d.join()
+    assert d.client.waits
+    assert Consumer(story, "a", regex="(").join().error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert d.client.waits, "its call is still parked"
+    c.join()
+    assert c.client.generation == 2
+
+
+def test_other_types_are_no_consumers() -> None:
+    story = Story()
+    connect = ClassicClient(
+        story.bench, "w", protocol_type="connect", protocols={"default": b"", "compatible": b""}
+    )
+    connect.join()
+    story.bench.advance(3_000)
+    connect.joined()
+    assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_what_classic_clients_are_refused() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    bench = story.bench
+
+    def join_with(**words: object) -> ErrorCode:
+        client = ClassicClient(bench, "c", **words)  # type: ignore[arg-type]
+        response = client.join()
+        assert response is not None
+        return ErrorCode(response.error_code)
+
+    assert join_with(session_ms=1) is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert join_with(protocol_type="connect") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert join_with(protocols={}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert join_with(protocols={"range": b"\x00"}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+    c = Classic(story, "c")
+    assert c.join() is ErrorCode.NONE
+    assert join_with(protocols={"sticky": b""}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    c.client.generation += 1
+    assert c.beat() is ErrorCode.ILLEGAL_GENERATION
+    assert c.sync() is ErrorCode.ILLEGAL_GENERATION
+    c.client.generation -= 1
+    c.client.protocol = "sticky"
+    assert c.sync() is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    c.client.member_id = "a"
+    c.client.generation = a.epoch
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it speaks the new protocol"
+    c.client.member_id = "nobody"
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_operators_remove_members_of_both_protocols() -> None:
+    story = Story()
+    Consumer(story, "a", "orders", instance_id="i").join()
+    Consumer(story, "b", "orders").join()
+    c = Classic(story, "c")
+    c.join()
+    story.lines.clear()
+    leaving = [
+        MemberIdentity(member_id="", group_instance_id="i"),
+        MemberIdentity(member_id=c.client.member_id),
+        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id="somebody", group_instance_id="i"),
+    ]
+    response = story.bench.ask(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
+    assert [ErrorCode(member.error_code) for member in response.members] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    ]
+    assert response.members[0].group_instance_id == "i"
+    group = story.bench.shard.state.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["b"]
+    old = story.bench.ask(LeaveGroupRequest(group_id="g", member_id="nobody"), LeaveGroupResponse, version=1)
+    assert old.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_show_which_protocol_they_speak() -> None:
+    story = Story()
+    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    Consumer(story, "a", "orders").join()
+    request = ConsumerGroupDescribeRequest(group_ids=["g"])
+    (group,) = story.bench.ask(request, ConsumerGroupDescribeResponse).groups
+    assert [(member.member_id, member.member_type) for member in group.members] == [(C, 0), ("a", 1)]
+    assert group.members[0].rack_id == "r"
+
+
+def test_mixed_group_survives_a_move() -> None:
+    story = Story()
+    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    story.reload()
+    for each in (c, d, d):
+        assert each.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        each.join()
+        each.sync()
+    a.beat()
+    assert [c.beat(), d.beat()] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+
+
+def test_empty_consumer_group_becomes_classic() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders")
+    a.join()
+    a.leave()
+    story.lines.clear()
+    c = Classic(story, "c")
+    c.join()
+    assert story.lines[1:5] == ["x6", "x4", "x3", "2 generation 0 None "]
+    story.bench.advance(3_000)
+    assert c.client.joined().generation_id == 1
+    story.bench.reload()
+    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
