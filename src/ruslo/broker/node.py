@@ -31,6 +31,7 @@ from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
 from ruslo.broker.drivers.raft import RaftDriver
+from ruslo.broker.garbage import GarbageWatch
 from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
 from ruslo.broker.identity import (
@@ -347,7 +348,10 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, node.request_stop)
     await node.start()
+    garbage = GarbageWatch()
+    garbage.start()
     on_ready(node)
     await node.wait_for_stop()
+    garbage.stop()
     await node.stop()
     return 1 if node.failure else 0
