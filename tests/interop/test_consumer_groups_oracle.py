@@ -16,6 +16,7 @@ from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
 from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_describe_response import (
@@ -65,9 +66,17 @@ class KafkaTopics(Topics):
 class KafkaBench(GroupBench):
     """Apache Kafka in the place of the shard, and its files in the place of the log."""
 
-    def __init__(self, node: ApacheKafka, topics: KafkaTopics | None, connection: socket.socket) -> None:
+    def __init__(
+        self,
+        node: ApacheKafka,
+        topics: KafkaTopics | None,
+        connection: socket.socket,
+        group_id: str | None = None,
+    ) -> None:
+        """``group_id``: whose records alone are read; members of earlier stories may expire meanwhile."""
         super().__init__(SETTINGS, topics)
         self._node = node
+        self._group_id = group_id
         self._connection = connection
         self._correlation_id = 0
         self._read_log()
@@ -109,7 +118,13 @@ class KafkaBench(GroupBench):
                 batch = data[position : position + header.size]
                 for record in read_records(batch):
                     assert record.key is not None
-                    self.log.append(Logged(record.key, record.value))
+                    if self._group_id in (None, _group_of(record.key)):
+                        self.log.append(Logged(record.key, record.value))
+
+
+def _group_of(key: bytes) -> str:
+    decoded = GROUP_RECORDS.decode_key(key)
+    return str(getattr(decoded, "group_id", None) or getattr(decoded, "group", ""))
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +168,11 @@ def wait_for_coordinator(bench: KafkaBench) -> None:
 
 
 Tale = Callable[[Story], None]
+
+RESOLVED_PATTERN = b"\x00\x10"
+"""The record type of a resolved pattern, as keys begin with it."""
+FIRST_JOIN_LINES = 7
+"""Of ``patterns``: what a first member's join and the resolved pattern leave."""
 
 
 def second_member(story: Story) -> None:
@@ -325,8 +345,7 @@ def _resolve(story: Story, found: dict[str, list[str]]) -> None:
         story.resolve(found)
         return
     story.tell("patterns are resolved")
-    shown = len(story.bench.log)
-    while len(story.bench.log) == shown:
+    while not any(logged.key.startswith(RESOLVED_PATTERN) for logged in story.bench.log):
         story.bench.advance(20)
     story.show()
 
@@ -356,11 +375,14 @@ def _told(story: Story) -> list[str]:
 def test_story_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
     group = tale.__name__
     with socket.create_connection(("127.0.0.1", node.port)) as connection:
-        theirs = Story(KafkaBench(node, topics, connection), group)
+        theirs = Story(KafkaBench(node, topics, connection, group), group)
         tale(theirs)
     ours = Story(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
     tale(ours)
-    assert _told(ours) == _told(theirs)
+    # Kafka resolves a pattern in the background: its record may come before the answer to the first join.
+    start = FIRST_JOIN_LINES if tale is patterns else 0
+    assert sorted(_told(ours)[:start]) == sorted(_told(theirs)[:start])
+    assert _told(ours)[start:] == _told(theirs)[start:]
 
 
 def _in_every_state(bench: GroupBench) -> list[str]:

@@ -50,8 +50,9 @@ class Chaos:
         )
         self._born = 0
         self._topics_made = 0
-        self._instances: dict[str, set[str]] = {group: set() for group in GROUPS}
-        """Static members that have gone and may come back."""
+        self._instances: dict[str, dict[str, list[str]]] = {group: {} for group in GROUPS}
+        """Static members that have gone and may come back, with what they read; a classic one must not come
+        back for other topics, since that causes no rebalance (KIP-345)."""
         self._is_calm = True
 
     @property
@@ -149,7 +150,7 @@ class Chaos:
         name = f"{group}-{self._born}"
         new_protocol = group == CONSUMER or (group == MIXED and random.random() < 0.5)
         parts = (name, group, self.coordinator, self.lines, self.invariants)
-        topics, instance_id = self._some_topics(), self._some_instance(group, name, new=new_protocol)
+        instance_id, topics = self._some_instance(group, name, new=new_protocol)
         if new_protocol:
             regex = "par.*|extra-.*" if random.random() < 0.2 else None
             self.members.append(
@@ -171,15 +172,15 @@ class Chaos:
         names = list(self.coordinator.topics.all_names())
         return self.random.sample(names, self.random.randint(1, len(names)))
 
-    def _some_instance(self, group: str, name: str, *, new: bool) -> str | None:
+    def _some_instance(self, group: str, name: str, *, new: bool) -> tuple[str | None, list[str]]:
+        """Somebody who comes back, or is new; and what it wants to read."""
         if self.random.random() < 0.6:
-            return None
+            return None, self._some_topics()
         free = sorted(each for each in self._instances[group] if each.startswith("new") == new)
         if free and self.random.random() < 0.7:
             instance_id = self.random.choice(free)
-            self._instances[group].discard(instance_id)
-            return instance_id
-        return f"{'new' if new else 'old'}-{name}"
+            return instance_id, self._instances[group].pop(instance_id)
+        return f"{'new' if new else 'old'}-{name}", self._some_topics()
 
     def _leave(self, member: SimMember) -> None:
         member.leave()
@@ -191,7 +192,8 @@ class Chaos:
 
     def _may_come_back(self, member: SimMember) -> None:
         if member.instance_id is not None:
-            self._instances[member.group_id].add(member.instance_id)
+            topics = member.topics_told if isinstance(member, ClassicSimMember) else member.topics
+            self._instances[member.group_id][member.instance_id] = topics
 
     def _subscribe(self, member: SimMember) -> None:
         member.subscribe(self._some_topics())

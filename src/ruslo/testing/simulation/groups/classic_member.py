@@ -56,8 +56,10 @@ class ClassicSimMember(SimMember):
         self._generation = NO_GENERATION
         self._synced = False
         """It has its assignment, and sends heartbeats."""
+        self._let_go = False
+        """It has given up partitions, and the leader does not know yet."""
         self._protocol: str | None = None
-        self._topics_told: list[str] = []
+        self.topics_told: list[str] = []
         """What its last JoinGroup asked for."""
         self._leads_over: dict[str, int] | None = None
         """As the leader: the partition counts that it shared out."""
@@ -104,7 +106,7 @@ class ClassicSimMember(SimMember):
         self._later(BACKOFF_MS, self._join)
 
     def _join(self) -> None:
-        self._topics_told = self.topics
+        self.topics_told = self.topics
         request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self._session_ms,
@@ -137,6 +139,11 @@ class ClassicSimMember(SimMember):
             self._later(BACKOFF_MS, self._join)
         elif code is ErrorCode.NONE:
             self.member_id = response.member_id
+            if self._has_missed_one(response.generation_id):
+                # The leader of the missed one did not know what it has, and may have given it away.
+                self.commit()
+                self.own(set())
+                self._let_go = True
             self._generation = response.generation_id
             self._protocol = response.protocol_name
             leads = response.leader == response.member_id and bool(response.members)
@@ -151,6 +158,10 @@ class ClassicSimMember(SimMember):
             self.kill()
         else:
             self._later(BACKOFF_MS, self._join)
+
+    def _has_missed_one(self, generation: int) -> bool:
+        """Whether a generation began without its JoinGroup, as may happen to static members."""
+        return bool(self.owned) and generation > self._generation + 1
 
     # -- the assignment --------------------------------------------------------------------------------------
 
@@ -217,12 +228,13 @@ class ClassicSimMember(SimMember):
             for topic in (read_assignment(assignment).assigned_partitions if assignment else [])
             for partition in topic.partitions
         }
-        revoked = self.owned - places
+        revoked = self._let_go or bool(self.owned - places)
         if revoked:
             self.commit()
         self._synced = True
+        self._let_go = False
         self.own(places)
-        if revoked or self.topics is not self._topics_told:
+        if revoked or self.topics is not self.topics_told:
             # What was withheld from others is free now: somebody has to share it out (KIP-429).
             self._rejoin()
 
