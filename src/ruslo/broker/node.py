@@ -23,10 +23,10 @@ from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.dispatch import Dispatcher
 from ruslo.broker.drivers.controller import ControllerDriver
+from ruslo.broker.drivers.coordination.internal_topic import OFFSETS_PLAN, InternalTopic
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
-from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
@@ -277,7 +277,7 @@ class Node:
             self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(producer_ids.stop)
-        offsets_topic = OffsetsTopic(lambda: self.dynamic_config.current, self.controller)
+        offsets_topic = InternalTopic(OFFSETS_PLAN, lambda: self.dynamic_config.current, self.controller)
         self._undo.push_async_callback(offsets_topic.stop)
         services = Services(
             config=config,

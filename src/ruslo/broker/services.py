@@ -9,9 +9,9 @@ from ruslo.model.clock import Clock
 
 if TYPE_CHECKING:
     from ruslo.broker.drivers.controller import ControllerDriver
+    from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
     from ruslo.broker.drivers.dynamic_config import DynamicConfig
     from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
-    from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
     from ruslo.broker.drivers.metadata import MetadataDriver
     from ruslo.broker.drivers.producer_ids import ProducerIds
     from ruslo.broker.drivers.raft import RaftDriver
@@ -35,4 +35,4 @@ class Services:
     dynamic_config: DynamicConfig
     producer_ids: ProducerIds
     groups: GroupCoordinator
-    offsets_topic: OffsetsTopic
+    offsets_topic: InternalTopic

@@ -1,0 +1,177 @@
+"""Markers: how the partitions of a decided transaction hear of it (WriteTxnMarkers v1-2).
+
+A completion begins when Prepare* is committed, or found in the log by a new coordinator. It sends one request
+to each node that leads partitions of the transactions at hand, and ends with the Complete* record.
+
+| answer for a partition                                 | then                            |
+|--------------------------------------------------------|---------------------------------|
+| NONE                                                   | done                            |
+| INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED | a newer epoch rules there: stop |
+| any other error, no answer, no leader                  | again, at whoever leads it then |
+| the partition does not exist any more                  | done                            |
+
+A transaction whose markers were stopped stays Prepare* until the shard is loaded again, by this node or another
+with a newer epoch of its own.
+
+A marker may thus be written twice, but never two different ones: a decision does not change, and the next
+transaction of the id cannot begin before this one is complete.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+
+from ruslo.machines.txns.cluster_view import NO_LEADER
+from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.end_txn import complete
+from ruslo.machines.txns.events import MarkersAnswered, MarkerSend
+from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.records import by_topic
+from ruslo.machines.txns.state import ShardState
+from ruslo.machines.txns.states import TxnState
+from ruslo.machines.txns.timers import TimerKey, TimerKind
+from ruslo.machines.txns.transaction import Transaction, Transition
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_RETRY = TimerKey(TimerKind.RETRY)
+
+
+@dataclass(slots=True, eq=False)
+class _Completion:
+    """A decided transaction whose partitions are being told."""
+
+    prepared: TxnMetadata
+    transition: Transition
+    left: set[TopicPartition]
+    """Not known to have the marker."""
+    unsent: set[TopicPartition] = field(default_factory=set)
+    """Of those: not on their way either."""
+    stopped: bool = False
+
+
+class Markers:
+    def __init__(self) -> None:
+        self._send_ids = count(1)
+        self._in_flight: dict[int, list[tuple[_Completion, list[TopicPartition]]]] = {}
+        self._unsent: dict[str, _Completion] = {}
+        self._unwritten: dict[str, Transition] = {}
+        """Complete, but the log refused the record."""
+
+    def complete(self, state: ShardState, transactions: Iterable[Transaction]) -> Decision:
+        """Their ends are decided: tell all partitions."""
+        begun: list[_Completion] = []
+        for transaction in transactions:
+            prepared = transaction.metadata
+            transition = state.begin(
+                transaction, complete(prepared, state.wall_ms), last_epoch=transaction.last_epoch
+            )
+            begun.append(
+                _Completion(prepared, transition, set(prepared.partitions), set(prepared.partitions))
+            )
+        return self._send(state, begun)
+
+    def answered(self, state: ShardState, event: MarkersAnswered) -> Decision:
+        decision = Decision()
+        codes = {} if event.response is None else _codes(event.response)
+        for completion, partitions in self._in_flight.pop(event.send_id, ()):
+            if completion.stopped:
+                continue
+            producer_id = completion.prepared.producer_id
+            told = {partition: codes.get((producer_id, partition)) for partition in partitions}
+            if not _FENCED.isdisjoint(told.values()):
+                completion.stopped = True
+                self._unsent.pop(completion.transition.transaction.id, None)
+                decision.stopped.append(completion.transition.transaction.id)
+                continue
+            for partition, code in told.items():
+                if code == ErrorCode.NONE:
+                    completion.left.discard(partition)
+                else:
+                    completion.unsent.add(partition)
+            self._settle(state, completion, decision)
+        return decision
+
+    def retry(self, state: ShardState) -> Decision:
+        """What did not get through, again; after a while, or because leaders changed."""
+        unsent, unwritten = self._unsent, self._unwritten
+        self._unsent, self._unwritten = {}, {}
+        return self._send(state, unsent.values()).add(Decision(list(unwritten.values())))
+
+    def write_again(self, state: ShardState, transition: Transition) -> None:
+        """The record that ends a completion could not be written. Nothing else can follow Prepare*."""
+        self._unwritten[transition.transaction.id] = transition
+        state.timers.set_once(_RETRY, state.now_ms + state.settings.retry_backoff_ms)
+
+    def clear(self) -> None:
+        self._in_flight.clear()
+        self._unsent.clear()
+        self._unwritten.clear()
+
+    def _send(self, state: ShardState, completions: Iterable[_Completion]) -> Decision:
+        decision = Decision()
+        by_node: defaultdict[int, list[tuple[_Completion, list[TopicPartition]]]] = defaultdict(list)
+        for completion in completions:
+            of_node: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+            for partition in sorted(completion.unsent):
+                leader = state.cluster.leader_of(partition.topic, partition.partition)
+                if leader == NO_LEADER:
+                    continue
+                completion.unsent.discard(partition)
+                if leader is None:
+                    completion.left.discard(partition)
+                else:
+                    of_node[leader].append(partition)
+            for node, partitions in of_node.items():
+                by_node[node].append((completion, partitions))
+            self._settle(state, completion, decision)
+        for node, parts in by_node.items():
+            send_id = next(self._send_ids)
+            self._in_flight[send_id] = parts
+            request = WriteTxnMarkersRequest(markers=[_marker(state, *part) for part in parts])
+            decision.sends.append(MarkerSend(node, request, send_id))
+        return decision
+
+    def _settle(self, state: ShardState, completion: _Completion, decision: Decision) -> None:
+        """Is it done, or is there something to come back to?"""
+        if not completion.left:
+            decision.transitions.append(completion.transition)
+        elif completion.unsent:
+            self._unsent[completion.transition.transaction.id] = completion
+            state.timers.set_once(_RETRY, state.now_ms + state.settings.retry_backoff_ms)
+
+
+def _marker(
+    state: ShardState, completion: _Completion, partitions: Iterable[TopicPartition]
+) -> WritableTxnMarker:
+    prepared = completion.prepared
+    return WritableTxnMarker(
+        producer_id=prepared.producer_id,
+        producer_epoch=prepared.epoch,
+        transaction_result=prepared.state is TxnState.PREPARE_COMMIT,
+        topics=[
+            WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+            for topic, indexes in by_topic(partitions)
+        ],
+        coordinator_epoch=state.coordinator_epoch,
+        transaction_version=prepared.client_version,
+    )
+
+
+def _codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, TopicPartition], int]:
+    return {
+        (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): partition.error_code
+        for marker in response.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }

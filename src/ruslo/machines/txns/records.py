@@ -1,0 +1,97 @@
+"""The records of ``__transaction_state``: a transactional id and its state, or a tombstone.
+
+| state     | partitions | start time                 |
+|-----------|------------|----------------------------|
+| Empty     | null       | -1                         |
+| Ongoing   | all so far | when the id ceased to idle |
+| Prepare*  | all        | kept                       |
+| Complete* | none       | kept                       |
+
+Tag 0, the producer id before the transition, is in every record; tag 1, the next producer id, only in
+Prepare* when epochs have run out; tag 2, the client's transaction version, only when it is not 0.
+Tags exist from value version 1 on, which ``transaction.version`` 1 and above write. Versions and fields are
+those of Apache Kafka 4.3: either system reads what the other has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.states import LOGGED, TxnState
+from ruslo.model.errors import CorruptLogError
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
+from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+
+PLAIN_VERSION = 0
+TAGGED_VERSION = 1
+
+
+class TxnRecord(NamedTuple):
+    key: TransactionLogKey
+    value: TransactionLogValue | None
+    """None: the id is forgotten."""
+    version: int = TAGGED_VERSION
+    """Of the value; means nothing for a tombstone."""
+
+
+def tombstone(transactional_id: str) -> TxnRecord:
+    return TxnRecord(TransactionLogKey(transactional_id=transactional_id), None)
+
+
+def state_record(transactional_id: str, metadata: TxnMetadata, version: int) -> TxnRecord:
+    value = TransactionLogValue(
+        producer_id=metadata.producer_id,
+        producer_epoch=metadata.epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state,
+        transaction_partitions=None
+        if metadata.state is TxnState.EMPTY
+        else [
+            PartitionsSchema(topic=topic, partition_ids=indexes)
+            for topic, indexes in by_topic(metadata.partitions)
+        ],
+        transaction_last_update_timestamp_ms=metadata.last_update_ms,
+        transaction_start_timestamp_ms=metadata.start_ms,
+    )
+    if version >= TAGGED_VERSION:
+        value.previous_producer_id = metadata.previous_producer_id
+        value.next_producer_id = metadata.next_producer_id
+        value.client_transaction_version = metadata.client_version
+    return TxnRecord(TransactionLogKey(transactional_id=transactional_id), value, version)
+
+
+def state_of(value: TransactionLogValue) -> TxnMetadata:
+    """Raises CorruptLogError for a state that is never written."""
+    if value.transaction_status not in LOGGED:
+        raise CorruptLogError(
+            f"a record of __transaction_state has the status {value.transaction_status}, which is never "
+            "written; restore the partition from another replica"
+        )
+    return TxnMetadata(
+        producer_id=value.producer_id,
+        epoch=value.producer_epoch,
+        state=TxnState(value.transaction_status),
+        timeout_ms=value.transaction_timeout_ms,
+        last_update_ms=value.transaction_last_update_timestamp_ms,
+        start_ms=value.transaction_start_timestamp_ms,
+        partitions=frozenset(
+            TopicPartition(topic.topic, index)
+            for topic in value.transaction_partitions or ()
+            for index in topic.partition_ids
+        ),
+        previous_producer_id=value.previous_producer_id,
+        next_producer_id=value.next_producer_id,
+        client_version=value.client_transaction_version,
+    )
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    """Sorted, so that the same state is always the same bytes."""
+    return [
+        (topic, [each.partition for each in of_topic])
+        for topic, of_topic in groupby(sorted(partitions), key=lambda each: each.topic)
+    ]

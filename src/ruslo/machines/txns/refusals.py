@@ -1,0 +1,73 @@
+"""Answers that are nothing but an error, in the shape each request expects, for whoever has no shard to ask.
+
+| situation                                     | code                              |
+|-----------------------------------------------|-----------------------------------|
+| not leading the partition, or its load failed | NOT_COORDINATOR                   |
+| loading it, or no producer id at hand         | COORDINATOR_LOAD_IN_PROGRESS      |
+| the log refuses, or nobody confirms in time   | what ``append_error`` makes of it |
+"""
+
+from __future__ import annotations
+
+from ruslo.machines.txns.add_partitions import partitions_of, response_of, transactions_of
+from ruslo.machines.txns.metadata import NO_EPOCH, NO_PRODUCER_ID
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from ruslo.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from ruslo.protocol.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ruslo.protocol.messages.end_txn_request import EndTxnRequest
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
+from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
+
+_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def append_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told when its records could not be written, or not be committed in time."""
+    return _APPEND_ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
+    """The response that says ``code``. TypeError for a request that is no coordinator's business."""
+    match request:
+        case InitProducerIdRequest():
+            return InitProducerIdResponse(
+                error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH
+            )
+        case AddPartitionsToTxnRequest():
+            codes = {
+                each.transactional_id: dict.fromkeys(partitions_of(each.topics), code)
+                for each in transactions_of(request, api_version)
+            }
+            return response_of(codes, api_version)
+        case AddOffsetsToTxnRequest():
+            return AddOffsetsToTxnResponse(error_code=code)
+        case EndTxnRequest():
+            return EndTxnResponse(error_code=code)
+        case ListTransactionsRequest():
+            return ListTransactionsResponse(error_code=code)
+        case DescribeTransactionsRequest():
+            return DescribeTransactionsResponse(
+                transaction_states=[
+                    TransactionState(error_code=code, transactional_id=each)
+                    for each in request.transactional_ids
+                ]
+            )
+    raise TypeError(f"{type(request).__name__} is not a request for a transaction coordinator")

@@ -1,0 +1,83 @@
+"""What happens by itself: open transactions are aborted when their time is up, unused ids are forgotten."""
+
+from __future__ import annotations
+
+from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.fencing import begin_fence_abort, needs_producer_id
+from ruslo.machines.txns.state import ShardState
+from ruslo.machines.txns.states import IDLE, TxnState
+from ruslo.machines.txns.timers import TimerKey, TimerKind
+from ruslo.machines.txns.transaction import Transaction
+
+IDS_PER_STEP = 500
+"""A sweep must neither hold up the shard nor make a batch that does not fit."""
+
+_EXPIRY = TimerKey(TimerKind.EXPIRY)
+
+
+def watch(state: ShardState, transaction: Transaction) -> None:
+    """Come back when the transaction has taken longer than its producer allowed.
+
+    Timers are not cancelled: one that comes up and finds nothing open is done.
+    """
+    if transaction.metadata.state is TxnState.ONGOING:
+        state.timers.set(_abort_key(transaction), state.now_ms + max(_time_left_ms(state, transaction), 0))
+
+
+def watch_failed(state: ShardState, transaction: Transaction) -> None:
+    """Something could not be written: the transaction's time may be up, but the log needs a rest."""
+    if transaction.metadata.state is TxnState.ONGOING:
+        wait_ms = max(_time_left_ms(state, transaction), state.settings.abort_retry_interval_ms)
+        state.timers.set(_abort_key(transaction), state.now_ms + wait_ms)
+
+
+def abort_if_late(state: ShardState, transactional_id: str, next_producer_id: int | None = None) -> Decision:
+    transaction = state.transactions.get(transactional_id)
+    if transaction is None or transaction.pending is not None:
+        # Whatever is under way sets the timer again when it is settled.
+        return Decision()
+    if transaction.metadata.state is not TxnState.ONGOING:
+        return Decision()
+    if _time_left_ms(state, transaction) > 0:
+        watch(state, transaction)
+        return Decision()
+    if not needs_producer_id(state, transaction):
+        return Decision([begin_fence_abort(state, transaction, None)])
+    if next_producer_id is not None:
+        return Decision([begin_fence_abort(state, transaction, next_producer_id)])
+    watch_failed(state, transaction)
+    return state.want_producer_id(
+        None, lambda producer_id: abort_if_late(state, transactional_id, producer_id)
+    )
+
+
+def start_expiry(state: ShardState) -> None:
+    state.timers.set(_EXPIRY, state.now_ms + state.settings.expiry_interval_ms)
+
+
+def expire_ids(state: ShardState) -> Decision:
+    """Ids that are idle and were last used too long ago."""
+    decision = Decision()
+    used_since_ms = state.wall_ms - state.settings.id_expiration_ms
+    for transaction in state.transactions.values():
+        if (
+            transaction.pending is None
+            and transaction.metadata.state in IDLE
+            and transaction.metadata.last_update_ms <= used_since_ms
+        ):
+            decision.transitions.append(state.begin_end(transaction))
+            if len(decision.transitions) == IDS_PER_STEP:
+                state.timers.set(_EXPIRY, state.now_ms)
+                return decision
+    start_expiry(state)
+    return decision
+
+
+def _time_left_ms(state: ShardState, transaction: Transaction) -> int:
+    """Zero or less: a transaction must have taken longer than its timeout to be late."""
+    metadata = transaction.metadata
+    return metadata.start_ms + metadata.timeout_ms + 1 - state.wall_ms
+
+
+def _abort_key(transaction: Transaction) -> TimerKey:
+    return TimerKey(TimerKind.ABORT, transaction.id)
