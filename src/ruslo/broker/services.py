@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ruslo.broker.drivers.metadata import MetadataDriver
     from ruslo.broker.drivers.producer_ids import ProducerIds
     from ruslo.broker.drivers.raft import RaftDriver
+    from ruslo.broker.drivers.txns.coordinator import TransactionCoordinator
+    from ruslo.broker.drivers.txns.markers import MarkerWriter
+    from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
@@ -36,3 +39,7 @@ class Services:
     producer_ids: ProducerIds
     groups: GroupCoordinator
     offsets_topic: InternalTopic
+    transactions: TransactionCoordinator
+    transactions_topic: InternalTopic
+    transactional_commits: TransactionalOffsetCommits
+    markers: MarkerWriter

@@ -100,21 +100,14 @@ class ProducerStates:
             duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
-        if guard is not None and not self.has_open_transaction(producer_id, epoch):
-            if self.guards.get(producer_id) is not guard:
-                raise KafkaError(
-                    ErrorCode.INVALID_TXN_STATE,
-                    f"the transaction of producer {producer_id} ended before this batch could join it",
-                )
-        else:
-            guard = None
-        if entry is not None and epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
-            )
+        self.check_coordinated(producer_id, epoch, guard)
         if check_sequence:
-            if guard is not None and guard.epoch == epoch and first_sequence > guard.lowest_sequence:
+            if (
+                guard is not None
+                and self.guards.get(producer_id) is guard
+                and guard.epoch == epoch
+                and first_sequence > guard.lowest_sequence
+            ):
                 raise _out_of_order(producer_id, epoch, first_sequence, guard.lowest_sequence)
             if entry is not None:
                 expected = entry.next_sequence if epoch == entry.epoch else 0
@@ -130,6 +123,24 @@ class ProducerStates:
                 f"producer {producer_id} has an open transaction, so its batches must be transactional",
             )
         return None
+
+    def check_coordinated(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
+        """What holds for every transactional batch, also for one that a coordinator of this broker writes."""
+        entry = self.entries.get(producer_id)
+        if (
+            guard is not None
+            and self.guards.get(producer_id) is not guard
+            and not self.has_open_transaction(producer_id, epoch)
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {producer_id} ended before this batch could join it",
+            )
+        if entry is not None and epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
+            )
 
     def check_marker(self, marker: TransactionMarker, transaction_version: int) -> None:
         entry = self.entries.get(marker.producer_id)

@@ -1,9 +1,9 @@
 """Who a coordinator does not listen to, and how it takes an open transaction from its producer.
 
 A fence abort is one transition, Ongoing through PrepareEpochFence (which is never written) to PrepareAbort,
-and one bump of the epoch in all: the producer is fenced at its partitions by the markers' epoch. It is written
-and marked as transaction version 2 even if the producer is of version 1. The bumped epoch is given to nobody
-new, so that whoever asked for the fence has to come again and gets a still newer one.
+and one bump of the epoch in all: the producer is fenced at its partitions by the markers' epoch. It is
+written and marked as transaction version 2 even if the producer is of version 1. The bumped epoch is given to
+nobody new, so that whoever asked for the fence has to come again and gets a still newer one.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ to each node that leads partitions of the transactions at hand, and ends with th
 | any other error, no answer, no leader                  | again, at whoever leads it then |
 | the partition does not exist any more                  | done                            |
 
-A transaction whose markers were stopped stays Prepare* until the shard is loaded again, by this node or another
-with a newer epoch of its own.
+A transaction whose markers were stopped stays Prepare* until the shard is loaded again, by this node or
+another, under a newer coordinator epoch.
 
 A marker may thus be written twice, but never two different ones: a decision does not change, and the next
 transaction of the id cannot begin before this one is complete.

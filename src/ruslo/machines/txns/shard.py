@@ -5,11 +5,11 @@ The driver's part:
 - before leading: ``replay`` every record of the log, in order, then ``handle(Loaded(leader epoch))``;
 - for each event: ``handle`` it, append what the outcome says as one batch (outcomes may share one, in their
   order), send what it sends, get what it asks for;
-- when appends have committed: release their replies and call ``append_committed`` with their outcomes. Only now
-  do their states change (the records need no ``replay``), and what follows is another outcome: markers, and
-  completions;
-- if an append fails, or is not committed in time: drop the outcome's replies and call ``append_failed`` with it
-  instead; the replies of that outcome go out at once;
+- when appends have committed: release their replies and call ``append_committed`` with their outcomes. Only
+  now do their states change (the records need no ``replay``), and what follows is another outcome: markers,
+  and completions;
+- if an append fails, or is not committed in time: drop the outcome's replies and call ``append_failed`` with
+  it instead; the replies of that outcome go out at once;
 - when leadership ends: ``append_failed`` for what is under way, ``handle(Unloaded())``, and throw the shard
   away.
 
@@ -78,7 +78,7 @@ class TxnShard:
             self.state.transactions[transactional_id] = Transaction(transactional_id, state_of(record.value))
 
     def handle(self, event: TxnEvent, now_ms: int, wall_ms: int) -> TxnOutcome:
-        """``now_ms``: monotonic, for deadlines. ``wall_ms``: for records, and what transactions are timed by."""
+        """``now_ms``: monotonic, for deadlines. ``wall_ms``: for records and the age of transactions."""
         state = self.state
         state.now_ms, state.wall_ms = now_ms, wall_ms
         if isinstance(event, Loaded):

@@ -16,7 +16,7 @@ from ruslo.broker.drivers.groups.shard_driver import ShardDriver, WriteSettings
 from ruslo.broker.drivers.groups.topics_view import ImageTopicsView, changed_topics
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
@@ -30,7 +30,7 @@ from ruslo.machines.groups.refusals import refusal
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.clock import Clock
-from ruslo.model.errors import ErrorCode
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
 
@@ -97,6 +97,13 @@ class GroupCoordinator:
             return refusal(request, context.api_version, shard)
         info = RequestInfo(context.api_version, context.client_id or "", f"/{context.peer_host}")
         return shard.submit(request, info)
+
+    def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended:
+        """Write a transaction's end into a partition of ``__consumer_offsets``; raises KafkaError."""
+        shard = self._shards.serving(index)
+        if isinstance(shard, ErrorCode):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's groups are not loaded here")
+        return shard.append_marker(marker, transaction_version)
 
     def partitions(self) -> list[int]:
         """Those whose groups this node answers for, or will once they are loaded."""

@@ -27,7 +27,7 @@ from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
 from ruslo.broker.drivers.coordination.turns import Turns
 from ruslo.broker.drivers.coordination.waiter import Waiter
 from ruslo.broker.drivers.groups.batch import encode_batch
-from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
@@ -132,6 +132,17 @@ class ShardDriver:
         outcome = self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         self._carry_out(outcome)
         self._timer.arm()
+
+    def append_marker(self, batch: bytearray, transaction_version: int) -> Appended:
+        """A transaction that may have committed offsets here has ended. Raises as ``Partition.append``."""
+        self._flush()
+        if self.closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        marker = read_marker(batch)
+        assert marker is not None, "only markers are handed to this"
+        appended = self.partition.append_marker(batch, self._clock.now_ms(), transaction_version)
+        self.shard.replay_marker(marker.producer_id, committed=marker.committed, offset=appended.base_offset)
+        return appended
 
     def close(self) -> None:
         """Write what is gathered, answer whoever waits, decide nothing any more."""
