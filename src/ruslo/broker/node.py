@@ -329,11 +329,11 @@ class Node:
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(
-                asks, self.groups, self.partitions, self.dynamic_config, self._clock
+                asks, self.groups, self.partitions, lambda: self.dynamic_config.current, self._clock
             ),
             markers=self._markers,
         )
-        transactional = TransactionalAppends(asks, self.dynamic_config, self._clock)
+        transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
         produce = ProduceHandler(self.partitions, transactional, self._clock)
         fetch = FetchHandler(
             self.partitions,

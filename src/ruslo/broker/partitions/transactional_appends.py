@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.txns.asks import CoordinatorAsks, TransactionAsk
 from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.topics import TopicPartition
@@ -73,7 +73,7 @@ class WaitingBatch:
 
 
 class TransactionalAppends:
-    def __init__(self, asks: CoordinatorAsks, config: DynamicConfig, clock: Clock) -> None:
+    def __init__(self, asks: CoordinatorAsks, config: Callable[[], BrokerConfig], clock: Clock) -> None:
         self._asks = asks
         self._config = config
         self._clock = clock
@@ -88,7 +88,7 @@ class TransactionalAppends:
             return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
         if partition.log.producers.has_open_transaction(producer_id, epoch):
             return None
-        if version < TRANSACTION_V2_FROM and not self._config.current.bool(
+        if version < TRANSACTION_V2_FROM and not self._config().bool(
             "transaction.partition.verification.enable"
         ):
             return None
@@ -105,7 +105,7 @@ class TransactionalAppends:
             else:
                 waiting.append(batch)
         if asking:
-            retry_ms = self._config.current.int("add.partitions.to.txn.retry.backoff.max.ms")
+            retry_ms = self._config().int("add.partitions.to.txn.retry.backoff.max.ms")
             self._ask(transactional_id, asking, self._clock.monotonic_ms() + retry_ms)
 
     def _ask(self, transactional_id: str, asking: list[WaitingBatch], until_ms: int) -> None:
@@ -124,7 +124,7 @@ class TransactionalAppends:
                 else:
                     self._settle(batch.place, code)
             if again:
-                backoff_ms = self._config.current.int("add.partitions.to.txn.retry.backoff.ms")
+                backoff_ms = self._config().int("add.partitions.to.txn.retry.backoff.ms")
                 asyncio.get_running_loop().call_later(
                     backoff_ms / 1000, self._ask, transactional_id, again, until_ms
                 )

@@ -12,15 +12,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
 from ruslo.broker.drivers.txns.asks import CoordinatorAsks, TransactionAsk
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.request_context import RequestContext
+from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.refusals import refusal
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class TransactionalOffsetCommits:
         asks: CoordinatorAsks,
         groups: GroupCoordinator,
         partitions: PartitionManager,
-        config: DynamicConfig,
+        config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:
         self._asks = asks
@@ -60,7 +60,7 @@ class TransactionalOffsetCommits:
         adds = context.api_version >= TRANSACTION_V2_FROM
         producers = partition.log.producers
         if producers.has_open_transaction(producer_id, epoch) or not (
-            adds or self._config.current.bool("transaction.partition.verification.enable")
+            adds or self._config().bool("transaction.partition.verification.enable")
         ):
             return self._write(request, context, partition, None)
         guard = producers.guard(producer_id, epoch, NO_SEQUENCE, self._clock.now_ms())
