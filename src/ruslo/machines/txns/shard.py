@@ -2,7 +2,8 @@
 
 The driver's part:
 
-- before leading: ``replay`` every record of the log, in order, then ``handle(Loaded(leader epoch))``;
+- before leading: ``replay`` every record of the log, in order, and when the high watermark has reached what
+  was replayed ``handle(Loaded(leader epoch))``: a decision must be safe before its markers are sent;
 - for each event: ``handle`` it, append what the outcome says as one batch (outcomes may share one, in their
   order), send what it sends, get what it asks for;
 - when appends have committed: release their replies and call ``append_committed`` with their outcomes. Only
