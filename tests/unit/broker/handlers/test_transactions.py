@@ -408,20 +408,27 @@ def test_markers_are_fenced(tmp_path: Path) -> None:
             await producer.send(b"a")
             log = node.partition().log
 
-            async def marker(marker_epoch: int, **settings: int) -> ErrorCode:
-                return await write_marker(client, pid, marker_epoch, **settings)
+            async def marker(
+                marker_epoch: int, transaction_version: int = 0, coordinator_epoch: int = 0
+            ) -> ErrorCode:
+                return await write_marker(
+                    client,
+                    pid,
+                    marker_epoch,
+                    transaction_version=transaction_version,
+                    coordinator_epoch=coordinator_epoch,
+                )
 
-            strict = {"transaction_version": 2}
-            assert await marker(epoch, **strict) is ErrorCode.INVALID_PRODUCER_EPOCH
+            assert await marker(epoch, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
             assert await marker(epoch - 1) is ErrorCode.INVALID_PRODUCER_EPOCH
             assert log.end_offset == 1
-            assert await marker(epoch + 1, coordinator_epoch=3, **strict) is ErrorCode.NONE
+            assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
             assert log.last_stable_offset == log.end_offset == 2
             # Again, as a coordinator does that missed the answer: harmless, and written.
-            assert await marker(epoch + 1, coordinator_epoch=3, **strict) is ErrorCode.NONE
+            assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
             assert log.last_stable_offset == log.end_offset == 3
             late = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-            assert await marker(epoch + 1, coordinator_epoch=2, **strict) is late
+            assert await marker(epoch + 1, 2, coordinator_epoch=2) is late
             unknown = await write_marker(client, pid, epoch + 1, topic="nowhere")
             assert unknown is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert (
