@@ -5,7 +5,7 @@ ARGS ?=
 SECONDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check bench format generate lock clean
+.PHONY: help setup runtime demo test check soak bench format generate lock clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -29,6 +29,9 @@ check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python codegen/generate.py --check
 	$(BIN)/python -m ruslo.config.reference --check
+
+soak: setup ## consumers killed and started at random for minutes, the figures printed (SECONDS=300)
+	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py $(ARGS)
 
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)

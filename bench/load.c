@@ -2,9 +2,11 @@
  *
  *   load produce BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   all partitions, acks=all, as fast as they are acked
  *   load consume BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   every partition from its start until RECORDS were read
+ *   load group   BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   the same as the only member of a new consumer group
  *   load latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   partition 0, one record at a time, acks=all
  *
- * Consuming uses partitions directly and no consumer group, so only Metadata, ListOffsets and Fetch are needed.
+ * "consume" uses partitions directly and no consumer group, so only Metadata, ListOffsets and Fetch are needed.
+ * "group" subscribes and commits as librdkafka does by itself; its clock starts with the first record.
  * The pairs are librdkafka settings and come after the ones chosen here. */
 #include <librdkafka/rdkafka.h>
 #include <stdarg.h>
@@ -135,11 +137,16 @@ static int produce(const struct job *job) {
   return 0;
 }
 
-static int consume(const struct job *job) {
+static rd_kafka_conf_t *consumer_conf(void) {
   rd_kafka_conf_t *conf = rd_kafka_conf_new();
   set(conf, "fetch.message.max.bytes", "4194304");
   set(conf, "queued.max.messages.kbytes", "131072");
   set(conf, "queued.min.messages", "1000000");
+  return conf;
+}
+
+static int consume(const struct job *job) {
+  rd_kafka_conf_t *conf = consumer_conf();
   rd_kafka_t *client = new_client(job, RD_KAFKA_CONSUMER, conf);
   rd_kafka_topic_t *topic = rd_kafka_topic_new(client, job->topic, NULL);
   int partitions = partition_count(client, topic);
@@ -171,6 +178,50 @@ static int consume(const struct job *job) {
   free(messages);
   rd_kafka_queue_destroy(queue);
   rd_kafka_topic_destroy(topic);
+  rd_kafka_destroy(client);
+  return 0;
+}
+
+static int consume_in_group(const struct job *job) {
+  char group[64];
+  snprintf(group, sizeof group, "load-%.6f", now_s());
+  rd_kafka_conf_t *conf = consumer_conf();
+  set(conf, "group.id", group);
+  set(conf, "auto.offset.reset", "earliest");
+  rd_kafka_t *client = new_client(job, RD_KAFKA_CONSUMER, conf);
+  rd_kafka_poll_set_consumer(client);
+  rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
+  rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+  rd_kafka_topic_partition_list_add(topics, job->topic, RD_KAFKA_PARTITION_UA);
+  rd_kafka_resp_err_t error = rd_kafka_subscribe(client, topics);
+  if (error) die("subscribe: %s", rd_kafka_err2str(error));
+  rd_kafka_message_t **messages = malloc(BATCH * sizeof *messages);
+  long received = 0, counted = 0;
+  double bytes = 0, asked = now_s(), start = 0;
+
+  while (received < job->records) {
+    ssize_t count = rd_kafka_consume_batch_queue(queue, 1000, messages, BATCH);
+    if (count < 0) die("consume: %s", rd_kafka_err2str(rd_kafka_last_error()));
+    for (ssize_t i = 0; i < count; i++) {
+      if (!messages[i]->err) {
+        received++;
+        if (start) {
+          counted++;
+          bytes += (double)messages[i]->len;
+        }
+      }
+      rd_kafka_message_destroy(messages[i]);
+    }
+    if (received && !start) start = now_s();
+    if (now_s() - asked > GIVE_UP_AFTER_S) die("only %ld of %ld records came", received, job->records);
+  }
+  double seconds = now_s() - start;
+
+  print_rate(job->mode, counted, bytes, seconds);
+  free(messages);
+  rd_kafka_consumer_close(client);
+  rd_kafka_topic_partition_list_destroy(topics);
+  rd_kafka_queue_destroy(queue);
   rd_kafka_destroy(client);
   return 0;
 }
@@ -210,7 +261,7 @@ static int latency(const struct job *job) {
 
 int main(int count, char **argument) {
   if (count < 6) {
-    fputs("usage: load produce|consume|latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n", stderr);
+    fputs("usage: load produce|consume|group|latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n", stderr);
     return 2;
   }
   struct job job = {argument[1], argument[2], argument[3], atol(argument[4]), (size_t)atol(argument[5]),
@@ -218,6 +269,7 @@ int main(int count, char **argument) {
   if (job.records < 1) die("RECORDS must be at least 1");
   if (!strcmp(job.mode, "produce")) return produce(&job);
   if (!strcmp(job.mode, "consume")) return consume(&job);
+  if (!strcmp(job.mode, "group")) return consume_in_group(&job);
   if (!strcmp(job.mode, "latency")) return latency(&job);
   die("unknown mode '%s'", job.mode);
   return 2;

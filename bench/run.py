@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.contenders import CONTENDERS, build_load_program
 from bench.measure import GB, warm_page_cache
 from bench.report import Results, markdown_page, plain_table
-from bench.scenarios import SCENARIOS, Setting
+from bench.scenarios import SCENARIOS
+from bench.setting import Setting
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "build" / "bench"

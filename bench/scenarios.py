@@ -2,84 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-from confluent_kafka.admin import AdminClient, NewTopic
+from collections.abc import Callable
 
 from bench.contenders import run_load, seconds_to_first_answer
+from bench.group_scenario import groups
 from bench.measure import GB, cpu_s, resident_mb
+from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
 from tests.support.node import Node
-from tests.support.wire import partitions_without_offsets
 
 PARTITIONS = 6
 ROUNDS = 2  # the last one counts: the first warms the JVM, the caches and the pages
 IDLE_S = 3.0
 
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How a scenario is run: with which load program, where, and how much smaller than in full."""
-
-    program: Path
-    folder: Path
-    divisor: int
-    new_node: Callable[[Path], Node]
-
-
-@contextlib.contextmanager
-def running_node(setting: Setting) -> Iterator[Node]:
-    """A node of the contender on an empty directory that is removed afterwards."""
-    shutil.rmtree(setting.folder, ignore_errors=True)
-    node = setting.new_node(setting.folder)
-    try:
-        yield node
-    finally:
-        node.kill()
-        shutil.rmtree(setting.folder, ignore_errors=True)
-
-
-def create_topics(node: Node, topics: dict[str, int]) -> None:
-    """Create topics (name to partition count) in one request and return when every partition answers."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    wanted = [NewTopic(name, num_partitions=count, replication_factor=1) for name, count in topics.items()]
-    for future in admin.create_topics(wanted, operation_timeout=60).values():
-        future.result()
-    wait_until_served(node, topics)
-
-
-def wait_until_served(node: Node, topics: dict[str, int], timeout_s: float = 180) -> None:
-    """Return when every partition answers; topic by topic, so that asking is not a load of its own."""
-    deadline = time.monotonic() + timeout_s
-    for topic, partitions in topics.items():
-        while not is_served(node, {topic: partitions}):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{node.name} does not serve {topic}\n{node.log_tail(10)}")
-            time.sleep(0.02)
-
-
-def is_served(node: Node, topics: dict[str, int]) -> bool:
-    try:
-        return partitions_without_offsets("127.0.0.1", node.port, topics) == 0
-    except OSError:  # it does not listen yet
-        return False
-
-
-def delete_topics(node: Node, names: list[str]) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for future in admin.delete_topics(names, operation_timeout=60).values():
-        future.result()
-
 
 def throughput(setting: Setting, records: int, size: int) -> Figures:
-    """Produce to a new topic, twice; consume the second topic, twice."""
+    """Produce to a new topic, twice; consume the second topic, twice, without and with a group."""
     records //= setting.divisor
     figures: Figures = {}
     with running_node(setting) as node:
@@ -91,8 +30,9 @@ def throughput(setting: Setting, records: int, size: int) -> Figures:
             if round_number < ROUNDS - 1:
                 delete_topics(node, [topic])
         figures["memory_after_produce_mb"] = resident_mb(node.pid)
-        for _ in range(ROUNDS):
-            figures |= measured_load(setting, node, "consume", topic, records, size)
+        for mode in ("consume", "group"):
+            for _ in range(ROUNDS):
+                figures |= measured_load(setting, node, mode, topic, records, size)
         figures["memory_after_load_mb"] = resident_mb(node.pid)
     return figures
 
@@ -166,4 +106,5 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "records-1k": records_of_1_kb,
     "records-100b": records_of_100_b,
     "partitions-4000": many_partitions,
+    "groups": groups,
 }

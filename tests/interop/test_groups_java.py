@@ -182,6 +182,8 @@ def test_groups_are_listed_and_described(
         epoch = "-" if protocol == "classic" else row["CURRENT-EPOCH"]
         assert state[-6:] == ["(1)", ASSIGNORS[protocol], "Stable", epoch, epoch, "1"]
         assert bootstrap in state
+        everyone = groups("--describe", "--all-groups", "--members")
+        assert member_id in everyone
 
         assert "GroupNotEmptyException" in groups("--delete", "--group", group)
         in_use = groups("--delete-offsets", "--group", group, "--topic", topic)

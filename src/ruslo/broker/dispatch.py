@@ -129,8 +129,10 @@ class Dispatcher:
                 partial(self._answer_promised, connection, connection.defer(), api, version, correlation_id)
             )
         elif isawaitable(response):
-            # The place in the order is taken now, before the task first runs.
-            reply = connection.defer()
+            # The task first runs after this call. What the client sends next must find its work done, as in
+            # Kafka, which takes one request of a connection at a time: a topic that was created before it is
+            # produced to, records that were deleted before the log's start is asked for.
+            reply = connection.hold()
             task = asyncio.get_running_loop().create_task(
                 self._answer_later(connection, reply, api, response, version, correlation_id)
             )

@@ -40,6 +40,7 @@ from ruslo.broker.drivers.txns.asks import CoordinatorAsks
 from ruslo.broker.drivers.txns.coordinator import TransactionCoordinator
 from ruslo.broker.drivers.txns.markers import MarkerWriter
 from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
+from ruslo.broker.garbage import GarbageWatch
 from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
 from ruslo.broker.identity import (
@@ -387,7 +388,10 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, node.request_stop)
     await node.start()
+    garbage = GarbageWatch()
+    garbage.start()
     on_ready(node)
     await node.wait_for_stop()
+    garbage.stop()
     await node.stop()
     return 1 if node.failure else 0

@@ -6,6 +6,8 @@ The rules that keep it flat and bounded:
   that cannot answer at once copies what it needs and keeps the ``Reply`` it got from ``defer``.
 * Replies leave in request order. While no earlier reply is outstanding, an answer goes straight to the
   output; otherwise it waits in its place in ``_pending``.
+* Work that goes on after ``handle_frame`` returned, and whose effect the client's next request must see,
+  takes its place with ``hold`` instead: nothing more is taken from the client until it is answered.
 * The receive buffer starts small and grows only as bytes really arrive, never because a length field says
   so. It is replaced, not resized, because a live memoryview forbids resizing.
 * Record data is sent from the file by ``sendfile``; a slow reader therefore costs a file descriptor, not
@@ -93,6 +95,8 @@ class Reply:
 
     def send(self, chunks: Sequence[Chunk]) -> None:
         """Answer now; an empty sequence gives the place up without an answer."""
+        # What waits for a request knows its reply: with this reference left, the two would be a cycle.
+        self.on_abandoned = None
         self._chunks = chunks
         self._connection.release_replies()
 
@@ -108,6 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         "_closing",
         "_end",
         "_handle_frame",
+        "_held",
         "_max_frame_bytes",
         "_out",
         "_owner",
@@ -151,6 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         self._pending: deque[Reply] = deque()
         self._write_paused = False
         self._read_paused = False
+        self._held = False
         self._closing = False
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -171,8 +177,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         while self._pending:
             reply = self._pending.popleft()
-            if reply.on_abandoned is not None:
-                reply.on_abandoned()
+            abandoned, reply.on_abandoned = reply.on_abandoned, None
+            if abandoned is not None:
+                abandoned()
         self._owner.connection_closed(self)
 
     def close(self) -> None:
@@ -279,10 +286,16 @@ class Connection(asyncio.BufferedProtocol):
     def _resume_reading(self) -> None:
         if self._read_paused and self._transport is not None and not self._closing:
             self._read_paused = False
+            self._held = False
             self._transport.resume_reading()
             # Frames that are in the buffer already bring no new read. Not inline: we may be inside
             # handle_frame.
             asyncio.get_running_loop().call_soon(self._process)
+
+    def _resume_if_free(self) -> None:
+        limit = 1 if self._held else MAX_PENDING_REPLIES // 2
+        if not self._write_paused and len(self._pending) < limit:
+            self._resume_reading()
 
     # -- answering -------------------------------------------------------------------------------------------
 
@@ -306,6 +319,12 @@ class Connection(asyncio.BufferedProtocol):
         self._pending.append(reply)
         return reply
 
+    def hold(self) -> Reply:
+        """As ``defer``; and the client's next request is taken only when this one has been answered."""
+        self._held = True
+        self._pause_reading()
+        return self.defer()
+
     def release_replies(self) -> None:
         pending = self._pending
         if not pending or not pending[0].ready:
@@ -313,8 +332,8 @@ class Connection(asyncio.BufferedProtocol):
         while pending and pending[0].ready:
             self._out.extend(pending.popleft().take())
         self._flush()
-        if self._read_paused and not self._write_paused and len(pending) < MAX_PENDING_REPLIES // 2:
-            self._resume_reading()
+        if self._read_paused:
+            self._resume_if_free()
 
     # -- sending ---------------------------------------------------------------------------------------------
 
@@ -325,8 +344,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self.active = True
         self._flush()
-        if self._read_paused and not self._write_paused and len(self._pending) < MAX_PENDING_REPLIES // 2:
-            self._resume_reading()
+        if self._read_paused:
+            self._resume_if_free()
 
     def _flush(self) -> None:
         """Send until the output is empty or the socket takes no more."""

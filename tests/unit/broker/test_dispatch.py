@@ -16,10 +16,22 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY, API_BY_NAME
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import ApiVersionsResponse
-from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
+from ruslo.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterResponse
-from ruslo.protocol.messages.list_offsets_request import ListOffsetsRequest
+from ruslo.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.produce_request import ProduceRequest
@@ -262,6 +274,32 @@ def test_slow_answers_keep_their_place(tmp_path: Path) -> None:
             assert (await client.receive(DescribeClusterResponse)).cluster_id == "slow"
             assert (await client.receive(MetadataResponse)).brokers
             assert (await client.receive(ProduceResponse)).responses[0].partition_responses[0].error_code == 0
+
+    run(story())
+
+
+def test_a_request_finds_the_work_of_the_one_before_it_done(tmp_path: Path) -> None:
+    """Clients pipeline: Kafka takes one request of a connection at a time, so no later one overtakes."""
+    created = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    deleted = DeleteRecordsPartition(partition_index=0, offset=2)
+    start = ListOffsetsPartition(partition_index=0, timestamp=-2)
+
+    async def story() -> None:
+        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+            client.send(CreateTopicsRequest(topics=[created], timeout_ms=10_000))
+            client.send(node.produce_request({("t", 0): batch_of(b"a", b"b", b"c")}), 9)
+            client.send(
+                DeleteRecordsRequest(
+                    topics=[DeleteRecordsTopic(name="t", partitions=[deleted])], timeout_ms=10_000
+                )
+            )
+            client.send(ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[start])]))
+            assert (await client.receive(CreateTopicsResponse)).topics[0].error_code == 0
+            produced = await client.receive(ProduceResponse)
+            assert produced.responses[0].partition_responses[0].error_code == 0
+            answer = await client.receive(DeleteRecordsResponse)
+            assert answer.topics[0].partitions[0].low_watermark == 2
+            assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2
 
     run(story())
 

@@ -123,6 +123,39 @@ def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
     uvloop.run(main())
 
 
+def test_nothing_is_taken_behind_a_held_request_until_it_is_answered() -> None:
+    echo = Echo()
+    parked: list[Reply] = []
+    held: asyncio.Queue[Reply] = asyncio.Queue()
+
+    def hold_the_second(connection: Connection, body: bytes) -> None:
+        if body == b"first":
+            parked.append(connection.defer())
+        elif body == b"held":
+            held.put_nowait(connection.hold())
+        else:
+            connection.send(frame(body))
+
+    echo.on_frame = hold_the_second
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer):
+            bodies = [b"first", b"held", b"in the same read"]
+            writer.write(b"".join(frame(body) for body in bodies))
+            answer = await held.get()
+            writer.write(frame(b"in a later read"))
+            answer.send((frame(b"held"),))
+            # Others are served meanwhile; by then what was sent above would have been taken too.
+            async with client(port) as (other_reader, other_writer):
+                other_writer.write(frame(b"other"))
+                assert await read_frame(other_reader) == b"other"
+            assert echo.frames == [b"first", b"held", b"other"]
+            parked[0].send((frame(b"first"),))
+            assert [await read_frame(reader) for _ in range(4)] == [*bodies, b"in a later read"]
+
+    uvloop.run(main())
+
+
 def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
     data = os.urandom(5_000_000)
     (tmp_path / "data").write_bytes(data)

@@ -57,7 +57,7 @@ def _change_loggers(
 
 def _answer(resource: AlterConfigsResource, error: KafkaError | None = None) -> AlterConfigsResourceResponse:
     answer = AlterConfigsResourceResponse(
-        resource_type=resource.resource_type, resource_name=resource.resource_name
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
     )
     if error is not None:
         answer.error_code, answer.error_message = error.code, error.message

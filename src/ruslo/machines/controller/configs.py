@@ -29,7 +29,9 @@ def incremental_alter_configs(
     seen: set[tuple[int, str]] = set()
     for resource in request.resources:
         resource_type, name = resource.resource_type, resource.resource_name
-        response = AlterConfigsResourceResponse(resource_type=resource_type, resource_name=name)
+        response = AlterConfigsResourceResponse(
+            resource_type=resource_type, resource_name=name, error_message=None
+        )
         responses.append(response)
         try:
             _check_resource(state, resource_type, name, seen)
@@ -50,7 +52,7 @@ def alter_configs(state: ControllerState, request: AlterConfigsRequest) -> Decis
     seen: set[tuple[int, str]] = set()
     for resource in request.resources:
         resource_type, name = resource.resource_type, resource.resource_name
-        response = ReplacedResource(resource_type=resource_type, resource_name=name)
+        response = ReplacedResource(resource_type=resource_type, resource_name=name, error_message=None)
         responses.append(response)
         try:
             _check_resource(state, resource_type, name, seen)

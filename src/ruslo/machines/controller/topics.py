@@ -101,6 +101,7 @@ def _create_topic(
     return records, CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
+        error_message=None,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
     )

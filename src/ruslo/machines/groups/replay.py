@@ -75,6 +75,7 @@ def _replay_classic_group(shard: ShardState, group_id: str, record: GroupRecord)
         return
     if shard.active and isinstance(known, ClassicGroup):
         # The record is a picture of this very group, which may have moved on since.
+        known.recorded = True
         return
     assert isinstance(value, GroupMetadataValue)
     shard.groups[group_id] = ClassicGroup.from_record(group_id, value)

@@ -39,6 +39,19 @@ def alter(
     return [ErrorCode(each.error_code) for each in answer.responses]
 
 
+def test_what_was_changed_carries_no_message() -> None:
+    """Null, as in Kafka: an empty text is a message to some clients."""
+    bench = bench_with_topic()
+    changed = IncrementalAlterConfigsRequest(resources=[resource(2, "t", ("retention.ms", SET, "1"))])
+    replaced = AlterConfigsRequest(
+        resources=[legacy.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])]
+    )
+    (one,) = bench.answer(changed, IncrementalAlterConfigsResponse).responses
+    (other,) = bench.answer(replaced, AlterConfigsResponse).responses
+    assert (one.error_code, one.error_message) == (0, None)
+    assert (other.error_code, other.error_message) == (0, None)
+
+
 @pytest.mark.parametrize(
     ("asked", "code"),
     [

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ruslo.broker.drivers.coordination.record_codec import (
@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 
 ADAPTIVE_LINGER_MS = -1
 """Gather until the loop has handled what is at hand; no write waits for later ones."""
+RELEASED_AT_ONCE = 100
+"""A thousand members may hear of their next generation in one moment; their answers are sent over several
+turns of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +292,10 @@ class ShardDriver:
             _release(undone.replies)
 
 
-def _release(replies: Iterable[GroupReply]) -> None:
-    for reply in replies:
+def _release(replies: Sequence[GroupReply]) -> None:
+    for reply in replies[:RELEASED_AT_ONCE]:
         waiter = reply.token
         assert isinstance(waiter, Waiter)
         waiter.answer(reply.message)
+    if len(replies) > RELEASED_AT_ONCE:
+        asyncio.get_running_loop().call_soon(_release, replies[RELEASED_AT_ONCE:])

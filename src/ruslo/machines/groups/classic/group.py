@@ -65,6 +65,7 @@ class ClassicGroup(Group):
         "pending_syncs",
         "previous_state",
         "protocol",
+        "recorded",
         "state",
         "state_ms",
         "static_members",
@@ -99,6 +100,8 @@ class ClassicGroup(Group):
         self.newcomers_during_delay = False
         """Somebody joined since the initial delay was last prolonged."""
         self.initial_delay_left_ms = 0
+        self.recorded = False
+        """It has a record in the log, even if one that was not confirmed in time."""
         self._subscribed: frozenset[str] | None = None
         """Topics of this generation, once somebody wanted to know."""
 
@@ -332,6 +335,7 @@ class ClassicGroup(Group):
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         """As it comes up after a load: Stable, or Empty; a rebalance in progress is not in the log."""
         group = cls(group_id, state_ms=value.current_state_timestamp)
+        group.recorded = True
         for member in value.members:
             group.add(ClassicMember.from_record(member, value.protocol), value.protocol_type)
         group._protocol_type = value.protocol_type

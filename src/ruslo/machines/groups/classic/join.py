@@ -70,18 +70,20 @@ def _create(
     decision.records[:0] = records
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
-        """Take the joiner out again, and the group with it if nobody else has come."""
+        """Take the joiner out again, and the group with it unless the log has it or somebody else uses it."""
         undone = Decision(at_once=True)
         for member in list(group.members.values()):
             if member.join is not None and member.join.token == token:
                 undone.replies += rebalance.remove_member(shard, group, member.member_id, code)
         deserted = not group.members and len(group.pending_joins) <= 1
-        if deserted and not shard.offsets.has_any(group.group_id) and shard.groups.get(group_id) is group:
+        if group.recorded or not deserted or shard.groups.get(group_id) is not group:
+            return undone
+        if replaced is not None:
             group.cancel_timers(shard.timers)
-            if replaced is None:
-                del shard.groups[group_id]
-            else:
-                shard.groups[group_id] = replaced
+            shard.groups[group_id] = replaced
+        elif not shard.offsets.has_any(group_id):
+            group.cancel_timers(shard.timers)
+            del shard.groups[group_id]
         return undone
 
     decision.undo = undo

@@ -22,21 +22,30 @@ def loaded(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
 def fired(
     shard: ShardState, group: ClassicGroup, member_id: str | None, kind: TimerKind, now_ms: int
 ) -> Decision:
-    if kind is TimerKind.SESSION:
-        assert member_id is not None
-        return _session_over(shard, group, member_id, now_ms)
-    if kind is TimerKind.PENDING:
-        assert member_id is not None
-        group.pending_joins.discard(member_id)
-        return rebalance.complete_if_all_joined(shard, group, now_ms)
+    if member_id is not None:
+        return _member_timer_fired(shard, group, member_id, kind, now_ms)
     if kind is TimerKind.JOIN:
         return rebalance.complete_join(shard, group, now_ms)
     if kind is TimerKind.INITIAL_DELAY:
         return rebalance.initial_delay_over(shard, group, now_ms)
     if kind is TimerKind.SYNC:
         return rebalance.syncs_overdue(shard, group, now_ms)
-    assert kind is TimerKind.ADOPT, f"classic group {group.group_id!r} has no timer {kind!r}"
-    return _adopt(shard, group, now_ms)
+    if kind is TimerKind.ADOPT:
+        return _adopt(shard, group, now_ms)
+    # An answer that never came to the consumer group which this one has come out of.
+    return Decision()
+
+
+def _member_timer_fired(
+    shard: ShardState, group: ClassicGroup, member_id: str, kind: TimerKind, now_ms: int
+) -> Decision:
+    if kind is TimerKind.PENDING:
+        group.pending_joins.discard(member_id)
+        return rebalance.complete_if_all_joined(shard, group, now_ms)
+    if kind is TimerKind.SESSION and member_id in group.members:
+        return _session_over(shard, group, member_id, now_ms)
+    # Members of a consumer group have more timers; these are left of one that has become this group.
+    return Decision()
 
 
 def _session_over(shard: ShardState, group: ClassicGroup, member_id: str, now_ms: int) -> Decision:

@@ -20,7 +20,7 @@ from ruslo.machines.groups.consumer.embedded import (
     read_subscription,
     write_assignment,
 )
-from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.group import FIRST_EPOCH, ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
 from ruslo.machines.groups.consumer.records import (
     current_record,
@@ -149,7 +149,7 @@ def downgrade(
 
 
 def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecord]:
-    group_id, generation = classic.group_id, classic.generation
+    group_id, epoch = classic.group_id, _epoch_of(classic)
     held: set[tuple[Uuid, int]] = set()
     members = []
     for classic_member in classic.members.values():
@@ -163,7 +163,7 @@ def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecor
     names = {name for member in members for name in member.topic_names}
     return [
         *(member_record(group_id, member) for member in members),
-        epoch_record(group_id, generation, topic_hash.of_topics(view, names)),
+        epoch_record(group_id, epoch, topic_hash.of_topics(view, names)),
         *(
             target_record(
                 group_id,
@@ -173,7 +173,7 @@ def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecor
             for member in members
         ),
         # No time: the next target need not wait.
-        target_epoch_record(group_id, generation, 0),
+        target_epoch_record(group_id, epoch, 0),
         *(current_record(group_id, member) for member in members),
     ]
 
@@ -193,11 +193,11 @@ def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMem
             )
     except ProtocolError as error:
         raise _no_upgrade(classic, f"member {member.member_id!r} does not speak it right: {error}") from error
-    generation = classic.generation
+    epoch = _epoch_of(classic)
     return ConsumerMember(
         member.member_id,
-        epoch=generation,
-        previous_epoch=generation,
+        epoch=epoch,
+        previous_epoch=epoch,
         instance_id=member.instance_id,
         rack_id=subscription.rack_id or None,
         client_id=member.client_id,
@@ -206,11 +206,14 @@ def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMem
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=ClassicPart(member.session_timeout_ms, member.protocols),
         assigned={
-            topic_id: dict.fromkeys(indexes, generation)
-            for topic_id, indexes in partitions.items()
-            if indexes
+            topic_id: dict.fromkeys(indexes, epoch) for topic_id, indexes in partitions.items() if indexes
         },
     )
+
+
+def _epoch_of(classic: ClassicGroup) -> int:
+    """Its generation; a group that has not come to its first must not have members at 0, as joiners are."""
+    return max(classic.generation, FIRST_EPOCH)
 
 
 def _no_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:

@@ -37,8 +37,11 @@ def remove(
         cancel_timers(shard, group, member_id)
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
+        # What was written, but not confirmed in time, stays: then they are gone, or have come back already.
         for member_id in member_ids:
-            shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + RETRY_MS)
+            watched = shard.timers.get(group.group_id, member_id, TimerKind.SESSION) is not None
+            if shard.groups.get(group.group_id) is group and member_id in group.members and not watched:
+                shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + RETRY_MS)
         return Decision()
 
     decision = Decision(undo=undo)

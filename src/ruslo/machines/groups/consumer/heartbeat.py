@@ -35,6 +35,7 @@ from ruslo.machines.groups.group import CONSUMER
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -213,7 +214,11 @@ def _told(
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned:
     if request.topic_partitions is None:
         return None
-    return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
+    owned: dict[Uuid, set[int]] = {}
+    for topic in request.topic_partitions:
+        # A client may list a topic twice; what it says the first time counts as well.
+        owned.setdefault(topic.topic_id, set()).update(topic.partitions)
+    return owned
 
 
 def _assignment(member: ConsumerMember) -> Assignment:

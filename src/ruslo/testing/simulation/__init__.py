@@ -1,0 +1,8 @@
+"""Virtual time, unreliable lines, and what lives on them: the same seed gives the same run."""
+
+from __future__ import annotations
+
+from ruslo.testing.simulation.clock import SimClock, Timer
+from ruslo.testing.simulation.line import Line, LineFaults
+
+__all__ = ["Line", "LineFaults", "SimClock", "Timer"]

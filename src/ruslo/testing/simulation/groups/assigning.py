@@ -1,0 +1,81 @@
+"""Assignors of classic clients: the group's leader runs one over the members' subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from ruslo.model.topics import TopicPartition
+
+Assigned: TypeAlias = dict[str, set[TopicPartition]]
+"""By member id."""
+
+
+class Subscriber(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    topics: frozenset[str]
+    owned: frozenset[TopicPartition]
+    generation: int
+    """In which it got what it owns."""
+
+
+def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
+    """Topic by topic, a stretch of partitions for everybody who reads it."""
+    ordered = sorted(
+        subscribers, key=lambda each: (each.instance_id is None, each.instance_id, each.member_id)
+    )
+    assigned: Assigned = {each.member_id: set() for each in ordered}
+    for topic, count in partition_counts.items():
+        readers = [each.member_id for each in ordered if topic in each.topics]
+        for place, reader in enumerate(readers):
+            first, end = place * count // len(readers), (place + 1) * count // len(readers)
+            assigned[reader].update(TopicPartition(topic, number) for number in range(first, end))
+    return assigned
+
+
+def assign_cooperative(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
+    """Level the load and move little; what moves is withheld until its owner has let go (KIP-429)."""
+    members = sorted(subscribers, key=lambda each: each.member_id)
+    places = {TopicPartition(topic, number) for topic, n in partition_counts.items() for number in range(n)}
+    owners = _owners(members)
+    assigned: Assigned = {each.member_id: set() for each in members}
+    for place in sorted(places):
+        owner = owners.get(place)
+        if owner is not None and place.topic in owner.topics:
+            assigned[owner.member_id].add(place)
+    for place in sorted(places - set().union(*assigned.values())):
+        readers = [each.member_id for each in members if place.topic in each.topics]
+        if readers:
+            assigned[min(readers, key=lambda reader: len(assigned[reader]))].add(place)
+    _level(members, assigned)
+    for each in members:
+        given = assigned[each.member_id]
+        given -= {place for place in given if place in owners and owners[place] is not each}
+    return assigned
+
+
+def _owners(members: list[Subscriber]) -> dict[TopicPartition, Subscriber]:
+    """Who has each partition; of two who say so, the one of the later generation."""
+    owners: dict[TopicPartition, Subscriber] = {}
+    for member in members:
+        for place in member.owned:
+            if place not in owners or owners[place].generation < member.generation:
+                owners[place] = member
+    return owners
+
+
+def _level(members: list[Subscriber], assigned: Assigned) -> None:
+    """Take from those who have two more than somebody who could have one of them."""
+    moved = True
+    while moved:
+        moved = False
+        for poor in members:
+            for rich in members:
+                if len(assigned[rich.member_id]) < len(assigned[poor.member_id]) + 2:
+                    continue
+                movable = sorted(p for p in assigned[rich.member_id] if p.topic in poor.topics)
+                if movable:
+                    assigned[rich.member_id].remove(movable[-1])
+                    assigned[poor.member_id].add(movable[-1])
+                    moved = True

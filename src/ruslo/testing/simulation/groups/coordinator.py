@@ -1,0 +1,324 @@
+"""A coordinator of one shard: the real machine on a log in memory, under virtual time.
+
+It does what the broker's driver does: appends, replays at once, releases replies when the append is safe,
+calls the timers. And it does what brokers suffer: the log refuses, confirms too late, the coordinator dies
+with the tail of its log, or hands its groups over in good order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TypeAlias, cast
+
+from ruslo.machines.assignors.builtin import BUILTIN_ASSIGNORS
+from ruslo.machines.assignors.spec import GroupSpec
+from ruslo.machines.groups.consumer.patterns import matching_topics
+from ruslo.machines.groups.consumer.ports import AssignorFailure, InlineAssignors
+from ruslo.machines.groups.decision import GroupOutcome, GroupReply
+from ruslo.machines.groups.events import (
+    Ask,
+    GroupEvent,
+    Loaded,
+    MetadataChanged,
+    RegexResolved,
+    Requested,
+    RequestInfo,
+    ResolvedRegex,
+    ResolveRegex,
+    TargetComputed,
+    TimerFired,
+    Unloaded,
+)
+from ruslo.machines.groups.refusals import refusal
+from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.shard import GroupShard
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
+from ruslo.testing.simulation.clock import SimClock, Timer
+from ruslo.testing.simulation.groups.log import Batch, SimGroupLog
+from ruslo.testing.simulation.groups.topics import SimTopics
+
+COMMIT_TIMEOUT_MS = 5_000
+LOAD_MS = 300
+ASK_MS = 200
+TRACE_LENGTH = 200
+
+OnReply: TypeAlias = Callable[[Message | None], None]
+"""None: the connection broke."""
+
+
+@dataclass(slots=True)
+class CoordinatorFaults:
+    """May be changed at any time; all zero: nothing goes wrong."""
+
+    refused: float = 0.0
+    """Part of the appends that the log refuses."""
+    slow: float = 0.0
+    """Part of the appends that are safe only after up to ``slow_ms``, which may be too late."""
+    slow_ms: int = 8_000
+    failing_assignor: float = 0.0
+    """Part of the calls of an assignor outside the machine that bring no target."""
+
+
+@dataclass(slots=True)
+class _Call:
+    request: Message
+    api_version: int
+    since_ms: int
+    on_reply: OnReply
+
+
+class SimCoordinator:
+    def __init__(
+        self,
+        clock: SimClock,
+        topics: SimTopics,
+        settings: GroupSettings,
+        faults: CoordinatorFaults | None = None,
+        *,
+        on_confirmed: Callable[[Batch], None] = lambda batch: None,
+        on_step: Callable[[SimCoordinator, GroupEvent], None] = lambda coordinator, event: None,
+    ) -> None:
+        """``on_confirmed``: a batch is safe; ``on_step``: an event has been dealt with."""
+        self.clock = clock
+        self.topics = topics
+        self.settings = settings
+        self.faults = faults or CoordinatorFaults()
+        self.log = SimGroupLog()
+        self.shard: GroupShard | None = None
+        """None while it is down or loads."""
+        self.calls: dict[Hashable, _Call] = {}
+        """Not answered yet, by token, oldest first."""
+        self.undone: set[str] = set()
+        """Classic groups whose last record is not what they are: they took it back when it was not
+        confirmed in time."""
+        self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
+        """What happened last: time, and an event or an answer."""
+        self._on_confirmed = on_confirmed
+        self._on_step = on_step
+        self._waiting: deque[tuple[int, GroupOutcome]] = deque()
+        """Outcomes whose replies wait until the log is safe up to this offset."""
+        self._safe_at_ms = 0
+        self._tokens = count(1)
+        self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        self._reachable = True
+        self._life = 0
+        self._load()
+
+    # -- what clients and operators do -----------------------------------------------------------------------
+
+    def submit(self, request: Message, api_version: int, client_id: str, on_reply: OnReply) -> None:
+        if not self._reachable:
+            on_reply(None)
+            return
+        if self.shard is None:
+            on_reply(refusal(request, api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        token = next(self._tokens)
+        self.calls[token] = _Call(request, api_version, self.clock.monotonic_ms(), on_reply)
+        self.run(Requested(token, request, RequestInfo(api_version, client_id)))
+
+    def change_topics(self, topics: SimTopics, *changed: str) -> None:
+        self.topics = topics
+        gone = frozenset(name for name in changed if topics.by_name(name) is None)
+        if self.shard is not None:
+            self.run(MetadataChanged(topics, frozenset(changed), gone))
+
+    def crash(self, down_ms: int) -> None:
+        """Dies on the spot; what was not safe may be lost."""
+        self._stop()
+        self.log.lose_tail(self.clock.random)
+        self._come_back(down_ms)
+
+    def move(self, down_ms: int) -> None:
+        """Gives its groups away in good order."""
+        shard = self.shard
+        if shard is not None:
+            outcomes = [outcome for _, outcome in self._waiting]
+            self._waiting.clear()
+            for outcome in outcomes:
+                self._give_up(shard, outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            unloaded = shard.handle(Unloaded(), self.clock.monotonic_ms(), self.clock.now_ms())
+            self._release(unloaded.replies)
+        self._stop()
+        self._come_back(down_ms)
+
+    def replayed(self) -> GroupShard:
+        """What another coordinator would make of the log."""
+        shard = GroupShard(self.settings, InlineAssignors(), self.topics, self._random_uuid)
+        for record in self.log:
+            shard.replay(record.decode(), record.offset)
+        return shard
+
+    # -- the driver's part -----------------------------------------------------------------------------------
+
+    def run(self, event: GroupEvent) -> None:
+        shard = self.shard
+        assert shard is not None
+        self.trace.append((self.clock.monotonic_ms(), event))
+        outcome = shard.handle(event, self.clock.monotonic_ms(), self.clock.now_ms())
+        self._carry_out(shard, outcome)
+        self._arm_timer(shard)
+        self._on_step(self, event)
+
+    def _carry_out(self, shard: GroupShard, outcome: GroupOutcome) -> None:
+        if outcome.append is None or (not outcome.append.records and self.log.all_safe):
+            self._release(outcome.replies)
+        elif not outcome.append.records:
+            self._wait(shard, outcome)
+        elif self.clock.random.random() < self.faults.refused:
+            self._give_up(shard, outcome, ErrorCode.NOT_ENOUGH_REPLICAS)
+        else:
+            batch = self.log.append(outcome.append.records)
+            self.trace.append((self.clock.monotonic_ms(), outcome.append))
+            for logged, record in zip(batch, outcome.append.records, strict=True):
+                shard.replay(record, logged.offset)
+            self._note_undone(outcome, undone=False)
+            self._wait(shard, outcome)
+            self._confirm_later()
+        for ask in outcome.asks:
+            self.clock.call_later(ASK_MS, partial(self._answer, ask, self._life))
+
+    def _confirm_later(self) -> None:
+        random = self.clock.random
+        delay_ms = random.randint(0, self.faults.slow_ms) if random.random() < self.faults.slow else 0
+        self._safe_at_ms = max(self._safe_at_ms, self.clock.monotonic_ms() + delay_ms)
+        if self._safe_at_ms == self.clock.monotonic_ms():
+            self._confirm(self.log.end_offset)
+        else:
+            confirm = partial(self._confirm_if_alive, self.log.end_offset, self._life)
+            self.clock.call_at(self._safe_at_ms, confirm)
+
+    def _confirm_if_alive(self, offset: int, life: int) -> None:
+        if life == self._life:
+            self._confirm(offset)
+
+    def _confirm(self, offset: int) -> None:
+        for batch in self.log.confirm(offset):
+            self._on_confirmed(batch)
+        while self._waiting and self._waiting[0][0] <= offset:
+            self._release(self._waiting.popleft()[1].replies)
+
+    def _wait(self, shard: GroupShard, outcome: GroupOutcome) -> None:
+        entry = (self.log.end_offset, outcome)
+        self._waiting.append(entry)
+        if self.faults.slow:
+            self.clock.call_later(COMMIT_TIMEOUT_MS, partial(self._late, shard, entry))
+
+    def _late(self, shard: GroupShard, entry: tuple[int, GroupOutcome]) -> None:
+        for index, each in enumerate(self._waiting):
+            if each is entry:
+                del self._waiting[index]
+                self._give_up(shard, entry[1], ErrorCode.REQUEST_TIMED_OUT)
+                self._arm_timer(shard)
+                return
+
+    def _give_up(self, shard: GroupShard, outcome: GroupOutcome, code: ErrorCode) -> None:
+        self.trace.append((self.clock.monotonic_ms(), code))
+        undone = shard.append_failed(outcome, code, self.clock.monotonic_ms(), self.clock.now_ms())
+        self._note_undone(outcome, undone=True)
+        assert undone.append is None or not undone.append.records, "nothing can be written in place of it"
+        self._release(undone.replies)
+
+    def _note_undone(self, outcome: GroupOutcome, *, undone: bool) -> None:
+        if outcome.append is None:
+            return
+        for record in outcome.append.records:
+            if isinstance(record.key, GroupMetadataKey):
+                if undone:
+                    self.undone.add(record.key.group)
+                else:
+                    self.undone.discard(record.key.group)
+
+    def _release(self, replies: tuple[GroupReply, ...]) -> None:
+        for reply in replies:
+            call = self.calls.pop(reply.token, None)
+            assert call is not None, f"answered twice: {reply}"
+            message = reply.message
+            if isinstance(message, KafkaError):
+                message = refusal(call.request, call.api_version, message.code)
+            self.trace.append((self.clock.monotonic_ms(), message))
+            call.on_reply(message)
+
+    def _answer(self, ask: Ask, life: int) -> None:
+        if life != self._life or self.shard is None:
+            return
+        if isinstance(ask, ResolveRegex):
+            names = list(self.topics.all_names())
+            resolved = {
+                pattern: ResolvedRegex(
+                    matching_topics(pattern, names), self.topics.version, self.clock.now_ms()
+                )
+                for pattern in ask.patterns
+            }
+            self.run(RegexResolved(ask.group_id, resolved))
+        elif self.clock.random.random() < self.faults.failing_assignor:
+            self.run(TargetComputed(ask.group_id, ask.group_epoch, AssignorFailure(ask.assignor, "chance")))
+        else:
+            result = InlineAssignors(BUILTIN_ASSIGNORS).assign("uniform", cast(GroupSpec, ask.spec))
+            self.run(TargetComputed(ask.group_id, ask.group_epoch, result))
+
+    # -- up and down -----------------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        self._life += 1
+        self._reachable = False
+        self.shard = None
+        self._waiting.clear()
+        self._safe_at_ms = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        calls = list(self.calls.values())
+        self.calls.clear()
+        for call in calls:
+            call.on_reply(None)
+
+    def _come_back(self, down_ms: int) -> None:
+        self.clock.call_later(down_ms, partial(self._start_loading, self._life))
+        self.clock.call_later(down_ms + LOAD_MS, partial(self._load_if, self._life))
+
+    def _start_loading(self, life: int) -> None:
+        self._reachable = self._reachable or life == self._life
+
+    def _load_if(self, life: int) -> None:
+        if life == self._life:
+            self._load()
+
+    def _load(self) -> None:
+        """All that the log still has is safe: whoever leads has had it confirmed by now."""
+        self._confirm(self.log.end_offset)
+        self.undone.clear()
+        self.shard = self.replayed()
+        self._reachable = True
+        self.run(Loaded())
+
+    def _arm_timer(self, shard: GroupShard) -> None:
+        deadline_ms = shard.deadline_ms()
+        if shard is not self.shard or deadline_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_at_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_at_ms = deadline_ms
+        self._timer = self.clock.call_at(deadline_ms, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        shard = self.shard
+        if shard is None:
+            return
+        deadline_ms = shard.deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self.clock.monotonic_ms():
+            self.run(TimerFired())
+        self._arm_timer(shard)
+
+    def _random_uuid(self) -> bytes:
+        return self.clock.random.randbytes(16)

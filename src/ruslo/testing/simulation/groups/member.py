@@ -1,0 +1,258 @@
+"""A client that reads partitions for a group, whatever protocol it speaks.
+
+It moves its positions forward, commits them, and asks for the committed ones whenever it gets a partition; so
+a committed offset that goes back, or is lost, is a fault of the broker and not of the client.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
+from ruslo.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from ruslo.testing.simulation.groups.coordinator import SimCoordinator
+from ruslo.testing.simulation.line import Line, LineFaults
+
+REQUEST_TIMEOUT_MS = 10_000
+COMMIT_INTERVAL_MS = 20_000
+BACKOFF_MS = 500
+COMMIT_VERSION = 9
+FETCH_VERSION = 9
+
+TRY_AGAIN = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+EXPECTED = TRY_AGAIN | {
+    ErrorCode.NONE,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.MEMBER_ID_REQUIRED,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+"""What a client that does nothing wrong may hear from a coordinator that does nothing wrong."""
+
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+def expected(code: int) -> ErrorCode:
+    known = ErrorCode(code)
+    assert known in EXPECTED, f"no client could expect {known.name}"
+    return known
+
+
+class OffsetsWatcher(Protocol):
+    """Who is told what a client was told about offsets."""
+
+    def acked(self, group_id: str, place: TopicPartition, offset: int) -> None: ...
+
+    def acked_so_far(self, group_id: str, place: TopicPartition) -> int: ...
+
+    def fetched(self, group_id: str, place: TopicPartition, offset: int, at_least: int) -> None: ...
+
+
+class SimMember(ABC):
+    def __init__(
+        self,
+        name: str,
+        group_id: str,
+        coordinator: SimCoordinator,
+        faults: LineFaults,
+        watcher: OffsetsWatcher,
+        *,
+        topics: Iterable[str],
+        instance_id: str | None = None,
+    ) -> None:
+        self.name = name
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.topics = list(topics)
+        self.alive = True
+        self.member_id = ""
+        self.owned: set[TopicPartition] = set()
+        self._positions: dict[TopicPartition, int] = {}
+        """Of owned partitions whose committed offset is known."""
+        self._coordinator = coordinator
+        self._clock = coordinator.clock
+        self._random = self._clock.random
+        self._to = Line(self._clock, faults)
+        self._back = Line(self._clock, faults)
+        self._watcher = watcher
+        self._awake_at_ms = 0
+        self._later(self._random.randint(0, COMMIT_INTERVAL_MS), self._commit_now_and_then)
+
+    @property
+    @abstractmethod
+    def epoch(self) -> int:
+        """Member epoch or generation; not above 0: it is in no group."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Say goodbye as its protocol has it, and end."""
+
+    @abstractmethod
+    def subscribe(self, topics: Iterable[str]) -> None: ...
+
+    def kill(self) -> None:
+        self.alive = False
+        self.owned.clear()
+
+    def stall(self, duration_ms: int) -> None:
+        """Do nothing for a while, as a process that is stopped or collects garbage."""
+        self._awake_at_ms = max(self._awake_at_ms, self._clock.monotonic_ms() + duration_ms)
+
+    # -- partitions ------------------------------------------------------------------------------------------
+
+    def own(self, places: set[TopicPartition]) -> None:
+        """Have exactly these from now on."""
+        for place in self.owned - places:
+            self._positions.pop(place, None)
+        new = places - self.owned
+        self.owned = set(places)
+        self._fetch_offsets(new)
+
+    def commit(self) -> None:
+        offsets = {place: offset for place, offset in self._positions.items() if place in self.owned}
+        if not offsets or self.epoch <= 0:
+            return
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            generation_id_or_member_epoch=self.epoch,
+            member_id=self.member_id,
+            group_instance_id=self.instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=place.topic,
+                    partitions=[
+                        OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
+                    ],
+                )
+                for place, offset in sorted(offsets.items())
+            ],
+        )
+        self._call(request, COMMIT_VERSION, OffsetCommitResponse, partial(self._committed, offsets))
+
+    def _committed(self, offsets: dict[TopicPartition, int], response: OffsetCommitResponse | None) -> None:
+        if response is None:
+            return
+        for topic in response.topics:
+            for partition in topic.partitions:
+                place = TopicPartition(topic.name, partition.partition_index)
+                if expected(partition.error_code) is ErrorCode.NONE:
+                    self._watcher.acked(self.group_id, place, offsets[place])
+
+    def _fetch_offsets(self, places: set[TopicPartition]) -> None:
+        places = {place for place in places if place in self.owned and place not in self._positions}
+        if not places:
+            return
+        request = OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=self.group_id,
+                    member_id=self.member_id,
+                    member_epoch=self.epoch,
+                    topics=[
+                        OffsetFetchRequestTopics(name=place.topic, partition_indexes=[place.partition])
+                        for place in sorted(places)
+                    ],
+                )
+            ],
+            require_stable=True,
+        )
+        at_least = {place: self._watcher.acked_so_far(self.group_id, place) for place in places}
+        # A partition may go and come back while the answer is on its way; then the answer is too old.
+        tenure = self.owned
+        self._call(
+            request, FETCH_VERSION, OffsetFetchResponse, partial(self._fetched, places, at_least, tenure)
+        )
+
+    def _fetched(
+        self,
+        places: set[TopicPartition],
+        at_least: dict[TopicPartition, int],
+        tenure: set[TopicPartition],
+        response: OffsetFetchResponse | None,
+    ) -> None:
+        group = None if response is None else response.groups[0]
+        if self.owned is not tenure or group is None or expected(group.error_code) is not ErrorCode.NONE:
+            self._later(BACKOFF_MS, lambda: self._fetch_offsets(places))
+            return
+        for topic in group.topics:
+            for partition in topic.partitions:
+                place = TopicPartition(topic.name, partition.partition_index)
+                if partition.error_code == ErrorCode.NONE:
+                    offset = partition.committed_offset
+                    self._watcher.fetched(self.group_id, place, offset, at_least[place])
+                    self._positions[place] = max(offset, 0)
+
+    def _commit_now_and_then(self) -> None:
+        for place in self._positions:
+            self._positions[place] += self._random.randint(0, 50)
+        self.commit()
+        self._later(COMMIT_INTERVAL_MS, self._commit_now_and_then)
+
+    # -- calls -----------------------------------------------------------------------------------------------
+
+    def _call(
+        self,
+        request: Message,
+        version: int,
+        response: type[ResponseT],
+        on_reply: Callable[[ResponseT | None], None],
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        """Send it; ``on_reply`` hears the first answer, or None when none came in time."""
+        settled = False
+
+        def settle(message: Message | None) -> None:
+            nonlocal settled
+            if not settled:
+                settled = True
+                timer.cancel()
+                assert message is None or isinstance(message, response), message
+                self._when_awake(lambda: on_reply(message))
+
+        def back(message: Message | None) -> None:
+            self._back.send(lambda: settle(message))
+
+        timer = self._clock.call_later(timeout_ms, lambda: settle(None))
+        self._to.send(lambda: self._coordinator.submit(request, version, self.name, back))
+
+    def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self._clock.call_later(delay_ms, lambda: self._when_awake(action))
+
+    def _when_awake(self, action: Callable[[], None]) -> None:
+        if not self.alive:
+            return
+        if self._clock.monotonic_ms() < self._awake_at_ms:
+            self._clock.call_at(self._awake_at_ms, lambda: self._when_awake(action))
+        else:
+            action()

@@ -1,0 +1,175 @@
+"""How long each partition stands still while a member joins and leaves: eager, cooperative, new protocol."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.group_members import GROUP_NODE_PROPERTIES
+from tests.support.kafka import ApacheKafka
+from tests.support.librdkafka import Settings
+from tests.support.node import Node
+from tests.support.ruslo import RusloNode
+
+TOPIC = "steady"
+PARTITIONS = 6
+RECORD_INTERVAL_S = 0.01
+
+# Members of different heartbeat intervals hear of a rebalance at different times. Eagerly, the quick one
+# gives everything back and then waits for the slow one.
+QUICK_MS, SLOW_MS = 200, 1500
+MODES: dict[str, list[Settings]] = {
+    "eager": [
+        {"partition.assignment.strategy": "range", "heartbeat.interval.ms": interval}
+        for interval in (QUICK_MS, SLOW_MS, QUICK_MS)
+    ],
+    "cooperative": [
+        {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": interval}
+        for interval in (QUICK_MS, SLOW_MS, QUICK_MS)
+    ],
+    "consumer": [{"group.protocol": "consumer"}] * 3,
+}
+
+
+class SteadyProducer(threading.Thread):
+    """One record to every partition again and again."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(name="producer")
+        self.stopping = threading.Event()
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def run(self) -> None:
+        while not self.stopping.wait(RECORD_INTERVAL_S):
+            for partition in range(PARTITIONS):
+                self._producer.produce(TOPIC, b"tick", partition=partition)
+            self._producer.poll(0)
+        self._producer.flush(30)
+
+
+class TimedMember(threading.Thread):
+    """A consumer that notes when a record of which partition came."""
+
+    def __init__(self, bootstrap: str, group: str, settings: Settings) -> None:
+        super().__init__(name="member")
+        self.stopping = threading.Event()
+        self.assigned: frozenset[int] = frozenset()
+        self.arrivals: list[tuple[int, float]] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "auto.offset.reset": "latest",
+                "log_level": 0,
+                **settings,
+            }
+        )
+
+    def run(self) -> None:
+        self._consumer.subscribe([TOPIC], on_assign=self._on_assign, on_revoke=self._on_revoke)
+        while not self.stopping.is_set():
+            message = self._consumer.poll(0.05)
+            if message is not None and message.error() is None:
+                partition = message.partition()
+                assert partition is not None
+                self.arrivals.append((partition, time.monotonic()))
+        self._consumer.close()
+        self.assigned = frozenset()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.join(30)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned |= {place.partition for place in partitions}
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned -= {place.partition for place in partitions}
+
+
+@pytest.fixture
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
+    system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
+    with system(tmp_path, properties=GROUP_NODE_PROPERTIES) as node:
+        yield node
+
+
+def wait_for_shares(members: list[TimedMember], shares: list[int]) -> None:
+    """Until the members own so many partitions, all of them, and every partition moves."""
+    deadline = time.monotonic() + 30
+    while sorted(len(member.assigned) for member in members) != shares:
+        assert time.monotonic() < deadline, [member.assigned for member in members]
+        time.sleep(0.002)
+    settled = time.monotonic()
+    while {p for member in members for p, at in member.arrivals if at > settled} != set(range(PARTITIONS)):
+        assert time.monotonic() < deadline, "some partition stands still for good"
+        time.sleep(0.02)
+
+
+def standstills(members: list[TimedMember], since: float) -> list[float]:
+    """The longest time without a record, for each partition, in milliseconds."""
+    longest = []
+    for partition in range(PARTITIONS):
+        times = sorted(at for m in members for p, at in m.arrivals if p == partition and at > since)
+        longest.append(max(after - before for before, after in pairwise(times)) * 1000)
+    return longest
+
+
+def measure(bootstrap: str, mode: str) -> tuple[list[float], frozenset[int]]:
+    """The standstills while a third member joins and leaves, and the partitions that it had meanwhile."""
+    members = [TimedMember(bootstrap, mode, settings) for settings in MODES[mode]]
+    first, second, third = members
+    try:
+        first.start()
+        second.start()
+        wait_for_shares([first, second], [3, 3])
+        time.sleep(0.2)
+        since = time.monotonic()
+        time.sleep(0.1)
+        third.start()
+        wait_for_shares(members, [2, 2, 2])
+        moved = third.assigned
+        time.sleep(0.3)
+        third.stop()
+        wait_for_shares([first, second], [3, 3])
+        time.sleep(0.2)
+    finally:
+        for member in members:
+            if member.ident is not None:
+                member.stop()
+    return standstills(members, since), moved
+
+
+def test_what_does_not_move_does_not_stand_still(node: Node) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
+    producer = SteadyProducer(node.bootstrap)
+    producer.start()
+    try:
+        measured = {mode: measure(node.bootstrap, mode) for mode in MODES}
+    finally:
+        producer.stopping.set()
+        producer.join(30)
+
+    print("\nlongest time without a record in ms (* partition that moved)")
+    print("mode        " + "".join(f"{f'p{partition}':>9}" for partition in range(PARTITIONS)))
+    for mode, (times, moved) in measured.items():
+        cells = (f"{time_ms:8.0f}{'*' if p in moved else ' '}" for p, time_ms in enumerate(times))
+        print(f"{mode:<12}" + "".join(cells))
+
+    eager_ms = max(measured["eager"][0])
+    for mode in ("cooperative", "consumer"):
+        times, moved = measured[mode]
+        assert len(moved) == 2
+        stayed_ms = [time_ms for p, time_ms in enumerate(times) if p not in moved]
+        moved_ms = [time_ms for p, time_ms in enumerate(times) if p in moved]
+        assert median(stayed_ms) < max(moved_ms), mode
+        assert max(stayed_ms) < eager_ms, mode

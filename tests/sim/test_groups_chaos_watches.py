@@ -1,0 +1,124 @@
+"""The chaos is worth something only if it notices: machines with a fault built in must not get through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ruslo.machines.groups.classic import sync as classic_sync
+from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.consumer import fencing
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.reconcile import _Step
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.group import Committer
+from ruslo.machines.groups.offsets.store import OffsetStore
+from ruslo.model.errors import ErrorCode
+from ruslo.testing.simulation.groups.invariants import (
+    ALL_ANSWERED,
+    ALL_OWNED,
+    EPOCHS_RISE,
+    LOG_IS_STATE,
+    OFFSETS_KEPT,
+    ONE_OWNER,
+    InvariantBrokenError,
+)
+from tests.support.group_chaos import Chaos
+
+SEEDS = range(4)
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def nobody_waits_for_revocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are given on before their reader has let go of them."""
+    monkeypatch.setattr(_Step, "owns_any", lambda self, partitions: False)
+
+
+def held_partitions_are_given_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ConsumerGroup, "is_held", lambda self, topic_id, partition: False)
+    monkeypatch.setattr(ConsumerGroup, "_hold", lambda self, partitions, epoch: None)
+
+
+def old_generations_may_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(self: ClassicGroup, committer: Committer) -> ErrorCode:
+        return ErrorCode.NONE
+
+    monkeypatch.setattr(ClassicGroup, "check_offset_commit", check)
+
+
+def generations_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ClassicGroup.next_generation
+
+    def next_generation(self: ClassicGroup, wall_ms: int) -> None:
+        real(self, wall_ms)
+        if self.generation > 3:
+            self.generation -= 2
+
+    monkeypatch.setattr(ClassicGroup, "next_generation", next_generation)
+
+
+def a_commit_is_sometimes_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = OffsetStore.put
+
+    def put(self: OffsetStore, group_id: str, topic: str, partition: int, offset: Any) -> None:
+        if offset.offset % 17:
+            real(self, group_id, topic, partition, offset)
+
+    monkeypatch.setattr(OffsetStore, "put", put)
+
+
+def followers_are_forgotten_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader's assignment answers nobody but the leader."""
+    real = classic_sync._assign
+
+    def assign(*args: Any) -> Decision:
+        decision = real(*args)
+        own = decision.replies[-1:]
+        decision.replies[:] = own
+        return decision
+
+    monkeypatch.setattr(classic_sync, "_assign", assign)
+
+
+def the_fenced_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members that are gone are gone, but nobody is told to take over what they had."""
+    real = fencing.remove
+
+    def remove(*args: Any) -> Decision:
+        decision = real(*args)
+        decision.records[:] = [each for each in decision.records if each.key.API_KEY != 3]
+        return decision
+
+    monkeypatch.setattr(fencing, "remove", remove)
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken"),
+    [
+        (nobody_waits_for_revocation, {ONE_OWNER, OFFSETS_KEPT}),
+        (held_partitions_are_given_away, {ONE_OWNER, OFFSETS_KEPT}),
+        (old_generations_may_commit, {OFFSETS_KEPT}),
+        (generations_are_not_counted, {EPOCHS_RISE, ONE_OWNER}),
+        (a_commit_is_sometimes_forgotten, {OFFSETS_KEPT, LOG_IS_STATE}),
+        (followers_are_forgotten_in_sync, {ALL_ANSWERED, ALL_OWNED}),
+        (the_fenced_stay_in_the_target, {ALL_OWNED}),
+    ],
+)
+def test_a_faulty_machine_does_not_get_through(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, broken: set[str]
+) -> None:
+    fault(monkeypatch)
+    found = next(error for error in map(_broken, SEEDS) if error is not None)
+    assert found.name in broken
+    assert "see it again: RUSLO_CHAOS_SEEDS=" in found.__notes__[0]
+
+
+def _broken(seed: int) -> InvariantBrokenError | None:
+    try:
+        Chaos(seed).run()
+    except InvariantBrokenError as error:
+        return error
+    return None

@@ -1,0 +1,377 @@
+"""A transaction shard with a list for its log, partition leaders that obey, and a clock that the test turns.
+
+Everything passes through the codecs: records are kept as bytes, requests, markers and answers are written and
+read again in their version, as a peer would see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from itertools import count
+from typing import NamedTuple, TypeVar
+
+import re2  # type: ignore[import-untyped]
+
+from ruslo.machines.txns.decision import TxnOutcome
+from ruslo.machines.txns.events import (
+    ClusterChanged,
+    Loaded,
+    MarkersAnswered,
+    MarkerSend,
+    ProducerIdGiven,
+    Requested,
+    RequestInfo,
+    TimerFired,
+    TxnEvent,
+    Unloaded,
+    WantProducerId,
+)
+from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.records import TxnRecord
+from ruslo.machines.txns.refusals import refusal
+from ruslo.machines.txns.settings import TxnSettings
+from ruslo.machines.txns.shard import TxnShard
+from ruslo.machines.txns.states import TxnState
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.coordinator_records import TRANSACTION_RECORDS
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
+from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from ruslo.protocol.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+WALL_MS = 1_700_000_000_000
+"""Wall clock at monotonic zero."""
+FIRST_PRODUCER_ID = 1_000
+
+MessageT = TypeVar("MessageT", bound=Message)
+Verdict = Callable[["Marker"], ErrorCode]
+
+
+class Marker(NamedTuple):
+    """A marker as it reaches a partition."""
+
+    node: int
+    partition: TopicPartition
+    producer_id: int
+    epoch: int
+    commits: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class Cluster:
+    """A view made of the leaders of topics; a topic has as many partitions as it has leaders here."""
+
+    def __init__(self, leaders: dict[str, list[int]], offsets_partitions: int | None = 4) -> None:
+        self.leaders = leaders
+        self.offsets_partitions = offsets_partitions
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        leaders = self.leaders.get(topic, [])
+        return leaders[partition] if 0 <= partition < len(leaders) else None
+
+    def offsets_partition_of(self, group_id: str) -> int | None:
+        return None if self.offsets_partitions is None else len(group_id) % self.offsets_partitions
+
+
+def default_cluster() -> Cluster:
+    return Cluster({"orders": [1, 2, 1, 2], "parcels": [2, 3], "__consumer_offsets": [1, 2, 3, 1]})
+
+
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+class TxnBench:
+    def __init__(self, settings: TxnSettings | None = None, cluster: Cluster | None = None) -> None:
+        self.settings = settings or TxnSettings()
+        self.cluster = cluster or default_cluster()
+        self.now_ms = 0
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.answers: dict[Hashable, Message] = {}
+        self.markers: list[Marker] = []
+        """In the order in which leaders took them in."""
+        self.sends: list[MarkerSend] = []
+        """Under way to leaders; empty while ``leaders_answer``."""
+        self.leaders_answer = True
+        self.uncommitted: list[TxnOutcome] = []
+        """Appended, and nobody has confirmed it; empty while ``commits_at_once``."""
+        self.commits_at_once = True
+        self.append_error: ErrorCode | None = None
+        """Set: the log refuses the next append with this."""
+        self.commit_error: ErrorCode | None = None
+        """Set: the next append is written, but nobody confirms it in time."""
+        self.asks: list[WantProducerId] = []
+        """Producer ids that are still to come; empty while ``ids_at_hand``."""
+        self.ids_at_hand = True
+        self.stopped: list[str] = []
+        self.coordinator_epoch = 7
+        self._requests: dict[Hashable, tuple[Message, int]] = {}
+        self._tokens = count(1)
+        self._producer_ids = count(FIRST_PRODUCER_ID)
+        self.shard = self._new_shard()
+        self.run(Loaded(self.coordinator_epoch))
+
+    # -- what tests do ---------------------------------------------------------------------------------------
+
+    def send(self, request: Message, version: int | None = None, denied: frozenset[str] = frozenset()) -> int:
+        """A request whose answer may come later; gives its token."""
+        if version is None:
+            version = API_BY_KEY[request.API_KEY].max_version
+        request = type(request).from_bytes(request.to_bytes(version), version)
+        token = next(self._tokens)
+        self._requests[token] = (request, version)
+        self.run(Requested(token, request, RequestInfo(version, denied)))
+        return token
+
+    def ask(
+        self,
+        request: Message,
+        response: type[MessageT],
+        version: int | None = None,
+        denied: frozenset[str] = frozenset(),
+    ) -> MessageT:
+        """A request that is answered at once."""
+        return self.answer(self.send(request, version, denied), response)
+
+    def answer(self, token: Hashable, response: type[MessageT]) -> MessageT:
+        message = self.answers.pop(token)
+        assert isinstance(message, response)
+        return message
+
+    def is_parked(self, token: Hashable) -> bool:
+        return token not in self.answers
+
+    def advance(self, duration_ms: int) -> None:
+        """Let time pass; every deadline on the way is met on the millisecond."""
+        end_ms = self.now_ms + duration_ms
+        while True:
+            deadline_ms = self.shard.deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.run(TimerFired())
+        self.now_ms = end_ms
+
+    def change_cluster(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.run(ClusterChanged(cluster))
+
+    def reload(self) -> None:
+        """The partition moves away and comes back, under another leader epoch."""
+        self.uncommitted.clear()
+        self.sends.clear()
+        self.asks.clear()
+        self.run(Unloaded())
+        self.coordinator_epoch += 1
+        self.shard = self._new_shard()
+        for record in self.records():
+            self.shard.replay(record)
+        self.run(Loaded(self.coordinator_epoch))
+
+    def put(self, transactional_id: str, metadata: TransactionLogValue, version: int = 1) -> None:
+        """A record as another coordinator left it; takes effect with ``reload``."""
+        key = TransactionLogKey(transactional_id=transactional_id)
+        self.log.append(
+            (TRANSACTION_RECORDS.encode_key(key), TRANSACTION_RECORDS.encode_value(metadata, version))
+        )
+
+    def start_at(
+        self,
+        state: TxnState,
+        epoch: int,
+        *,
+        producer_id: int = 500,
+        previous_producer_id: int = 500,
+        partitions: Iterable[TopicPartition] = (),
+        client_version: int = 2,
+    ) -> None:
+        """Load the id ``t`` in this state, as another coordinator left it."""
+        listed = [PartitionsSchema(topic=each.topic, partition_ids=[each.partition]) for each in partitions]
+        self.put(
+            "t",
+            TransactionLogValue(
+                producer_id=producer_id,
+                previous_producer_id=previous_producer_id,
+                producer_epoch=epoch,
+                transaction_timeout_ms=60_000,
+                transaction_status=state,
+                transaction_partitions=None if state is TxnState.EMPTY else listed,
+                transaction_last_update_timestamp_ms=self.wall_ms,
+                transaction_start_timestamp_ms=-1 if state is TxnState.EMPTY else self.wall_ms,
+                client_transaction_version=client_version,
+            ),
+        )
+        self.reload()
+
+    def records(self, since: int = 0) -> list[TxnRecord]:
+        """What the log holds, decoded."""
+        return [_decoded(*each) for each in self.log[since:]]
+
+    def states(self, transactional_id: str = "t") -> list[str]:
+        """The id's records as a story: ``Ongoing@0``."""
+        return [
+            "gone"
+            if each.value is None
+            else f"{TxnState(each.value.transaction_status).display_name}@{each.value.producer_epoch}"
+            for each in self.records()
+            if each.key.transactional_id == transactional_id
+        ]
+
+    def metadata(self, transactional_id: str = "t") -> TxnMetadata:
+        return self.shard.state.transactions[transactional_id].metadata
+
+    def state(self, transactional_id: str = "t") -> TxnState:
+        return self.metadata(transactional_id).state
+
+    # -- the driver's part, and the rest of the cluster's ----------------------------------------------------
+
+    def run(self, event: TxnEvent) -> None:
+        self._carry_out(self.shard.handle(event, self.now_ms, self.wall_ms))
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms
+
+    def commit(self) -> None:
+        """The high watermark passes everything that was appended."""
+        committed, self.uncommitted = self.uncommitted, []
+        for outcome in committed:
+            self._release(outcome)
+        self._carry_out(self.shard.append_committed(committed, self.now_ms, self.wall_ms))
+
+    def give_id(self, producer_id: int | None = None) -> None:
+        """Answer the oldest question for a producer id; None: there is none."""
+        self.run(ProducerIdGiven(self.asks.pop(0).ask_id, producer_id))
+
+    def answer_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
+        """A leader answers one of the requests under way."""
+        send = self.sends.pop(at)
+        request = WriteTxnMarkersRequest.from_bytes(send.request.to_bytes(2), 2)
+        judge: Verdict = (lambda marker: verdict) if isinstance(verdict, ErrorCode) else verdict
+        codes = {marker: judge(marker) for marker in markers_of(send.node, request)}
+        self.markers += [marker for marker, code in codes.items() if code is ErrorCode.NONE]
+        self.run(MarkersAnswered(send.send_id, _response(request, codes)))
+
+    def lose_markers(self, at: int = 0) -> None:
+        """The connection to a leader breaks."""
+        self.run(MarkersAnswered(self.sends.pop(at).send_id, None))
+
+    def fail_uncommitted(self, code: ErrorCode) -> None:
+        failed, self.uncommitted = self.uncommitted, []
+        for outcome in failed:
+            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+
+    def _carry_out(self, outcome: TxnOutcome) -> None:
+        self.stopped += outcome.stopped
+        if outcome.append is None:
+            self._release(outcome)
+        else:
+            self._append(outcome)
+        for ask in outcome.asks:
+            self.asks.append(ask)
+            if self.ids_at_hand:
+                self.give_id(next(self._producer_ids))
+        for send in outcome.sends:
+            self.sends.append(send)
+        while self.leaders_answer and self.sends:
+            self.answer_markers()
+
+    def _append(self, outcome: TxnOutcome) -> None:
+        assert outcome.append is not None
+        if self.append_error is not None:
+            code, self.append_error = self.append_error, None
+            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+            return
+        self.log += (_encoded(record) for record in outcome.append.records)
+        if self.commit_error is not None:
+            code, self.commit_error = self.commit_error, None
+            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+            return
+        self.uncommitted.append(outcome)
+        if self.commits_at_once:
+            self.commit()
+
+    def _release(self, outcome: TxnOutcome) -> None:
+        for reply in outcome.replies:
+            assert reply.token not in self.answers, f"{reply.token} was answered twice"
+            request, version = self._requests.pop(reply.token)
+            message = reply.message
+            if isinstance(message, KafkaError):
+                message = refusal(request, version, message.code)
+            self.answers[reply.token] = type(message).from_bytes(message.to_bytes(version), version)
+
+    def _new_shard(self) -> TxnShard:
+        return TxnShard(self.settings, compile_pattern, self.cluster)
+
+
+def markers_of(node: int, request: WriteTxnMarkersRequest) -> Iterable[Marker]:
+    for marker in request.markers:
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                yield Marker(
+                    node,
+                    TopicPartition(topic.name, index),
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    marker.transaction_result,
+                    marker.coordinator_epoch,
+                    marker.transaction_version,
+                )
+
+
+def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -> WriteTxnMarkersResponse:
+    by_place = {(marker.producer_id, marker.partition): code for marker, code in codes.items()}
+    response = WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=by_place[marker.producer_id, TopicPartition(topic.name, index)],
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+    return WriteTxnMarkersResponse.from_bytes(response.to_bytes(2), 2)
+
+
+def _encoded(record: TxnRecord) -> tuple[bytes, bytes | None]:
+    key = TRANSACTION_RECORDS.encode_key(record.key)
+    if record.value is None:
+        return key, None
+    return key, TRANSACTION_RECORDS.encode_value(record.value, record.version)
+
+
+def _decoded(key: bytes, value: bytes | None) -> TxnRecord:
+    decoded_key = TRANSACTION_RECORDS.decode_key(key)
+    assert isinstance(decoded_key, TransactionLogKey)
+    if value is None:
+        return TxnRecord(decoded_key, None)
+    decoded_value, version = TRANSACTION_RECORDS.decode_value(decoded_key.API_KEY, value)
+    assert isinstance(decoded_value, TransactionLogValue)
+    return TxnRecord(decoded_key, decoded_value, version)

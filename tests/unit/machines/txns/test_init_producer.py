@@ -1,0 +1,301 @@
+"""InitProducerId: every row of the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.txns.init_producer import check
+from ruslo.machines.txns.settings import TxnSettings
+from ruslo.machines.txns.states import TxnState
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from tests.support.txn_client import ORDERS_0, TxnClient, init_request
+from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+
+IDLE = (TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
+FENCED_BY_VERSION = [
+    (3, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (4, ErrorCode.PRODUCER_FENCED),
+    (5, ErrorCode.PRODUCER_FENCED),
+]
+
+
+# -- the request itself --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 0)])
+@pytest.mark.parametrize("transactional_id", ["t", None])
+def test_producer_id_and_epoch_come_together(
+    producer_id: int, epoch: int, transactional_id: str | None
+) -> None:
+    request = init_request(transactional_id, producer_id, epoch, timeout_ms=0)
+    assert check(request, TxnSettings()) is ErrorCode.INVALID_REQUEST
+
+
+def test_empty_id() -> None:
+    assert check(init_request(""), TxnSettings()) is ErrorCode.INVALID_REQUEST
+
+
+def test_without_an_id_producer_and_timeout_do_not_matter() -> None:
+    assert check(init_request(None, 5, 3, timeout_ms=-9), TxnSettings()) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "code"),
+    [
+        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (1, ErrorCode.NONE),
+        (900_000, ErrorCode.NONE),
+        (900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+def test_timeout(timeout_ms: int, code: ErrorCode) -> None:
+    assert TxnClient(TxnBench()).init(timeout_ms=timeout_ms) is code
+
+
+def test_refused_init_gives_no_producer_id() -> None:
+    response = TxnBench().ask(init_request(timeout_ms=0), InitProducerIdResponse)
+    assert (response.producer_id, response.producer_epoch) == (-1, -1)
+
+
+# -- unknown ids ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [(-1, -1), (77, 5)])
+def test_unknown_id_gets_a_new_producer_id(given: tuple[int, int]) -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    assert client.init(*given) is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
+    assert bench.states() == ["Empty@0"]
+
+
+def test_answer_waits_for_the_log() -> None:
+    bench = TxnBench()
+    bench.commits_at_once = False
+    token = bench.send(init_request())
+    assert bench.is_parked(token)
+    bench.commit()
+    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NONE
+
+
+def test_without_a_producer_id_at_hand_nothing_is_made() -> None:
+    bench = TxnBench()
+    bench.ids_at_hand = False
+    token = bench.send(init_request())
+    assert bench.is_parked(token)
+    bench.give_id(None)
+    response = bench.answer(token, InitProducerIdResponse)
+    assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert bench.log == []
+    assert not bench.shard.state.transactions
+
+
+def test_two_strangers_at_once_do_not_both_get_the_id() -> None:
+    bench = TxnBench()
+    bench.ids_at_hand = bench.commits_at_once = False
+    first, second = bench.send(init_request()), bench.send(init_request())
+    bench.give_id(41)
+    bench.give_id(42)
+    assert bench.answer(second, InitProducerIdResponse).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.commit()
+    response = bench.answer(first, InitProducerIdResponse)
+    assert (response.producer_id, response.producer_epoch) == (41, 0)
+
+
+def test_id_that_could_not_be_written_does_not_exist() -> None:
+    bench = TxnBench()
+    bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    client = TxnClient(bench)
+    assert client.init() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert not bench.shard.state.transactions
+    assert client.init() is ErrorCode.NONE
+    assert client.epoch == 0
+
+
+# -- known ids -----------------------------------------------------------------------------------------------
+
+
+def test_pending_transition() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    bench.commits_at_once = False
+    bench.send(init_request())
+    response = bench.ask(init_request(), InitProducerIdResponse)
+    assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize("state", [TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT])
+@pytest.mark.parametrize("given", [(-1, -1), (500, 3), (9, 9)])
+def test_prepared_end(state: TxnState, given: tuple[int, int]) -> None:
+    bench = TxnBench()
+    bench.leaders_answer = False
+    bench.start_at(state, 3, partitions=[ORDERS_0])
+    assert TxnClient(bench).init(*given) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize("state", [*IDLE, TxnState.ONGOING])
+@pytest.mark.parametrize(("version", "code"), FENCED_BY_VERSION)
+def test_another_producer_id(state: TxnState, version: int, code: ErrorCode) -> None:
+    bench = TxnBench()
+    bench.start_at(state, 3)
+    response = bench.ask(init_request("t", 501, 3), InitProducerIdResponse, version)
+    assert response.error_code == code
+
+
+def test_ongoing_is_aborted_and_the_retry_bumps_once_more() -> None:
+    bench = TxnBench()
+    old, new = TxnClient(bench), TxnClient(bench)
+    old.init()
+    old.add(ORDERS_0)
+    assert new.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.states()[-2:] == ["PrepareAbort@1", "CompleteAbort@1"]
+    assert new.init() is ErrorCode.NONE
+    assert new.epoch == 2
+    assert old.add(ORDERS_0) is ErrorCode.PRODUCER_FENCED
+    assert old.commit() is ErrorCode.PRODUCER_FENCED
+
+
+def test_ongoing_is_aborted_for_its_own_producer_too() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    assert client.init(client.producer_id, client.epoch) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert client.init(client.producer_id, client.epoch) is ErrorCode.NONE
+    assert client.epoch == 1, "it may go on with the epoch of its own abort"
+
+
+@pytest.mark.parametrize("state", IDLE)
+def test_idle_without_an_epoch(state: TxnState) -> None:
+    bench = TxnBench()
+    bench.start_at(state, 3)
+    client = TxnClient(bench)
+    assert client.init() is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (500, 4)
+    assert bench.shard.state.transactions["t"].last_epoch == -1
+
+
+@pytest.mark.parametrize("state", IDLE)
+def test_idle_with_the_present_epoch_and_its_retry(state: TxnState) -> None:
+    bench = TxnBench()
+    bench.start_at(state, 3)
+    client = TxnClient(bench)
+    assert client.init(500, 3) is ErrorCode.NONE
+    assert client.epoch == 4
+    assert client.init(500, 3) is ErrorCode.NONE
+    assert client.epoch == 4, "the first answer was lost"
+    assert bench.states()[-2:] == ["Empty@4", "Empty@4"]
+    assert client.init(500, 3) is ErrorCode.NONE, "however often"
+
+
+def test_retry_is_unknown_to_a_new_coordinator() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.init(client.producer_id, 0)
+    bench.reload()
+    assert client.init(client.producer_id, 0) is ErrorCode.PRODUCER_FENCED
+
+
+def test_retry_of_a_producer_that_was_fenced_meanwhile() -> None:
+    bench = TxnBench()
+    zombie, new = TxnClient(bench), TxnClient(bench)
+    zombie.init()
+    zombie.init(zombie.producer_id, 0)
+    new.init()
+    assert zombie.init(zombie.producer_id, 1) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("state", IDLE)
+@pytest.mark.parametrize("epoch", [0, 2, 4])
+@pytest.mark.parametrize(("version", "code"), FENCED_BY_VERSION)
+def test_idle_with_any_other_epoch(state: TxnState, epoch: int, version: int, code: ErrorCode) -> None:
+    bench = TxnBench()
+    bench.start_at(state, 3)
+    assert bench.ask(init_request("t", 500, epoch), InitProducerIdResponse, version).error_code == code
+
+
+def test_last_epoch_of_a_version_2_end_counts_as_the_one_before() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    client.commit()
+    assert client.epoch == 1
+    assert client.init(client.producer_id, 0) is ErrorCode.NONE
+    assert client.epoch == 1
+
+
+def test_timeout_is_that_of_the_newest_producer() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init(timeout_ms=60_000)
+    client.init(timeout_ms=1_000)
+    assert bench.metadata().timeout_ms == 1_000
+
+
+# -- epochs run out ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", IDLE)
+@pytest.mark.parametrize("epoch", [32_766, 32_767])
+def test_exhausted_without_an_epoch(state: TxnState, epoch: int) -> None:
+    bench = TxnBench()
+    bench.start_at(state, epoch)
+    client = TxnClient(bench)
+    assert client.init() is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
+    value = bench.records()[-1].value
+    assert value is not None
+    assert (value.previous_producer_id, value.next_producer_id) == (500, -1)
+    assert bench.states()[-1] == "Empty@0"
+
+
+def test_exhausted_with_the_present_epoch_and_its_retry() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.COMPLETE_COMMIT, 32_766)
+    client = TxnClient(bench)
+    assert client.init(500, 32_766) is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
+    assert client.init(500, 32_766) is ErrorCode.NONE, "from the producer id before"
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
+    assert client.init(500, 32_765) is ErrorCode.PRODUCER_FENCED
+
+
+def test_exhausted_with_another_epoch() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.EMPTY, 32_766)
+    assert TxnClient(bench).init(500, 32_765) is ErrorCode.PRODUCER_FENCED
+
+
+def test_exhausted_without_a_producer_id_at_hand() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.EMPTY, 32_766)
+    bench.ids_at_hand = False
+    token = bench.send(init_request())
+    bench.give_id(None)
+    response = bench.answer(token, InitProducerIdResponse)
+    assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert bench.states() == ["Empty@32766"]
+
+
+def test_one_epoch_is_left_below_the_last() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.EMPTY, 32_765)
+    client = TxnClient(bench)
+    client.init()
+    assert (client.producer_id, client.epoch) == (500, 32_766)
+
+
+def test_fence_abort_of_an_exhausted_producer_rotates() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
+    client = TxnClient(bench)
+    assert client.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.states()[-2:] == ["PrepareAbort@32767", "CompleteAbort@0"]
+    assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
+    assert client.init() is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 1)

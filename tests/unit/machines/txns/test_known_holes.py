@@ -1,0 +1,197 @@
+"""Faults that transactions have had elsewhere, each as a story: what closes it, and where it stays open.
+
+Partition leaders close some of them (the guard and verification of Produce, the epoch check of markers); here
+is the coordinator's half.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.txns.states import TxnState
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from tests.support.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request
+from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+
+
+def second_transaction(*, tv2: bool) -> tuple[TxnBench, TxnClient]:
+    """The first was committed, the second is open."""
+    bench = TxnBench()
+    client = TxnClient(bench, tv2=tv2)
+    client.init()
+    client.add(ORDERS_0)
+    client.commit()
+    client.add(ORDERS_0)
+    return bench, client
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_late_end_txn_cannot_end_the_next_transaction(commit: bool) -> None:
+    """KAFKA-17754: the epoch was bumped, so the late request is one behind."""
+    bench, client = second_transaction(tv2=True)
+    late = bench.ask(end_request(client.producer_id, 0, commit=commit), EndTxnResponse)
+    assert late.error_code == ErrorCode.PRODUCER_FENCED
+    assert bench.state() is TxnState.ONGOING
+    assert client.commit() is ErrorCode.NONE
+
+
+def test_late_end_txn_of_version_1_still_ends_the_next_transaction() -> None:
+    """KAFKA-17754 cannot be closed without a bump: this is what clients of version 1 live with."""
+    bench, client = second_transaction(tv2=False)
+    assert client.abort() is ErrorCode.NONE
+    assert bench.states()[-1] == "CompleteAbort@0"
+
+
+def test_late_end_txn_of_a_fenced_version_1_producer_does_nothing() -> None:
+    bench, old = second_transaction(tv2=False)
+    new = TxnClient(bench, tv2=False)
+    new.init()
+    new.init()
+    new.add(ORDERS_0)
+    assert old.commit() is ErrorCode.PRODUCER_FENCED
+    assert bench.state() is TxnState.ONGOING
+
+
+def test_late_add_partitions_cannot_open_a_transaction() -> None:
+    """A late copy of an add comes with the epoch of the transaction it belonged to."""
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    client.commit()
+    assert client.add(ORDERS_1, epoch=0) is ErrorCode.PRODUCER_FENCED
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+
+
+def test_late_add_partitions_of_version_1_opens_an_empty_transaction() -> None:
+    """It ends by its timeout, and holds up nobody who has not been written to."""
+    bench = TxnBench()
+    client = TxnClient(bench, tv2=False)
+    client.init()
+    client.add(ORDERS_0)
+    client.commit()
+    assert client.add(ORDERS_1) is ErrorCode.NONE
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(60_001)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+def test_late_produce_of_a_version_1_client_is_not_verified() -> None:
+    """KAFKA-14402: a write behind its marker would never be ended; the partition's leader asks first."""
+    bench = TxnBench()
+    client = TxnClient(bench, tv2=False)
+    client.init()
+    client.add(ORDERS_0)
+    client.abort()
+    assert client.verify(ORDERS_0) is ErrorCode.TRANSACTION_ABORTABLE
+
+
+def test_late_produce_of_a_version_2_client_is_not_added() -> None:
+    """KAFKA-14402, version 2: the leader's add comes with an old epoch."""
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    client.abort()
+    assert client.add(ORDERS_0, epoch=0) is ErrorCode.PRODUCER_FENCED
+
+
+def test_late_marker_is_older_than_the_next_transaction() -> None:
+    """KAFKA-19446: the marker of a transaction has the epoch that the next one writes with, never a newer."""
+    bench, client = second_transaction(tv2=True)
+    client.commit()
+    assert [each.epoch for each in bench.markers] == [1, 2]
+    assert {each.transaction_version for each in bench.markers} == {2}
+
+
+def test_marker_retries_are_the_same_marker() -> None:
+    """KAFKA-19999: a leader that has it already can tell that it is a retry."""
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.leaders_answer = False
+    client.commit()
+    first = bench.sends[0].request
+    bench.lose_markers()
+    bench.advance(100)
+    assert bench.sends[0].request == first
+    bench.answer_markers()
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+
+
+def test_double_bump_of_a_fence_abort() -> None:
+    """KAFKA-20090: the fence and the abort that follows it are one bump, of both client versions."""
+    for tv2 in (True, False):
+        bench = TxnBench()
+        client = TxnClient(bench, tv2=tv2)
+        client.init()
+        client.add(ORDERS_0)
+        TxnClient(bench).init()
+        assert bench.states()[-2:] == ["PrepareAbort@1", "CompleteAbort@1"]
+        assert [each.epoch for each in bench.markers] == [1]
+
+
+def test_double_bump_of_a_repeated_end_txn() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    for _ in range(3):
+        assert client.commit(epoch=0) is ErrorCode.NONE
+        assert client.epoch == 1
+    assert bench.states() == ["Empty@0", "Ongoing@0", "PrepareCommit@1", "CompleteCommit@1"]
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_overflow_between_decision_and_markers(reload: bool) -> None:
+    """KAFKA-18660, 19367: the last epoch is written to the markers, the next producer id to the log."""
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
+    client = TxnClient(bench)
+    client.producer_id, client.epoch = 500, 32_766
+    bench.leaders_answer = False
+    assert client.commit() is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
+    assert client.add(ORDERS_1) is ErrorCode.CONCURRENT_TRANSACTIONS, "not before the old one is complete"
+    if reload:
+        bench.reload()
+    bench.answer_markers()
+    assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
+    bench.leaders_answer = True
+    assert client.add(ORDERS_1) is ErrorCode.NONE
+    assert client.commit() is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 1)
+
+
+def test_zombie_after_overflow() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
+    new = TxnClient(bench)
+    assert new.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert new.init() is ErrorCode.NONE
+    zombie = TxnClient(bench)
+    zombie.producer_id, zombie.epoch = 500, 32_766
+    assert zombie.add(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert zombie.commit() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert zombie.init(500, 32_766) is ErrorCode.PRODUCER_FENCED
+
+
+def test_nothing_is_decided_before_it_is_safe() -> None:
+    """Aborted reads elsewhere: a marker that was sent for a decision that the next coordinator never saw."""
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.commits_at_once = False
+    token = client.send_end(commit=True)
+    assert bench.sends == []
+    assert bench.markers == []
+    assert bench.is_parked(token)
+    bench.log.pop()
+    bench.commits_at_once = True
+    bench.reload()
+    assert bench.state() is TxnState.ONGOING
+    assert client.abort() is ErrorCode.NONE
+    assert [each.commits for each in bench.markers] == [False]

@@ -1,0 +1,228 @@
+"""The shard as its driver sees it: load, unload, failed writes, what waits for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.txns.cluster_view import NO_LEADER, NoCluster
+from ruslo.machines.txns.events import (
+    Loaded,
+    MarkersAnswered,
+    ProducerIdGiven,
+    Requested,
+    RequestInfo,
+    Unloaded,
+)
+from ruslo.machines.txns.settings import TxnSettings
+from ruslo.machines.txns.shard import TxnShard
+from ruslo.machines.txns.states import TxnState
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from tests.support.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
+from tests.support.txns import Cluster, TxnBench, compile_pattern
+
+# -- load ----------------------------------------------------------------------------------------------------
+
+
+def test_transactions_come_back_as_they_were_written() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.reload()
+    assert client.verify(ORDERS_0) is ErrorCode.NONE
+    assert client.add(ORDERS_1) is ErrorCode.NONE
+    assert client.commit() is ErrorCode.NONE
+    assert {each.partition for each in bench.markers} == {ORDERS_0, ORDERS_1}
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("tv2", [True, False])
+def test_decided_transaction_is_completed_under_the_new_epoch(commit: bool, tv2: bool) -> None:
+    bench = TxnBench()
+    client = TxnClient(bench, tv2=tv2)
+    client.init()
+    client.add(ORDERS_0, ORDERS_1)
+    bench.leaders_answer = False
+    client.ended(client.send_end(commit=commit))
+    bench.answer_markers()
+    bench.leaders_answer = True
+    bench.reload()
+    outcome = TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
+    assert bench.state() is outcome
+    again = bench.markers[1:]
+    assert {each.partition for each in again} == {ORDERS_0, ORDERS_1}, "nobody knows who had it already"
+    assert {each.coordinator_epoch for each in again} == {bench.coordinator_epoch}
+    assert {each.commits for each in bench.markers} == {commit}
+    assert {each.epoch for each in bench.markers} == {client.epoch}
+
+
+def test_everybody_waits_for_a_loaded_completion() -> None:
+    bench = TxnBench()
+    bench.leaders_answer = False
+    bench.start_at(TxnState.PREPARE_ABORT, 3, partitions=[ORDERS_0])
+    assert TxnClient(bench).init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    response = bench.ask(end_request(500, 3, commit=False), EndTxnResponse)
+    assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [(TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT), (TxnState.PREPARE_ABORT, TxnState.COMPLETE_ABORT)],
+)
+def test_values_of_version_0_are_finished_too(status: TxnState, outcome: TxnState) -> None:
+    bench = TxnBench()
+    bench.put(
+        "t",
+        TransactionLogValue(
+            producer_id=500,
+            producer_epoch=3,
+            transaction_timeout_ms=60_000,
+            transaction_status=status,
+            transaction_partitions=[PartitionsSchema(topic="orders", partition_ids=[0])],
+        ),
+        version=0,
+    )
+    bench.reload()
+    assert bench.state() is outcome
+    assert [(each.epoch, each.transaction_version) for each in bench.markers] == [(3, 0)]
+
+
+def test_last_record_of_an_id_wins() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 3, partitions=[ORDERS_0])
+    bench.start_at(TxnState.EMPTY, 4)
+    assert bench.state() is TxnState.EMPTY
+    assert bench.metadata().partitions == frozenset()
+    assert bench.markers == []
+
+
+def test_before_any_metadata_markers_wait() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 3, partitions=[ORDERS_0])
+    client = TxnClient(bench)
+    client.producer_id, client.epoch = 500, 3
+    bench.shard.state.cluster = NoCluster()
+    client.commit()
+    bench.advance(1_000)
+    assert bench.state() is TxnState.PREPARE_COMMIT
+    bench.change_cluster(bench.cluster)
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+
+
+def test_before_any_metadata_nothing_is_known_to_be_absent() -> None:
+    view = NoCluster()
+    assert view.leader_of("orders", 0) == NO_LEADER
+    assert view.offsets_partition_of("g") is None
+
+
+# -- unload --------------------------------------------------------------------------------------------------
+
+
+def test_requests_before_and_after_leading_are_sent_elsewhere() -> None:
+    shard = TxnShard(TxnSettings(), compile_pattern, Cluster({}))
+    event = Requested("token", init_request(), RequestInfo(5))
+    for _ in range(2):
+        (reply,) = shard.handle(event, 0, 0).replies
+        assert isinstance(reply.message, KafkaError)
+        assert reply.message.code is ErrorCode.NOT_COORDINATOR
+        shard.handle(Loaded(1), 0, 0)
+        shard.handle(Unloaded(), 0, 0)
+
+
+def test_whoever_waits_for_a_producer_id_is_answered() -> None:
+    bench = TxnBench()
+    bench.ids_at_hand = False
+    token = bench.send(init_request())
+    ask = bench.asks[0]
+    bench.run(Unloaded())
+    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+    bench.run(ProducerIdGiven(ask.ask_id, 77))
+    assert bench.log == []
+
+
+def test_whoever_waits_for_the_log_is_answered() -> None:
+    bench = TxnBench()
+    bench.commits_at_once = False
+    token = bench.send(init_request())
+    bench.fail_uncommitted(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.run(Unloaded())
+    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_nothing_is_done_any_more() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.leaders_answer = False
+    client.commit()
+    send = bench.sends.pop()
+    size = len(bench.log)
+    bench.run(Unloaded())
+    assert bench.shard.deadline_ms() is None
+    bench.run(MarkersAnswered(send.send_id, None))
+    bench.change_cluster(bench.cluster)
+    assert bench.sends == []
+    assert len(bench.log) == size
+
+
+def test_commit_that_is_heard_of_after_the_unload() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.commits_at_once = False
+    client.send_end(commit=True)
+    bench.run(Unloaded())
+    bench.commit()
+    assert bench.sends == []
+    assert bench.markers == []
+
+
+# -- writes --------------------------------------------------------------------------------------------------
+
+
+def test_append_that_timed_out_may_be_found_by_the_next_coordinator() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
+    assert client.commit() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert bench.markers == [], "nobody acted on it"
+    bench.reload()
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+    assert client.commit() is ErrorCode.NONE, "the client tries again and hears what became of it"
+    assert client.epoch == 1
+
+
+def test_timed_out_commit_may_still_become_an_abort() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
+    client.commit()
+    assert client.abort() is ErrorCode.NONE
+    assert bench.states()[-3:] == ["PrepareCommit@1", "PrepareAbort@1", "CompleteAbort@1"]
+    assert [each.commits for each in bench.markers] == [False]
+
+
+def test_settings_change_while_leading() -> None:
+    bench = TxnBench()
+    client = TxnClient(bench)
+    client.init()
+    bench.shard.change_settings(TxnSettings(max_timeout_ms=1_000))
+    assert client.init(timeout_ms=1_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_requests_of_others_are_refused() -> None:
+    shard = TxnShard(TxnSettings(), compile_pattern)
+    shard.handle(Loaded(1), 0, 0)
+    (reply,) = shard.handle(Requested("token", ApiVersionsRequest(), RequestInfo(0)), 0, 0).replies
+    assert isinstance(reply.message, KafkaError)
+    assert reply.message.code is ErrorCode.UNSUPPORTED_VERSION

@@ -1,0 +1,25 @@
+"""The machine among late, doubled and reordered requests; the invariants are named in ``txn_world``."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.txn_world import World
+
+STEPS = 6_000
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_world_comes_to_rest(seed: int) -> None:
+    world = World(seed)
+    world.run(STEPS)
+    assert world.decided >= world.completed > 0
+
+
+def test_the_worlds_get_to_where_it_hurts() -> None:
+    worlds = [World(seed) for seed in range(100, 105)]
+    for world in worlds:
+        world.run(STEPS)
+    assert sum(world.completed for world in worlds) > 200
+    assert sum(world.rotated for world in worlds) > 0, "epochs run out"
+    assert all(world.bench.coordinator_epoch > 8 for world in worlds), "coordinators move"

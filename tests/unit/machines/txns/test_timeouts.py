@@ -1,0 +1,246 @@
+"""What happens by itself: late transactions are aborted, unused ids are forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.txns.settings import TxnSettings
+from ruslo.machines.txns.states import TxnState
+from ruslo.machines.txns.timeouts import IDS_PER_STEP
+from ruslo.model.errors import ErrorCode
+from tests.support.txn_client import ORDERS_0, ORDERS_1, V1_ADD, TxnClient, add_request
+from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+
+TIMEOUT_MS = 60_000
+RETRY_MS = 10_000
+
+
+def open_transaction(*, tv2: bool = True, settings: TxnSettings | None = None) -> tuple[TxnBench, TxnClient]:
+    bench = TxnBench(settings)
+    client = TxnClient(bench, tv2=tv2)
+    client.init(timeout_ms=TIMEOUT_MS)
+    bench.advance(5_000)
+    client.add(ORDERS_0)
+    return bench, client
+
+
+# -- late transactions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tv2", [True, False])
+def test_transaction_is_aborted_when_it_took_longer_than_its_timeout(tv2: bool) -> None:
+    bench, _ = open_transaction(tv2=tv2)
+    bench.advance(TIMEOUT_MS)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(1)
+    assert bench.states()[-2:] == ["PrepareAbort@1", "CompleteAbort@1"]
+    (marker,) = bench.markers
+    assert (marker.epoch, marker.commits, marker.transaction_version) == (1, False, 2)
+    value = bench.records()[-2].value
+    assert value is not None
+    assert value.client_transaction_version == 2, "as version 2 even for a client of version 1"
+
+
+def test_time_counts_from_the_first_partition() -> None:
+    bench, client = open_transaction()
+    bench.advance(30_000)
+    client.add(ORDERS_1)
+    bench.advance(30_001)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+def test_every_transaction_has_its_own_time() -> None:
+    bench, client = open_transaction()
+    bench.advance(50_000)
+    client.commit()
+    bench.advance(50_000)
+    client.add(ORDERS_0)
+    bench.advance(TIMEOUT_MS)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(1)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+def test_shorter_timeout_of_a_later_producer_counts() -> None:
+    bench, client = open_transaction()
+    client.commit()
+    client.init(timeout_ms=1_000)
+    client.add(ORDERS_0)
+    bench.advance(1_001)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+def test_version_2_client_after_its_transaction_timed_out() -> None:
+    bench, client = open_transaction()
+    bench.advance(TIMEOUT_MS + 1)
+    assert client.add(ORDERS_0) is ErrorCode.PRODUCER_FENCED
+    assert client.commit() is ErrorCode.INVALID_TXN_STATE
+    size = len(bench.log)
+    assert client.abort() is ErrorCode.NONE, "it is aborted already"
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 1)
+    assert len(bench.log) == size
+    assert client.add(ORDERS_0) is ErrorCode.NONE
+
+
+def test_version_2_client_initialises_itself_after_the_timeout() -> None:
+    bench, client = open_transaction()
+    bench.advance(TIMEOUT_MS + 1)
+    assert client.init(client.producer_id, 0) is ErrorCode.NONE
+    assert client.epoch == 1
+
+
+def test_version_1_client_after_its_transaction_timed_out() -> None:
+    bench, client = open_transaction(tv2=False)
+    bench.advance(TIMEOUT_MS + 1)
+    assert client.commit() is ErrorCode.PRODUCER_FENCED
+    assert client.abort() is ErrorCode.PRODUCER_FENCED
+
+
+def test_pending_transition_is_waited_for() -> None:
+    bench, client = open_transaction()
+    bench.commits_at_once = False
+    bench.send(add_request(V1_ADD, client.producer_id, 0, ORDERS_1), V1_ADD)
+    bench.advance(TIMEOUT_MS + 1)
+    assert bench.states()[-1] == "Ongoing@0"
+    bench.commit()
+    bench.commits_at_once = True
+    bench.advance(0)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+    assert {each.partition for each in bench.markers} == {ORDERS_0, ORDERS_1}
+
+
+def test_double_bump_fence_that_could_not_be_written_is_not_bumped_again() -> None:
+    bench, client = open_transaction()
+    bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.advance(TIMEOUT_MS + 1)
+    assert bench.state() is TxnState.ONGOING
+    assert client.commit() is ErrorCode.PRODUCER_FENCED, "it is fenced all the same"
+    assert client.add(ORDERS_1) is ErrorCode.PRODUCER_FENCED
+    bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.advance(RETRY_MS)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(RETRY_MS)
+    assert bench.states()[-2:] == ["PrepareAbort@1", "CompleteAbort@1"]
+    assert [each.epoch for each in bench.markers] == [1]
+
+
+def test_double_bump_of_an_init_whose_fence_could_not_be_written() -> None:
+    bench, _ = open_transaction()
+    new = TxnClient(bench)
+    bench.append_error = ErrorCode.REQUEST_TIMED_OUT
+    assert new.init() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert new.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert bench.states()[-1] == "CompleteAbort@1"
+    new.init()
+    assert new.epoch == 2
+
+
+def test_last_epoch_rotates_once_a_producer_id_is_at_hand() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
+    bench.ids_at_hand = False
+    bench.advance(TIMEOUT_MS + 1)
+    bench.give_id(None)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(RETRY_MS)
+    bench.give_id(77)
+    assert bench.states()[-2:] == ["PrepareAbort@32767", "CompleteAbort@0"]
+    assert bench.metadata().producer_id == 77
+    assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
+
+
+def test_producer_id_that_comes_too_late_is_not_used() -> None:
+    bench = TxnBench()
+    bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
+    bench.ids_at_hand = False
+    bench.advance(TIMEOUT_MS + 1)
+    client = TxnClient(bench, tv2=False)
+    client.producer_id, client.epoch = 500, 32_766
+    assert client.commit() is ErrorCode.NONE
+    bench.give_id(77)
+    assert bench.states()[-1] == "CompleteCommit@32766"
+
+
+def test_time_goes_on_under_a_new_coordinator() -> None:
+    bench, _ = open_transaction()
+    bench.advance(40_000)
+    bench.reload()
+    bench.advance(20_000)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(1)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+# -- unused ids ----------------------------------------------------------------------------------------------
+
+EXPIRY = TxnSettings(id_expiration_ms=10_000_000, expiry_interval_ms=1_000_000)
+
+
+def test_unused_id_is_forgotten() -> None:
+    bench = TxnBench(EXPIRY)
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    client.commit()
+    bench.advance(9_000_000)
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+    bench.advance(1_000_000)
+    assert bench.states()[-1] == "gone"
+    assert not bench.shard.state.transactions
+    assert client.add(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert client.commit() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert client.init(client.producer_id, client.epoch) is ErrorCode.NONE
+    assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID + 1, 0)
+
+
+def test_used_id_stays() -> None:
+    bench = TxnBench(EXPIRY)
+    client = TxnClient(bench)
+    client.init()
+    bench.advance(8_000_000)
+    client.init()
+    bench.advance(2_000_000)
+    assert bench.state() is TxnState.EMPTY
+    bench.advance(8_000_000)
+    assert bench.states()[-1] == "gone"
+
+
+def test_open_and_pending_ids_stay() -> None:
+    bench = TxnBench(TxnSettings(id_expiration_ms=1_000, expiry_interval_ms=1_000))
+    client = TxnClient(bench)
+    client.init()
+    client.add(ORDERS_0)
+    bench.advance(30_000)
+    assert bench.state() is TxnState.ONGOING
+    bench.leaders_answer = False
+    client.commit()
+    bench.advance(30_000)
+    assert bench.state() is TxnState.PREPARE_COMMIT
+
+
+def test_tombstone_that_could_not_be_written() -> None:
+    bench = TxnBench(EXPIRY)
+    client = TxnClient(bench)
+    client.init()
+    bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    bench.advance(10_000_000)
+    assert client.init() is ErrorCode.NONE
+    assert client.epoch == 1, "it was not forgotten"
+
+
+def test_many_ids_are_forgotten_in_steps() -> None:
+    bench = TxnBench(EXPIRY)
+    for number in range(IDS_PER_STEP + 3):
+        TxnClient(bench, f"t{number}").init()
+    before = len(bench.log)
+    bench.advance(10_000_000)
+    assert not bench.shard.state.transactions
+    assert len(bench.log) == before + IDS_PER_STEP + 3
+
+
+def test_forgotten_ids_stay_forgotten_after_a_load() -> None:
+    bench = TxnBench(EXPIRY)
+    TxnClient(bench).init()
+    bench.advance(10_000_000)
+    bench.reload()
+    assert not bench.shard.state.transactions

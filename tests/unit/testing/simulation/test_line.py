@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from ruslo.testing.simulation import Line, LineFaults, SimClock
+
+
+def arrivals(faults: LineFaults, count: int = 200) -> list[int]:
+    """Numbers in the order in which they arrive; one is sent every millisecond."""
+    clock = SimClock(1)
+    line = Line(clock, faults)
+    arrived: list[int] = []
+    for number in range(count):
+        line.send(lambda number=number: arrived.append(number))  # type: ignore[misc]
+        clock.run_for(1)
+    clock.run_for(10_000)
+    return arrived
+
+
+def test_a_good_line_is_late_but_keeps_the_order() -> None:
+    assert arrivals(LineFaults(slow=0.3)) == list(range(200))
+
+
+def test_a_bad_line_loses_and_repeats_but_nothing_overtakes() -> None:
+    arrived = arrivals(LineFaults(lost=0.2, repeated=0.2, slow=0.1))
+    assert arrived == sorted(arrived)
+    assert 100 < len(set(arrived)) < 200
+    assert len(arrived) > len(set(arrived))
