@@ -10,6 +10,8 @@ from typing import Any
 
 from ruslo.broker.dispatch import HotHandler, ServedApi
 from ruslo.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     consumer_group_describe,
@@ -26,6 +28,8 @@ from ruslo.broker.handlers import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     find_coordinator,
     heartbeat,
     incremental_alter_configs,
@@ -35,13 +39,16 @@ from ruslo.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     sync_group,
+    txn_offset_commit,
     update_features,
+    write_txn_markers,
 )
 from ruslo.protocol.apis import API_BY_NAME
 
@@ -63,6 +70,11 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DeleteRecords": delete_records.handle,
     "InitProducerId": init_producer_id.handle,
     "OffsetForLeaderEpoch": offset_for_leader_epoch.handle,
+    "AddPartitionsToTxn": add_partitions_to_txn.handle,
+    "AddOffsetsToTxn": add_offsets_to_txn.handle,
+    "EndTxn": end_txn.handle,
+    "WriteTxnMarkers": write_txn_markers.handle,
+    "TxnOffsetCommit": txn_offset_commit.handle,
     "DescribeConfigs": describe_configs.handle,
     "AlterConfigs": alter_configs.handle,
     "DescribeLogDirs": describe_log_dirs.handle,
@@ -74,6 +86,8 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "UpdateFeatures": update_features.handle,
     "DescribeCluster": describe_cluster.handle,
     "DescribeProducers": describe_producers.handle,
+    "DescribeTransactions": describe_transactions.handle,
+    "ListTransactions": list_transactions.handle,
     "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,
     "ConsumerGroupDescribe": consumer_group_describe.handle,
     "ListConfigResources": list_config_resources.handle,

@@ -23,14 +23,23 @@ from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.dispatch import Dispatcher
 from ruslo.broker.drivers.controller import ControllerDriver
+from ruslo.broker.drivers.coordination.internal_topic import (
+    OFFSETS_PLAN,
+    TRANSACTIONS_PLAN,
+    InternalTopic,
+    TopicPlan,
+)
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
-from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
 from ruslo.broker.drivers.raft import RaftDriver
+from ruslo.broker.drivers.txns.asks import CoordinatorAsks
+from ruslo.broker.drivers.txns.coordinator import TransactionCoordinator
+from ruslo.broker.drivers.txns.markers import MarkerWriter
+from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
 from ruslo.broker.garbage import GarbageWatch
 from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
@@ -41,6 +50,7 @@ from ruslo.broker.identity import (
     read_bootstrap_records,
 )
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.services import Services
 from ruslo.config.broker import BrokerConfig
@@ -92,6 +102,7 @@ class Node:
             await self._start_metadata()
             await self._register()
             await self._load_logs()
+            self._start_coordinators()
             await self._serve()
         except BaseException:
             await self._undo.aclose()
@@ -267,19 +278,41 @@ class Node:
         upkeep = Upkeep(config, self.logs, self.partitions)
         self._undo.push_async_callback(upkeep.stop)
         upkeep.start()
+
+    def _start_coordinators(self) -> None:
+        config = self.config
+        self._producer_ids = ProducerIds(
+            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(self._producer_ids.stop)
         self.groups = GroupCoordinator(
             config, self.dynamic_config, self.metadata, self.partitions, self._clock
         )
         self._undo.push_async_callback(self.groups.stop)
+        self._markers = MarkerWriter(
+            self.partitions, self.groups, self._clock, config.int("request.timeout.ms")
+        )
+        self.transactions = TransactionCoordinator(
+            config,
+            self.dynamic_config,
+            self.metadata,
+            self.partitions,
+            self._producer_ids,
+            self._markers,
+            self._clock,
+            node_id=config.node_id,
+            offsets_partition_of=self.groups.partition_of,
+        )
+        self._undo.push_async_callback(self.transactions.stop)
+
+    def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
+        topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.controller)
+        self._undo.push_async_callback(topic.stop)
+        return topic
 
     async def _serve(self) -> None:
         config = self.config
-        producer_ids = ProducerIds(
-            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
-        )
-        self._undo.push_async_callback(producer_ids.stop)
-        offsets_topic = OffsetsTopic(lambda: self.dynamic_config.current, self.controller)
-        self._undo.push_async_callback(offsets_topic.stop)
+        asks = CoordinatorAsks(self.transactions)
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -291,11 +324,18 @@ class Node:
             partitions=self.partitions,
             logs=self.logs,
             dynamic_config=self.dynamic_config,
-            producer_ids=producer_ids,
+            producer_ids=self._producer_ids,
             groups=self.groups,
-            offsets_topic=offsets_topic,
+            offsets_topic=self._internal_topic(OFFSETS_PLAN),
+            transactions=self.transactions,
+            transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
+            transactional_commits=TransactionalOffsetCommits(
+                asks, self.groups, self.partitions, lambda: self.dynamic_config.current, self._clock
+            ),
+            markers=self._markers,
         )
-        produce = ProduceHandler(self.partitions, self._clock)
+        transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
+        produce = ProduceHandler(self.partitions, transactional, self._clock)
         fetch = FetchHandler(
             self.partitions,
             self._clock,

@@ -9,12 +9,15 @@ from ruslo.model.clock import Clock
 
 if TYPE_CHECKING:
     from ruslo.broker.drivers.controller import ControllerDriver
+    from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
     from ruslo.broker.drivers.dynamic_config import DynamicConfig
     from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
-    from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
     from ruslo.broker.drivers.metadata import MetadataDriver
     from ruslo.broker.drivers.producer_ids import ProducerIds
     from ruslo.broker.drivers.raft import RaftDriver
+    from ruslo.broker.drivers.txns.coordinator import TransactionCoordinator
+    from ruslo.broker.drivers.txns.markers import MarkerWriter
+    from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
@@ -35,4 +38,8 @@ class Services:
     dynamic_config: DynamicConfig
     producer_ids: ProducerIds
     groups: GroupCoordinator
-    offsets_topic: OffsetsTopic
+    offsets_topic: InternalTopic
+    transactions: TransactionCoordinator
+    transactions_topic: InternalTopic
+    transactional_commits: TransactionalOffsetCommits
+    markers: MarkerWriter

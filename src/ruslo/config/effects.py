@@ -113,6 +113,20 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
         "ruslo.group.assignor.timeout.ms",
+        # transactions
+        "transactional.id.expiration.ms",
+        "transaction.max.timeout.ms",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.partition.verification.enable",
+        "transaction.state.log.load.buffer.size",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "add.partitions.to.txn.retry.backoff.ms",
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "request.timeout.ms",
     }
 )
 

@@ -30,6 +30,7 @@ from ruslo.storage.producer_snapshot import encode_snapshot, snapshot_path
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction
+from ruslo.storage.verification import VerificationGuard
 
 RECENT_BATCHES = 256
 """So many batches at the tail are found without reading the file."""
@@ -59,10 +60,12 @@ class Log(LogState):
         *,
         check_sequence: bool = True,
         transaction_v2: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append one validated batch, giving it the next offset and ``leader_epoch`` in place.
 
-        ``check_sequence`` is False for what a coordinator of this broker writes. Raises KafkaError, and
+        ``check_sequence`` is False for what a coordinator of this broker writes; ``guard`` is under which
+        the batch waited until its transaction was known to be open. Raises KafkaError, and
         DiskError if the write failed (``fatal`` says whether the log directory must go offline).
         """
         _, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
@@ -78,7 +81,7 @@ class Log(LogState):
             ):
                 entry = None
                 earlier = self.producers.check(
-                    header, check_sequence=check_sequence, transaction_v2=transaction_v2
+                    header, check_sequence=check_sequence, transaction_v2=transaction_v2, guard=guard
                 )
                 if earlier is not None:
                     return AppendResult(earlier.first_offset, earlier.last_offset, earlier.timestamp, True)

@@ -2,18 +2,16 @@
 
 The rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
 
-==========================================================
-===================================================== batch
-result
-==========================================================
-===================================================== same epoch, exactly the sequences of one of the last
-five   a duplicate: answered with its old offset epoch below the known one
-INVALID_PRODUCER_EPOCH epoch above the known one                                   sequence 0, else
-OUT_OF_ORDER_SEQUENCE_NUMBER producer unknown                                            any sequence;
-transactional, version 2: 0 only not the sequence after the last
-OUT_OF_ORDER_SEQUENCE_NUMBER not transactional while a transaction is open               INVALID_TXN_STATE
-==========================================================
-=====================================================
+| batch                                                      | result                                     |
+|------------------------------------------------------------|--------------------------------------------|
+| same epoch, exactly the sequences of one of the last five  | a duplicate: answered with its old offset  |
+| begins a transaction, and its guard is gone                | INVALID_TXN_STATE                          |
+| epoch below the known one                                  | INVALID_PRODUCER_EPOCH                     |
+| begins a transaction, an earlier batch asked to begin it   | OUT_OF_ORDER_SEQUENCE_NUMBER               |
+| epoch above the known one                                  | sequence 0, else OUT_OF_ORDER_…            |
+| producer unknown                                           | any sequence; transactional, v2: only 0    |
+| not the sequence after the last                            | OUT_OF_ORDER_SEQUENCE_NUMBER               |
+| not transactional while a transaction is open              | INVALID_TXN_STATE                          |
 
 What a coordinator appends skips the sequence rules; what a follower appends, and what is read back from the
 log, skips all of them: the leader has checked it.
@@ -33,6 +31,7 @@ from ruslo.storage.producer_entry import (
     ProducerEntry,
 )
 from ruslo.storage.txn_index import AbortedTransaction
+from ruslo.storage.verification import VerificationGuard
 
 
 class TransactionMarker(NamedTuple):
@@ -46,10 +45,12 @@ class TransactionMarker(NamedTuple):
 class ProducerStates:
     """The producers of one partition. ``entries`` is read directly by the append path."""
 
-    __slots__ = ("_completed", "_open", "entries")
+    __slots__ = ("_completed", "_open", "entries", "guards")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self.guards: dict[int, VerificationGuard] = {}
+        """By producer id: batches that would begin a transaction and wait for its coordinator's word."""
         self._open: dict[int, int] = {}
         """First offset → producer id of open transactions; rising, as each begins at the log's end."""
         self._completed: dict[int, int] = {}
@@ -60,10 +61,31 @@ class ProducerStates:
 
     # --- checks on the leader -----------------------------------------------------------
 
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self.entries.get(producer_id)
+        return entry is not None and entry.transaction_start != NO_OFFSET and entry.epoch == epoch
+
+    def guard(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
+        """The guard for a batch that would begin a transaction: the producer's own, or a new one."""
+        guard = self.guards.get(producer_id)
+        if guard is None:
+            guard = self.guards[producer_id] = VerificationGuard(epoch, sequence, now_ms)
+        else:
+            guard.note(epoch, sequence)
+        return guard
+
     def check(
-        self, header: HeaderFields, *, check_sequence: bool = True, transaction_v2: bool = False
+        self,
+        header: HeaderFields,
+        *,
+        check_sequence: bool = True,
+        transaction_v2: bool = False,
+        guard: VerificationGuard | None = None,
     ) -> BatchTrace | None:
-        """Whether a data batch may be appended: the earlier batch it repeats, or None; raises KafkaError."""
+        """Whether a data batch may be appended: the earlier batch it repeats, or None; raises KafkaError.
+
+        ``guard``: under which the coordinator was asked for it; None if nobody had to be.
+        """
         attributes, delta, producer_id, epoch, first_sequence = (
             header[5],
             header[6],
@@ -73,30 +95,52 @@ class ProducerStates:
         )
         transactional = bool(attributes & TRANSACTIONAL)
         entry = self.entries.get(producer_id)
-        if entry is None:
-            if check_sequence and transactional and transaction_v2 and first_sequence != 0:
-                raise _out_of_order(producer_id, epoch, first_sequence, 0)
-            return None
-        if check_sequence:
+        if entry is not None and check_sequence:
             last_sequence = (first_sequence + delta) & SEQUENCE_MASK
             duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 return duplicate
-        if epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
-            )
+        self.check_coordinated(producer_id, epoch, guard)
         if check_sequence:
-            expected = entry.next_sequence if epoch == entry.epoch else 0
+            if (
+                guard is not None
+                and self.guards.get(producer_id) is guard
+                and guard.epoch == epoch
+                and first_sequence > guard.lowest_sequence
+            ):
+                raise _out_of_order(producer_id, epoch, first_sequence, guard.lowest_sequence)
+            if entry is not None:
+                expected = entry.next_sequence if epoch == entry.epoch else 0
+            else:
+                # A version 2 client begins every epoch with a transaction's first batch; others may have been
+                # forgotten in the middle.
+                expected = 0 if transactional and transaction_v2 else first_sequence
             if first_sequence != expected:
                 raise _out_of_order(producer_id, epoch, first_sequence, expected)
-        if entry.transaction_start != NO_OFFSET and not transactional:
+        if entry is not None and entry.transaction_start != NO_OFFSET and not transactional:
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has an open transaction, so its batches must be transactional",
             )
         return None
+
+    def check_coordinated(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
+        """What holds for every transactional batch, also for one that a coordinator of this broker writes."""
+        entry = self.entries.get(producer_id)
+        if (
+            guard is not None
+            and self.guards.get(producer_id) is not guard
+            and not self.has_open_transaction(producer_id, epoch)
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {producer_id} ended before this batch could join it",
+            )
+        if entry is not None and epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
+            )
 
     def check_marker(self, marker: TransactionMarker, transaction_version: int) -> None:
         entry = self.entries.get(marker.producer_id)
@@ -135,9 +179,11 @@ class ProducerStates:
         if attributes & TRANSACTIONAL and entry.transaction_start == NO_OFFSET:
             entry.transaction_start = base_offset
             self._open[base_offset] = producer_id
+            self.guards.pop(producer_id, None)
 
     def append_marker(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
         """Take note of a marker at ``offset``; the entry for the transaction index if it aborted any data."""
+        self.guards.pop(marker.producer_id, None)
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             entry = self.entries[marker.producer_id] = ProducerEntry(marker.producer_id, marker.epoch)
@@ -199,10 +245,14 @@ class ProducerStates:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        for producer_id, guard in list(self.guards.items()):
+            if now_ms - guard.created_ms >= expiration_ms:
+                del self.guards[producer_id]
         return len(expired)
 
     def clear(self) -> None:
         self.entries.clear()
+        self.guards.clear()
         self._open.clear()
         self._completed.clear()
 

@@ -24,8 +24,10 @@ def single_node_properties(
         # Asked for, but never used: the only controller is in the same process.
         "controller.quorum.bootstrap.servers": f"{LOOPBACK}:0",
         "log.dirs": str(data_dir),
-        # One broker cannot hold the three copies that this topic has by default.
+        # One broker cannot hold the three copies that these topics have by default.
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         # A group's first consumer starts at once instead of waiting three seconds for others.
         "group.initial.rebalance.delay.ms": "0",
         **(overrides or {}),

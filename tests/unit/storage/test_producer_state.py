@@ -221,3 +221,69 @@ class TestExpiry:
         producers = Producers()
         producers.add(header(0, transactional=True, timestamp=NOW - 1000))
         assert producers.states.expire(NOW, 10) == 0
+
+
+class TestGuards:
+    """KIP-890: a batch that would begin a transaction is checked with the guard it waited under."""
+
+    def test_the_first_batch_takes_the_guard_away(self) -> None:
+        producers = Producers()
+        guard = producers.states.guard(7, 0, 0, NOW)
+        assert producers.states.guard(7, 0, 0, NOW) is guard
+        assert producers.states.check(header(0, transactional=True), guard=guard) is None
+        producers.add(header(0, transactional=True))
+        assert producers.states.has_open_transaction(7, 0)
+        assert not producers.states.has_open_transaction(7, 1)
+        assert producers.states.guard(7, 1, 0, NOW) is not guard
+        # A second batch that waited under it finds the transaction open.
+        assert producers.states.check(header(1, transactional=True), guard=guard) is None
+
+    def test_a_marker_takes_the_guard_away(self) -> None:
+        producers = Producers()
+        guard = producers.states.guard(7, 0, 0, NOW)
+        producers.states.append_marker(marker(0), 0)
+        with pytest.raises(KafkaError) as refused:
+            producers.states.check(header(0, transactional=True), guard=guard)
+        assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+        with pytest.raises(KafkaError) as refused:
+            producers.states.check_coordinated(7, 0, guard)
+        assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+    def test_a_duplicate_is_told_before_its_guard_is_looked_at(self) -> None:
+        producers = Producers()
+        guard = producers.states.guard(7, 0, 0, NOW)
+        producers.add(header(0, transactional=True))
+        producers.states.append_marker(marker(0), 1)
+        earlier = producers.states.check(header(0, transactional=True), guard=guard)
+        assert earlier is not None
+        assert earlier.first_offset == 0
+
+    def test_no_batch_overtakes_one_that_asked_before(self) -> None:
+        producers = Producers()
+        states = producers.states
+        guard = states.guard(7, 0, 0, NOW)
+        states.guard(7, 0, 5, NOW)
+        with pytest.raises(KafkaError) as refused:
+            states.check(header(5, transactional=True), guard=guard)
+        assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert states.check(header(0, transactional=True), guard=guard) is None
+        # A newer epoch counts from its own lowest.
+        states.guard(7, 1, 3, NOW)
+        assert guard.lowest_sequence == 3
+
+    def test_an_old_epoch_is_refused_whatever_its_guard(self) -> None:
+        producers = Producers()
+        producers.states.append_marker(marker(4), 0)
+        guard = producers.states.guard(7, 3, 0, NOW)
+        with pytest.raises(KafkaError) as refused:
+            producers.states.check_coordinated(7, 3, guard)
+        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        producers.states.check_coordinated(7, 4, producers.states.guard(7, 4, 0, NOW))
+
+    def test_guards_do_not_stay_forever(self) -> None:
+        producers = Producers()
+        producers.states.guard(7, 0, 0, NOW)
+        producers.states.expire(NOW + 999, 1000)
+        assert producers.states.guards
+        producers.states.expire(NOW + 1000, 1000)
+        assert not producers.states.guards

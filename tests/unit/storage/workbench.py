@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ruslo.config.log_config import LogConfig
 from ruslo.model.topics import TopicPartition
@@ -72,7 +73,7 @@ class Workbench:
             self.disk, self.path, PARTITION, TOPIC_ID, self.config, self.trash, self.clock.now_ms()
         )
 
-    def append(self, data: bytearray, leader_epoch: int = 0, **options: bool) -> AppendResult:
+    def append(self, data: bytearray, leader_epoch: int = 0, **options: Any) -> AppendResult:
         return self.log.append_leader(data, HEADER.unpack_from(data), leader_epoch, self.clock.ms, **options)
 
     def append_many(self, batches: int, count: int = 1) -> None:

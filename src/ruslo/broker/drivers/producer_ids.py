@@ -32,11 +32,16 @@ class ProducerIds:
 
     async def generate(self) -> int:
         """An id that nobody ever had. Raises KafkaError when the controller gives no block."""
-        while not self._current:
-            if self._next:
-                self._current, self._next = self._next, range(0)
-                break
+        while (producer_id := self.take()) is None:
             await asyncio.shield(self._ask())
+        return producer_id
+
+    def take(self) -> int | None:
+        """An id that is at hand, if there is one."""
+        if not self._current:
+            self._current, self._next = self._next, range(0)
+            if not self._current:
+                return None
         producer_id, self._current = self._current[0], self._current[1:]
         if len(self._current) < _NEXT_BLOCK_AT and not self._next:
             self._ask()

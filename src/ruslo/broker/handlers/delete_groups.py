@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.groups.fan_out import all_answers, by_partition
+from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest

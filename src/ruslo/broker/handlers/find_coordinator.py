@@ -1,19 +1,19 @@
-"""FindCoordinator v0-6: which broker leads a group's partition of ``__consumer_offsets``.
+"""FindCoordinator v0-6: which broker leads the partition of a coordinator's topic that a key belongs to.
 
 v0-3 ask for one key, v4+ for several with an error for each (KIP-699). v1: the kind of key: 0 a group, 1 a
-transactional id, 2 a share group's partition (v6); the last two have no coordinator in this release.
+transactional id, 2 a share group's partition (v6); the last has no coordinator in this release.
 
-The topic is made when the first client asks for a group.
+The topic is made when the first client asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.model.errors import ErrorCode
-from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
@@ -24,16 +24,23 @@ GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = range(3)
 def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type == GROUP_KEY and not _topic_exists(services):
-        return _create_and_answer(services, request, context)
+    topic = _topic_of(services, request.key_type)
+    if topic is not None and topic.name not in services.metadata.image.topics.by_name:
+        return _create_and_answer(services, topic, request, context)
     return _answer(services, request, context)
 
 
+def _topic_of(services: Services, key_type: int) -> InternalTopic | None:
+    if key_type == GROUP_KEY:
+        return services.offsets_topic
+    return services.transactions_topic if key_type == TRANSACTION_KEY else None
+
+
 async def _create_and_answer(
-    services: Services, request: FindCoordinatorRequest, context: RequestContext
+    services: Services, topic: InternalTopic, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
-    # Kafka sends the client away to ask again; a moment's wait here spares its first consumer half a second.
-    await services.offsets_topic.create()
+    # Kafka sends the client away to ask again; a moment's wait here spares its first client half a second.
+    await topic.create()
     await services.metadata.wait_for(services.controller.committed_offset)
     return _answer(services, request, context)
 
@@ -55,20 +62,21 @@ def _answer(
 
 
 def _find(services: Services, key: str, key_type: int, context: RequestContext) -> Coordinator:
-    if key_type in (TRANSACTION_KEY, SHARE_KEY):
-        kind = "transactions" if key_type == TRANSACTION_KEY else "share groups"
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"this release has no {kind}")
-    if key_type != GROUP_KEY:
+    if key_type == SHARE_KEY:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "this release has no share groups")
+    internal = _topic_of(services, key_type)
+    if internal is None:
         return _none(key, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
     image = services.metadata.image
-    topic = image.topics.by_name.get(GROUP_OFFSETS_TOPIC)
+    topic = image.topics.by_name.get(internal.name)
     if topic is None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{GROUP_OFFSETS_TOPIC} does not exist yet")
-    partition = topic.partitions[services.groups.partition_of(key)]
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{internal.name} does not exist yet")
+    coordinator = services.groups if key_type == GROUP_KEY else services.transactions
+    partition = topic.partitions[coordinator.partition_of(key)]
     broker = image.cluster.brokers.get(partition.leader)
     endpoint = None if broker is None or broker.fenced else broker.endpoint(context.listener_name)
     if endpoint is None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader just now")
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the key's partition has no leader just now")
     return Coordinator(
         key=key, node_id=partition.leader, host=endpoint.host, port=endpoint.port, error_message=""
     )
@@ -76,7 +84,3 @@ def _find(services: Services, key: str, key_type: int, context: RequestContext) 
 
 def _none(key: str, code: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message)
-
-
-def _topic_exists(services: Services) -> bool:
-    return GROUP_OFFSETS_TOPIC in services.metadata.image.topics.by_name

@@ -1,24 +1,36 @@
-"""InitProducerId v0-5: an identity for an idempotent producer. v6 (two-phase commit) is not served.
+"""InitProducerId v0-5: an identity for an idempotent or transactional producer.
 
-Without a transactional id every call gives a new id with epoch 0, whatever id the producer had before.
+v3: the id and epoch that the producer has (KIP-360). v4: PRODUCER_FENCED. v6 (two-phase commit) is not
+served.
+Without a transactional id every call gives a new id with epoch 0, whatever id the producer had before; with
+one it is the business of the transaction's coordinator.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
+from ruslo.machines.txns.init_producer import check
+from ruslo.machines.txns.refusals import refusal
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 
-async def handle(
+def handle(
     services: Services, request: InitProducerIdRequest, context: RequestContext
-) -> InitProducerIdResponse:
+) -> Message | Awaitable[Message]:
+    problem = check(request, services.transactions.settings)
+    if problem is not ErrorCode.NONE:
+        return refusal(request, context.api_version, problem)
     if request.transactional_id is None:
-        producer_id = await services.producer_ids.generate()
-        return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    if not request.transactional_id:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
-    # No transaction coordinator runs here: the client is to look for one, and learns that none is announced.
-    return InitProducerIdResponse(error_code=ErrorCode.NOT_COORDINATOR, producer_epoch=-1)
+        return _new(services)
+    return services.transactions.submit(request.transactional_id, request, context.api_version)
+
+
+async def _new(services: Services) -> InitProducerIdResponse:
+    producer_id = await services.producer_ids.generate()
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.groups.fan_out import all_answers
+from ruslo.broker.drivers.coordination.fan_out import all_answers
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest

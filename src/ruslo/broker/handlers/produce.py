@@ -11,42 +11,53 @@ producer retries the former safely, but takes the latter for "not appended".
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.broker.handlers.produce_results import (
+    TOPIC_IDS_FROM,
+    ZSTD_FROM,
+    Results,
+    Unsafe,
+    answer_when_safe,
+    check_place,
+    encode,
+    refused,
+)
+from ruslo.broker.handlers.transactional_produce import TransactionalProduce
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request, encode_produce_response
-from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
-from ruslo.records.compression import Codec
-from ruslo.records.validation import BatchRefused
+from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.transactional_appends import TransactionalAppends
     from ruslo.model.clock import Clock
-    from ruslo.net.connection import Connection, Reply
-
-FLEXIBLE_FROM = 9
-TOPIC_IDS_FROM = 13
-ZSTD_FROM = 7
-
-_FRAME_HEAD = struct.Struct(">ii")
-
-Results = list[tuple[str | bytes, list[PartitionResult]]]
-Unsafe = tuple[int, int, "Partition", int]
-"""Place in the results (topic, partition), the partition, the offset its high watermark must reach."""
+    from ruslo.net.connection import Connection
 
 
 class ProduceHandler:
-    def __init__(self, partitions: PartitionManager, clock: Clock) -> None:
+    def __init__(
+        self, partitions: PartitionManager, transactional: TransactionalAppends, clock: Clock
+    ) -> None:
         self._partitions = partitions
+        self._transactional = transactional
         self._clock = clock
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
+        if transactional_id is not None:
+            TransactionalProduce(
+                self._partitions,
+                self._transactional,
+                connection,
+                transactional_id=transactional_id,
+                acks=acks,
+                timeout_ms=timeout_ms,
+                version=version,
+                correlation_id=correlation_id,
+            ).handle(topics, memoryview(buf), self._clock.now_ms())
+            return
         by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
         now_ms = self._clock.now_ms()
         view = memoryview(buf)
@@ -60,21 +71,18 @@ class ProduceHandler:
                 partition = known.get(index) if known is not None else None
                 try:
                     if partition is None or acks not in (0, 1, -1) or version < ZSTD_FROM:
-                        partition = self._check(partition, topic, index, acks, version, view[start:stop])
+                        partition = check_place(
+                            self._partitions, partition, topic, index, acks, version, view[start:stop]
+                        )
                     appended = partition.append(view[start:stop], now_ms)
                 except KafkaError as error:
                     failed = True
-                    if error.code is ErrorCode.INVALID_TXN_STATE and transactional_id is None:
-                        error = KafkaError(
-                            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                            "a transactional batch came in a request without transactional id",
-                        )
-                    answers.append(_refusal(index, error))
+                    answers.append(refused(index, error))
                     continue
                 except StorageError as error:
                     failed = True
                     self._partitions.storage_failed(error)
-                    answers.append(_refusal(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
+                    answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
                     continue
                 log = partition.log
                 if appended.end_offset > log.high_watermark:
@@ -96,73 +104,6 @@ class ProduceHandler:
             if failed:
                 connection.close()
         elif unsafe:
-            self._wait(connection.defer(), results, unsafe, timeout_ms, version, correlation_id)
+            answer_when_safe(connection.defer(), results, unsafe, timeout_ms, version, correlation_id)
         else:
-            connection.send(_encode(results, version, correlation_id))
-
-    def _check(
-        self,
-        partition: Partition | None,
-        topic: str | bytes,
-        index: int,
-        acks: int,
-        version: int,
-        batch: memoryview,
-    ) -> Partition:
-        """The conditions that hold for nearly every request, looked at one by one."""
-        if partition is None:
-            raise self._partitions.missing(topic, index)
-        if acks not in (0, 1, -1):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it can be 0, 1 or -1 (all)")
-        if (
-            len(batch) >= HEADER_SIZE
-            and batch[ATTRIBUTES_AT + 1] & CODEC_MASK == Codec.ZSTD
-            and version < ZSTD_FROM
-        ):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-                f"zstd needs Produce v{ZSTD_FROM}, this is v{version}; use another compression.type",
-            )
-        return partition
-
-    def _wait(
-        self,
-        reply: Reply,
-        results: Results,
-        unsafe: list[Unsafe],
-        timeout_ms: int,
-        version: int,
-        correlation_id: int,
-    ) -> None:
-        def complete() -> None:
-            for topic_at, at, partition, end_offset in unsafe:
-                if partition.log.high_watermark < end_offset:
-                    index = results[topic_at][1][at][0]
-                    results[topic_at][1][at] = _refusal(index, _why_unsafe(partition, delayed.late))
-            reply.send((_encode(results, version, correlation_id),))
-
-        delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
-        for _, _, partition, end_offset in unsafe:
-            partition.when_safe(end_offset, delayed)
-
-
-def _why_unsafe(partition: Partition, late: bool) -> KafkaError:
-    if late:
-        return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, "the records are appended but not yet known to be safe"
-        )
-    if partition.log.failure is not None:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(partition.log.failure))
-    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-
-def _refusal(index: int, error: KafkaError) -> PartitionResult:
-    record_errors = error.record_errors if isinstance(error, BatchRefused) else None
-    return (index, error.code, -1, -1, -1, record_errors, error.message, None)
-
-
-def _encode(results: Results, version: int, correlation_id: int) -> bytearray:
-    out = bytearray(9 if version >= FLEXIBLE_FROM else 8)
-    encode_produce_response(out, version, results)
-    _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
-    return out
+            connection.send(encode(results, version, correlation_id))

@@ -26,6 +26,7 @@ from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import LogRead
 from ruslo.storage.log_sync import SyncTargets
+from ruslo.storage.verification import VerificationGuard
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.flusher import Flusher
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 # Thousands of partitions share a handful of configurations.
 _rules_of = lru_cache(maxsize=256)(BatchRules.of)
+
+
+UNKNOWN_SIZE = 1 << 62
+"""More than any reader waits for."""
 
 
 class Appended(NamedTuple):
@@ -161,7 +166,8 @@ class Partition:
         header = check_batch(batch, rules)
         if header[5] & TRANSACTIONAL:
             raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "no transaction is open: this release serves none yet"
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a transactional batch came in a request without transactional id",
             )
         if needs_work(header, rules, now_ms):
             batch, header, _ = finish_batch(batch, header, rules, now_ms)
@@ -173,6 +179,52 @@ class Partition:
             return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
         self._appended(len(batch))
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def check(self, batch: memoryview) -> HeaderFields:
+        """The header of a batch that may be appended as far as the batch itself can tell; or KafkaError."""
+        if not self._takes_produce:
+            raise self._why_not_produce()
+        return check_batch(batch, self._rules)
+
+    def append_transactional(
+        self,
+        batch: memoryview,
+        header: HeaderFields,
+        now_ms: int,
+        *,
+        transaction_v2: bool,
+        guard: VerificationGuard | None,
+    ) -> Appended:
+        """Append a batch that ``check`` has passed and whose transaction is known to be open.
+
+        ``guard``: under which the coordinator was asked; None if nobody had to be. Raises as ``append``.
+        """
+        if not self._takes_produce:
+            raise self._why_not_produce()
+        if needs_work(header, self._rules, now_ms):
+            batch, header, _ = finish_batch(batch, header, self._rules, now_ms)
+        log = self.log
+        result = log.append_leader(
+            batch[: header[1] + LENGTH_OVERHEAD],
+            header,
+            self.leader_epoch,
+            now_ms,
+            transaction_v2=transaction_v2,
+            guard=guard,
+        )
+        if result.duplicate:
+            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
+        self._appended(header[1] + LENGTH_OVERHEAD)
+        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def append_marker(self, marker: bytearray, now_ms: int, transaction_version: int) -> Appended:
+        """End a transaction here: ``marker`` is the control batch. Raises as ``append``."""
+        if self.leader_id != self.node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        log = self.log
+        result = log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
+        self._appended(len(marker))
+        return Appended(result.base_offset, -1, log.end_offset)
 
     def append_records(self, batch: bytearray, now_ms: int) -> Appended:
         """Append what a coordinator of this broker wrote: no producer's rules, but leadership and size hold.
@@ -216,11 +268,14 @@ class Partition:
         if not self.readers:
             log.advance_high_watermark(safe_offset)
         else:
-            stable_before = log.last_stable_offset
+            held_back, stable_before = log.high_watermark - log.last_stable_offset, log.last_stable_offset
             log.advance_high_watermark(safe_offset)
-            stable_moved = log.last_stable_offset != stable_before
+            stable_size = 0
+            if log.last_stable_offset != stable_before:
+                # Behind the end of a transaction there may be any amount of records that were not counted.
+                stable_size = size if held_back == 0 else UNKNOWN_SIZE
             for reader in tuple(self.readers):
-                reader.on_append(size, stable_moved)
+                reader.on_append(size, stable_size)
         waiters = self._ack_waiters
         while waiters and waiters[0][0] <= safe_offset:
             waiters.popleft()[1].on_safe()

@@ -38,11 +38,9 @@ class DelayedFetch:
             partition.readers.add(self)
         self._timer = self._loop.call_later(max_wait_ms / 1000, self.wake)
 
-    def on_append(self, size: int, stable_moved: bool) -> None:
-        """``size`` more bytes are readable; for readers of committed data only if the stable offset moved."""
-        if self._committed_only and not stable_moved:
-            return
-        self._missing_bytes -= size
+    def on_append(self, size: int, stable_size: int) -> None:
+        """``size`` more bytes are readable, ``stable_size`` for readers of committed data."""
+        self._missing_bytes -= stable_size if self._committed_only else size
         if self._missing_bytes <= 0:
             self.wake()
 

@@ -11,7 +11,6 @@ from ruslo.broker.handlers import (
     describe_cluster,
     describe_quorum,
     describe_topic_partitions,
-    init_producer_id,
     update_features,
 )
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -23,7 +22,6 @@ from ruslo.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, numbered_uuid
 from tests.support.handlers import exchange
@@ -177,22 +175,5 @@ def test_update_features(version: int) -> None:
             refused = await exchange(update_features.handle, node, lowering("moon.phase"), version)
             assert ErrorCode(refused.error_code) is ErrorCode.INVALID_UPDATE_VERSION
             assert refused.error_message
-
-    asyncio.run(story())
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_producer_ids(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-            answers = [await exchange(init_producer_id.handle, node, request, version) for _ in range(3)]
-            assert [(each.producer_id, each.producer_epoch) for each in answers] == [(0, 0), (1, 0), (2, 0)]
-            for transactional_id, code in (("", ErrorCode.INVALID_REQUEST), ("x", ErrorCode.NOT_COORDINATOR)):
-                request = InitProducerIdRequest(
-                    transactional_id=transactional_id, transaction_timeout_ms=1000
-                )
-                answer = await exchange(init_producer_id.handle, node, request, version)
-                assert (ErrorCode(answer.error_code), answer.producer_id) == (code, -1)
 
     asyncio.run(story())

@@ -110,7 +110,6 @@ def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> None:
                 ("", 0),
             ]
             for key_type, code in (
-                (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
                 (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
                 (9, ErrorCode.INVALID_REQUEST),
             ):

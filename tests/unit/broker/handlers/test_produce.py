@@ -14,7 +14,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_request import FetchPartition
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.produce_response import ProduceResponse
-from ruslo.records.batch import CONTROL, TRANSACTIONAL, read_header
+from ruslo.records.batch import CONTROL, read_header
 from ruslo.records.compression import Codec
 from tests.support.live_node import (
     NOW,
@@ -172,20 +172,6 @@ def test_producer_state_survives_a_restart(tmp_path: Path) -> None:
             assert (await node.produce(client, numbered(0, b"a", timestamp=today))).base_offset == 0
             assert (await node.produce(client, numbered(1, b"b", timestamp=today))).base_offset == 1
             assert node.partition().log.end_offset == 2
-
-    run(story())
-
-
-def test_transactions_are_not_served(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            batch = batch_of(b"a", producer_id=1, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
-            answer = await node.produce(client, batch, transactional_id="mine")
-            assert ErrorCode(answer.error_code) is ErrorCode.INVALID_TXN_STATE
-            answer = await node.produce(client, batch)
-            assert ErrorCode(answer.error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            assert node.partition().log.end_offset == 0
 
     run(story())
 

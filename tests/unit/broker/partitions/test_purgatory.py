@@ -46,16 +46,16 @@ def test_a_fetch_waits_until_enough_bytes_came_anywhere() -> None:
         places, completed = [Place(), Place()], list[str]()
         fetch = waiting_fetch(places, completed)
         assert all(place.readers == {fetch} for place in places)
-        fetch.on_append(4, False)
-        fetch.on_append(5, False)
+        fetch.on_append(4, 0)
+        fetch.on_append(5, 0)
         await asyncio.sleep(0)
         assert completed == []
-        fetch.on_append(1, False)
+        fetch.on_append(1, 0)
         assert completed == [], "not within the append: the producer's answer goes first"
         assert not any(place.readers for place in places)
         await asyncio.sleep(0)
         assert completed == ["done"]
-        fetch.on_append(100, True)
+        fetch.on_append(100, 100)
         fetch.wake()
         await asyncio.sleep(0)
         assert completed == ["done"]
@@ -67,10 +67,10 @@ def test_a_reader_of_committed_data_waits_for_the_stable_offset() -> None:
     async def story() -> None:
         completed = list[str]()
         fetch = waiting_fetch([Place()], completed, committed=True)
-        fetch.on_append(1000, False)
+        fetch.on_append(1000, 0)
         await asyncio.sleep(0)
         assert completed == []
-        fetch.on_append(10, True)
+        fetch.on_append(10, 10)
         await asyncio.sleep(0)
         assert completed == ["done"]
 

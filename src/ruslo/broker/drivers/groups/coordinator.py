@@ -1,30 +1,22 @@
-"""All group shards of this node: one for each partition of ``__consumer_offsets`` that it leads.
-
-Leadership comes and goes with the metadata. A shard that has become ours is loaded first, one shard after the
-other, since fifty at once would each take their share of every turn of the loop; meanwhile its clients are
-told to wait. A log that cannot be replayed refuses its groups instead of serving half of them.
-"""
+"""The group coordinator of this node: a shard for each partition of ``__consumer_offsets`` that it leads."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-from collections import deque
 
+from ruslo.broker.drivers.coordination.led_shards import LedShards
+from ruslo.broker.drivers.coordination.turns import Turns
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.asks import Asks
 from ruslo.broker.drivers.groups.assignor_loader import load_assignors
 from ruslo.broker.drivers.groups.assignor_runner import AssignorRunner
-from ruslo.broker.drivers.groups.loading import load
-from ruslo.broker.drivers.groups.placement import partition_of
 from ruslo.broker.drivers.groups.settings import group_settings
 from ruslo.broker.drivers.groups.shard_driver import ShardDriver, WriteSettings
 from ruslo.broker.drivers.groups.topics_view import ImageTopicsView, changed_topics
-from ruslo.broker.drivers.groups.turns import Turns
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
@@ -38,7 +30,7 @@ from ruslo.machines.groups.refusals import refusal
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.clock import Clock
-from ruslo.model.errors import ErrorCode, RusloError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
 
@@ -67,7 +59,6 @@ class GroupCoordinator:
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
         self._asks = Asks(runner, partitions, self._topics, clock)
         self._assignors = InlineAssignors()
-        self._load_buffer_bytes = config.int("offsets.load.buffer.size")
         self._write_settings = WriteSettings(
             commit_timeout_ms=config.int("offsets.commit.timeout.ms"),
             codec=config.int("offsets.topic.compression.codec"),
@@ -75,18 +66,22 @@ class GroupCoordinator:
         )
         self._turns = Turns()
         self._settings = self._current_settings()
-        self._shards: dict[int, ShardDriver] = {}
-        self._partition_count = config.int("offsets.topic.num.partitions")
-        self._to_load: deque[ShardDriver] = deque()
-        self._loading: asyncio.Task[None] | None = None
-        self._stopped = False
+        self._shards = LedShards(
+            GROUP_OFFSETS_TOPIC,
+            partitions,
+            clock,
+            self._make_shard,
+            content="groups",
+            partition_count=config.int("offsets.topic.num.partitions"),
+            load_buffer_bytes=config.int("offsets.load.buffer.size"),
+        )
         dynamic_config.subscribe(lambda _: self._reconfigure())
         metadata.subscribe(self.apply)
 
     # -- requests --------------------------------------------------------------------------------------------
 
     def partition_of(self, group_id: str) -> int:
-        return partition_of(group_id, self._partition_count)
+        return self._shards.partition_of(group_id)
 
     def submit(
         self, group_id: str, request: Message, context: RequestContext
@@ -97,21 +92,22 @@ class GroupCoordinator:
     def submit_to(
         self, partition: int, request: Message, context: RequestContext
     ) -> Message | asyncio.Future[Message]:
-        shard = self._shards.get(partition)
-        if shard is None or not shard.partition.is_leader:
-            return refusal(request, context.api_version, ErrorCode.NOT_COORDINATOR)
-        if not shard.active:
-            return refusal(request, context.api_version, shard.refusal)
+        shard = self._shards.serving(partition)
+        if isinstance(shard, ErrorCode):
+            return refusal(request, context.api_version, shard)
         info = RequestInfo(context.api_version, context.client_id or "", f"/{context.peer_host}")
         return shard.submit(request, info)
 
+    def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended:
+        """Write a transaction's end into a partition of ``__consumer_offsets``; raises KafkaError."""
+        shard = self._shards.serving(index)
+        if isinstance(shard, ErrorCode):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition's groups are not loaded here")
+        return shard.append_marker(marker, transaction_version)
+
     def partitions(self) -> list[int]:
         """Those whose groups this node answers for, or will once they are loaded."""
-        return [
-            index
-            for index, shard in self._shards.items()
-            if shard.active or shard.refusal is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        ]
+        return self._shards.answered_for()
 
     def is_active(self, partition: int) -> bool:
         """Whether this node has the partition's groups loaded."""
@@ -137,33 +133,18 @@ class GroupCoordinator:
         self._topics.forget(delta)
         if GROUP_VERSION in delta.changed_features:
             self._reconfigure()
-        self._follow_leadership(delta, image)
+        self._shards.follow(delta, image)
         changed = changed_topics(delta, image)
         if changed:
             deleted = frozenset(topic.name for topic in delta.deleted_topics.values())
             event = MetadataChanged(self._topics, changed, deleted)
-            for shard in list(self._shards.values()):
+            for shard in self._shards:
                 if shard.active:
                     try:
                         shard.run(event)
                     except Exception:
                         # The other shards must hear of it all the same.
                         logger.exception("%s-%d: topics changed", GROUP_OFFSETS_TOPIC, shard.partition.index)
-
-    def _follow_leadership(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        topic = image.topics.by_name.get(GROUP_OFFSETS_TOPIC)
-        if topic is not None:
-            if topic.id not in delta.created_topics and topic.id not in delta.changed_partitions:
-                return
-            self._partition_count = len(topic.partitions)
-        here = self._partitions.by_name.get(GROUP_OFFSETS_TOPIC, {})
-        led = {index: partition for index, partition in here.items() if partition.is_leader}
-        for index, shard in list(self._shards.items()):
-            if led.get(index) is not shard.partition:
-                self._unload(index)
-        for index, partition in led.items():
-            if index not in self._shards:
-                self._begin_load(index, partition)
 
     def _current_settings(self) -> GroupSettings:
         return group_settings(
@@ -174,15 +155,13 @@ class GroupCoordinator:
 
     def _reconfigure(self) -> None:
         self._settings = self._current_settings()
-        for shard in self._shards.values():
+        for shard in self._shards:
             shard.shard.state.settings = self._settings
 
-    # -- loading and unloading -------------------------------------------------------------------------------
+    # -- shards ----------------------------------------------------------------------------------------------
 
-    def _begin_load(self, index: int, partition: Partition) -> None:
-        if self._stopped:
-            return
-        shard = ShardDriver(
+    def _make_shard(self, partition: Partition) -> ShardDriver:
+        return ShardDriver(
             GroupShard(self._settings, self._assignors, self._topics),
             partition,
             self._clock,
@@ -190,74 +169,10 @@ class GroupCoordinator:
             self._turns,
             on_ask=self._asks.ask,
             on_storage_error=self._partitions.storage_failed,
-            on_broken=self._reload,
+            on_broken=self._shards.reload,
         )
-        self._shards[index] = shard
-        if partition.log.start_offset == partition.log.end_offset:
-            shard.activate()
-            return
-        self._to_load.append(shard)
-        if self._loading is None:
-            self._loading = asyncio.get_running_loop().create_task(self._load_all())
-
-    async def _load_all(self) -> None:
-        # What is loaded stays: looking for garbage among it again and again would stop the loop for longer
-        # than anything else here, and so would every later collection unless it is told to pass it over.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            while self._to_load:
-                await self._load(self._to_load.popleft())
-        finally:
-            self._loading = None
-            gc.freeze()
-            if collects:
-                gc.enable()
-
-    async def _load(self, shard: ShardDriver) -> None:
-        partition = shard.partition
-        began_ms = self._clock.monotonic_ms()
-
-        def still_wanted() -> bool:
-            return not shard.closed and not partition.gone
-
-        try:
-            count = await load(shard.shard, partition, self._load_buffer_bytes, still_wanted)
-            if not still_wanted():
-                return
-            shard.activate()
-        except Exception as error:
-            # Whatever it is, the groups in there are not known: serving the rest would lose their offsets.
-            shard.close()
-            logger.error(
-                "%s-%d cannot be loaded, its groups are refused until this node starts again: %s",
-                partition.topic,
-                partition.index,
-                error,
-                exc_info=None if isinstance(error, RusloError) else error,
-            )
-            return
-        took_ms = self._clock.monotonic_ms() - began_ms
-        logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
-
-    def _unload(self, index: int) -> None:
-        self._shards.pop(index).close()
-
-    def _reload(self, broken: ShardDriver) -> None:
-        """The shard closed itself because its log could not be written."""
-        index = broken.partition.index
-        if self._shards.get(index) is broken:
-            del self._shards[index]
-            if broken.partition.is_leader and not broken.partition.gone:
-                self._begin_load(index, broken.partition)
 
     async def stop(self) -> None:
         """Write what is gathered and answer whoever waits."""
-        self._stopped = True
-        for index in list(self._shards):
-            self._unload(index)
-        self._to_load.clear()
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.gather(self._loading, return_exceptions=True)
+        await self._shards.stop()
         await self._asks.stop()

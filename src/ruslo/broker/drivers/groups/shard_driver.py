@@ -14,21 +14,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ruslo.broker.drivers.groups.record_codec import EncodedRecord, encode_batch, encode_record, size_of
-from ruslo.broker.drivers.groups.turns import Turns
-from ruslo.broker.drivers.groups.waiter import Waiter
-from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.drivers.coordination.record_codec import (
+    EncodedRecord,
+    decode_records,
+    encode_record,
+    size_of,
+)
+from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
+from ruslo.broker.drivers.coordination.turns import Turns
+from ruslo.broker.drivers.coordination.waiter import Waiter
+from ruslo.broker.drivers.groups.batch import encode_batch
+from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.refusals import refusal
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError, StorageError
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.protocol.message import Message
-from ruslo.records.batch import HEADER_SIZE, NO_PRODUCER_ID
+from ruslo.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader
+from ruslo.storage.producer_replay import read_marker
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +90,6 @@ class ShardDriver:
         """Why it is not active."""
         self._clock = clock
         self._settings = settings
-        self._turns = turns
         self._on_ask = on_ask
         self._on_storage_error = on_storage_error
         self._on_broken = on_broken
@@ -87,8 +97,24 @@ class ShardDriver:
         self._flush_handle: asyncio.Handle | None = None
         self._unsafe: deque[_Batch] = deque()
         """Written, but the high watermark is not there yet."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = 0
+        self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
+
+    def is_of(self, partition: Partition) -> bool:
+        return self.partition is partition
+
+    def replay_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[None]:
+        """While the log is loaded."""
+        if header.is_control:
+            marker = read_marker(batch)
+            if marker is not None:
+                self.shard.replay_marker(
+                    marker.producer_id, committed=marker.committed, offset=header.base_offset
+                )
+            return
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for offset, record in decode_records(batch, GROUP_RECORDS, GroupRecord):
+            self.shard.replay(record, offset, producer_id)
+            yield
 
     def activate(self) -> None:
         """The log is replayed: sessions begin, clients are served."""
@@ -98,7 +124,7 @@ class ShardDriver:
     # -- events ----------------------------------------------------------------------------------------------
 
     def submit(self, request: Message, info: RequestInfo) -> asyncio.Future[Message]:
-        waiter = Waiter(request, info.api_version)
+        waiter = Waiter(request, info.api_version, refusal)
         try:
             self.run(Requested(waiter, request, info))
         except Exception as error:
@@ -108,7 +134,18 @@ class ShardDriver:
     def run(self, event: GroupEvent) -> None:
         outcome = self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
         self._carry_out(outcome)
-        self._arm_timer()
+        self._timer.arm()
+
+    def append_marker(self, batch: bytearray, transaction_version: int) -> Appended:
+        """A transaction that may have committed offsets here has ended. Raises as ``Partition.append``."""
+        self._flush()
+        if self.closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        marker = read_marker(batch)
+        assert marker is not None, "only markers are handed to this"
+        appended = self.partition.append_marker(batch, self._clock.now_ms(), transaction_version)
+        self.shard.replay_marker(marker.producer_id, committed=marker.committed, offset=appended.base_offset)
+        return appended
 
     def close(self) -> None:
         """Write what is gathered, answer whoever waits, decide nothing any more."""
@@ -117,9 +154,7 @@ class ShardDriver:
         self.closed = True
         was_active, self.active = self.active, False
         self.refusal = ErrorCode.NOT_COORDINATOR
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()
         if was_active:
             self._flush()
             for batch in (*self._unsafe, self._gathering):
@@ -255,39 +290,6 @@ class ShardDriver:
         for outcome in outcomes:
             undone = self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
             _release(undone.replies)
-
-    # -- time ------------------------------------------------------------------------------------------------
-
-    def _arm_timer(self) -> None:
-        if self.closed:
-            return
-        deadline_ms = self.shard.deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
-            # A deadline that has moved away is noticed when the timer fires.
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_fired)
-        self._timer_at_ms = deadline_ms
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        deadline_ms = self.shard.deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
-            self._turns.take(self._fire)
-        else:
-            self._arm_timer()
-
-    def _fire(self) -> None:
-        if self.closed:
-            return
-        try:
-            self.run(TimerFired())
-        except Exception:
-            # One group's trouble must not stop the clock of all others in the shard.
-            logger.exception("a timer of %s-%d failed", self.partition.topic, self.partition.index)
-            self._arm_timer()
 
 
 def _release(replies: Sequence[GroupReply]) -> None:

@@ -24,6 +24,12 @@ def matching_topics(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if matches(name) is not None))
 
 
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """Tells which names match as a whole; raises KafkaError if it is no pattern."""
+    matches = _matcher(pattern)
+    return lambda name: matches(name) is not None
+
+
 def _matcher(pattern: str) -> _Matcher:
     # Most brokers never see a pattern; they need not load the library.
     import re2  # type: ignore[import-untyped]

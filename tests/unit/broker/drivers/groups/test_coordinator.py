@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.drivers.groups import loading
-from ruslo.broker.drivers.groups.record_codec import encode_record
+from ruslo.broker.drivers.coordination import loading
+from ruslo.broker.drivers.coordination.record_codec import encode_record
 from ruslo.machines.groups.records import offset_record
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ruslo.broker.drivers.groups import turns as turns_module
-from ruslo.broker.drivers.groups.turns import Turns
+from ruslo.broker.drivers.coordination import turns as turns_module
+from ruslo.broker.drivers.coordination.turns import Turns
 from tests.support.live_node import run
 
 

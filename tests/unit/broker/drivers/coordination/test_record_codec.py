@@ -4,10 +4,12 @@ import logging
 
 import pytest
 
-from ruslo.broker.drivers.groups.record_codec import decode_records, encode_batch, encode_record, size_of
+from ruslo.broker.drivers.coordination.record_codec import decode_records, encode_record, size_of
+from ruslo.broker.drivers.groups.batch import encode_batch
 from ruslo.machines.groups.decision import Producer
-from ruslo.machines.groups.records import classic_group_tombstone, offset_record
+from ruslo.machines.groups.records import GroupRecord, classic_group_tombstone, offset_record
 from ruslo.model.errors import ProtocolError
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.records.batch import read_header
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
@@ -19,8 +21,8 @@ COMMIT = offset_record("g", "t", 3, offset=42, leader_epoch=7, metadata="note", 
 def test_records_come_back_as_they_were_written() -> None:
     records = [COMMIT, classic_group_tombstone("other")]
     batch = encode_batch(map(encode_record, records), NOW, codec=0, producer=None)
-    assert [offset for offset, _ in decode_records(batch)] == [0, 1]
-    (_, first), (_, second) = decode_records(batch)
+    assert [offset for offset, _ in decode_records(batch, GROUP_RECORDS, GroupRecord)] == [0, 1]
+    (_, first), (_, second) = decode_records(batch, GROUP_RECORDS, GroupRecord)
     assert first == COMMIT
     assert (second.key, second.value) == (records[1].key, None)
 
@@ -48,7 +50,7 @@ def test_unknown_record_types_are_passed_over(caplog: pytest.LogCaptureFixture) 
     stranger = (99).to_bytes(2, "big") + b"whatever"
     batch = build_batch([Record(0, NOW, stranger, b"?"), Record(1, NOW, key, value)])
     with caplog.at_level(logging.WARNING):
-        assert list(decode_records(batch)) == [(1, COMMIT)]
+        assert list(decode_records(batch, GROUP_RECORDS, GroupRecord)) == [(1, COMMIT)]
     assert "type 99" in caplog.text
 
 
@@ -57,9 +59,9 @@ def test_an_unknown_value_version_is_an_error() -> None:
     assert value is not None
     newer = (77).to_bytes(2, "big") + value[2:]
     with pytest.raises(ProtocolError, match="offset 0"):
-        list(decode_records(build_batch([Record(0, NOW, key, newer)])))
+        list(decode_records(build_batch([Record(0, NOW, key, newer)]), GROUP_RECORDS, GroupRecord))
 
 
 def test_a_record_without_key_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="no key"):
-        list(decode_records(build_batch([Record(0, NOW, None, b"v")])))
+        list(decode_records(build_batch([Record(0, NOW, None, b"v")]), GROUP_RECORDS, GroupRecord))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
-from ruslo.broker.drivers.groups.record_codec import decode_records
 from ruslo.broker.partitions.partition import Partition
-from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.errors import CorruptLogError
-from ruslo.records.batch import NO_PRODUCER_ID
+from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import check_crc, iter_batches
-from ruslo.storage.producer_replay import read_marker
 
 SLICE_S = 0.005
 """After so long the loop gets its turn; well below the 20 ms that no step may exceed."""
@@ -20,8 +18,14 @@ RECORDS_PER_LOOK = 64
 """So many records are replayed between two looks at the time."""
 
 
+class ReplayBatch(Protocol):
+    def __call__(self, header: BatchHeader, batch: memoryview) -> Iterator[None]:
+        """Take in one batch of the log; yields after each record."""
+        ...
+
+
 async def load(
-    shard: GroupShard, partition: Partition, buffer_bytes: int, still_wanted: Callable[[], bool]
+    partition: Partition, replay: ReplayBatch, buffer_bytes: int, still_wanted: Callable[[], bool]
 ) -> int:
     """Replay the whole log; returns the number of records. What it raises is the reason to refuse them.
 
@@ -44,16 +48,7 @@ async def load(
             if not check_crc(batch):
                 raise CorruptLogError(f"the batch at offset {header.base_offset} fails its checksum")
             offset = header.last_offset + 1
-            if header.is_control:
-                marker = read_marker(batch)
-                if marker is not None:
-                    shard.replay_marker(
-                        marker.producer_id, committed=marker.committed, offset=header.base_offset
-                    )
-                continue
-            producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-            for record_offset, record in decode_records(batch):
-                shard.replay(record, record_offset, producer_id)
+            for _ in replay(header, batch):
                 count += 1
                 if count % RECORDS_PER_LOOK == 0 and time.monotonic() > until:
                     await asyncio.sleep(0)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.broker.drivers.groups.placement import partition_of
+from ruslo.broker.drivers.coordination.placement import partition_of
 
 
 # String.hashCode of each, by Java: 0, 96354, -1354792126, 3079, 9731, -2^31.

@@ -1,26 +1,27 @@
-"""Requests about several groups: asked of each group's shard, answered together."""
+"""Requests about several ids: asked of each one's shard, answered together."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from ruslo.protocol.message import Message
-
-if TYPE_CHECKING:
-    from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
 
 ItemT = TypeVar("ItemT")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
+class Coordinator(Protocol):
+    def partition_of(self, key: str, /) -> int: ...
+
+
 def by_partition(
-    groups: GroupCoordinator, items: Iterable[ItemT], group_id_of: Callable[[ItemT], str]
+    coordinator: Coordinator, items: Iterable[ItemT], id_of: Callable[[ItemT], str]
 ) -> dict[int, list[ItemT]]:
     parts: dict[int, list[ItemT]] = {}
     for item in items:
-        parts.setdefault(groups.partition_of(group_id_of(item)), []).append(item)
+        parts.setdefault(coordinator.partition_of(id_of(item)), []).append(item)
     return parts
 
 

@@ -5,7 +5,12 @@ import logging
 
 import pytest
 
-from ruslo.broker.drivers.groups.offsets_topic import OffsetsTopic
+from ruslo.broker.drivers.coordination.internal_topic import (
+    OFFSETS_PLAN,
+    TRANSACTIONS_PLAN,
+    InternalTopic,
+    TopicPlan,
+)
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
@@ -46,9 +51,9 @@ class Controller:
         return CreateTopicsResponse(topics=[self.result])
 
 
-def offsets_topic(controller: Controller) -> OffsetsTopic:
+def offsets_topic(controller: Controller, plan: TopicPlan = OFFSETS_PLAN) -> InternalTopic:
     config = BrokerConfig.from_properties(PROPERTIES)
-    return OffsetsTopic(lambda: config, controller)
+    return InternalTopic(plan, lambda: config, controller)
 
 
 def test_is_created_once_for_all_who_ask() -> None:
@@ -117,3 +122,25 @@ def test_a_topic_that_another_node_made_meanwhile_is_fine(caplog: pytest.LogCapt
     with caplog.at_level(logging.ERROR):
         run(story())
     assert caplog.records == []
+
+
+def test_the_transaction_log_is_never_led_by_a_replica_that_fell_behind() -> None:
+    async def story() -> None:
+        controller = Controller(CreatableTopicResult(name="__transaction_state"))
+        controller.open.set()
+        await offsets_topic(controller, TRANSACTIONS_PLAN).create()
+        ((created,),) = [request.topics for request in controller.requests]
+        assert (created.name, created.num_partitions, created.replication_factor) == (
+            "__transaction_state",
+            50,
+            3,
+        )
+        assert {each.name: each.value for each in created.configs} == {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+            "min.insync.replicas": "2",
+            "segment.bytes": "104857600",
+        }
+
+    run(story())

@@ -1,15 +1,16 @@
-"""Makes ``__consumer_offsets`` when the first client looks for a coordinator."""
+"""Makes a coordinator's topic when the first client looks for a coordinator."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.topics import GROUP_OFFSETS_TOPIC
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -23,14 +24,56 @@ logger = logging.getLogger(__name__)
 CREATION_TIMEOUT_MS = 30_000
 
 
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    name: str
+    purpose: str
+    """What there is none of without the topic."""
+    partitions_key: str
+    replication_key: str
+    configs: Mapping[str, str]
+    """Topic settings that are always the same."""
+    configs_from: Mapping[str, str]
+    """Topic settings that the broker's own settings of these names say."""
+
+
+OFFSETS_PLAN = TopicPlan(
+    GROUP_OFFSETS_TOPIC,
+    "consumer groups",
+    "offsets.topic.num.partitions",
+    "offsets.topic.replication.factor",
+    {"cleanup.policy": "compact", "compression.type": "producer"},
+    {"segment.bytes": "offsets.topic.segment.bytes"},
+)
+TRANSACTIONS_PLAN = TopicPlan(
+    TRANSACTION_STATE_TOPIC,
+    "transactions",
+    "transaction.state.log.num.partitions",
+    "transaction.state.log.replication.factor",
+    {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "unclean.leader.election.enable": "false",
+    },
+    {
+        "min.insync.replicas": "transaction.state.log.min.isr",
+        "segment.bytes": "transaction.state.log.segment.bytes",
+    },
+)
+
+
 class ControllerChannel(Protocol):
     def submit(self, request: Message) -> asyncio.Future[Message]: ...
 
 
-class OffsetsTopic:
+class InternalTopic:
     """One creation at a time serves all clients that ask for it."""
 
-    def __init__(self, config: Callable[[], BrokerConfig], controller: ControllerChannel) -> None:
+    def __init__(
+        self, plan: TopicPlan, config: Callable[[], BrokerConfig], controller: ControllerChannel
+    ) -> None:
+        self.name = plan.name
+        self._plan = plan
         self._config = config
         self._controller = controller
         self._creation: asyncio.Task[None] | None = None
@@ -51,21 +94,18 @@ class OffsetsTopic:
     def _created(self, creation: asyncio.Task[None]) -> None:
         self._creation = None
         if not creation.cancelled() and (error := creation.exception()) is not None:
-            self._report(f"{GROUP_OFFSETS_TOPIC} cannot be created: {error}")
+            self._report(f"{self.name} cannot be created: {error}")
 
     async def _create(self) -> None:
-        config = self._config()
+        plan, config = self._plan, self._config()
+        settings = dict(plan.configs) | {
+            name: str(config.int(key)) for name, key in plan.configs_from.items()
+        }
         topic = CreatableTopic(
-            name=GROUP_OFFSETS_TOPIC,
-            num_partitions=config.int("offsets.topic.num.partitions"),
-            replication_factor=config.int("offsets.topic.replication.factor"),
-            configs=[
-                CreatableTopicConfig(name="cleanup.policy", value="compact"),
-                CreatableTopicConfig(name="compression.type", value="producer"),
-                CreatableTopicConfig(
-                    name="segment.bytes", value=str(config.int("offsets.topic.segment.bytes"))
-                ),
-            ],
+            name=plan.name,
+            num_partitions=config.int(plan.partitions_key),
+            replication_factor=config.int(plan.replication_key),
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in settings.items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=CREATION_TIMEOUT_MS)
         response = await asyncio.wait_for(self._controller.submit(request), CREATION_TIMEOUT_MS / 1000)
@@ -74,8 +114,8 @@ class OffsetsTopic:
         code = ErrorCode(result.error_code)
         if code is ErrorCode.INVALID_REPLICATION_FACTOR:
             self._report(
-                f"{GROUP_OFFSETS_TOPIC} cannot be created, and without it there are no consumer groups: "
-                f"{result.error_message}. Start more brokers or lower offsets.topic.replication.factor "
+                f"{plan.name} cannot be created, and without it there are no {plan.purpose}: "
+                f"{result.error_message}. Start more brokers or lower {plan.replication_key} "
                 f"(now {topic.replication_factor})"
             )
         elif code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` a group belongs to, by Kafka's own rule."""
+"""Which partition of a coordinator's topic an id belongs to, by Kafka's own rule."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=65_536)
-def partition_of(group_id: str, partition_count: int) -> int:
-    return _absolute(_java_hash(group_id)) % partition_count
+def partition_of(key: str, partition_count: int) -> int:
+    return _absolute(_java_hash(key)) % partition_count
 
 
 def _java_hash(text: str) -> int:

@@ -1,0 +1,248 @@
+"""Runs the machine of one partition of ``__transaction_state``.
+
+A turn: the machine decides, its records are appended as one batch, and when the high watermark has passed it
+the answers go out and the machine hears of it; what follows from that (markers, the record that ends the
+transaction) is the next turn. With one replica all of it happens in one call, and a transaction is complete
+before its client has read that it is decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from ruslo.broker.drivers.coordination.record_codec import decode_records, encode_record
+from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
+from ruslo.broker.drivers.coordination.turns import Turns
+from ruslo.broker.drivers.coordination.waiter import Waiter
+from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.machines.txns.decision import NOTHING, TxnOutcome, TxnReply
+from ruslo.machines.txns.events import (
+    Loaded,
+    MarkersAnswered,
+    MarkerSend,
+    ProducerIdGiven,
+    Requested,
+    RequestInfo,
+    TimerFired,
+    TxnEvent,
+    Unloaded,
+)
+from ruslo.machines.txns.records import TxnRecord
+from ruslo.machines.txns.refusals import refusal
+from ruslo.machines.txns.shard import TxnShard
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.protocol.coordinator_records import TRANSACTION_RECORDS
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
+from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
+from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from ruslo.records.batch import BatchHeader
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
+
+logger = logging.getLogger(__name__)
+
+
+class TxnShardDriver:
+    def __init__(
+        self,
+        shard: TxnShard,
+        partition: Partition,
+        clock: Clock,
+        turns: Turns,
+        *,
+        commit_timeout_ms: int,
+        send_markers: Callable[[MarkerSend], Message | asyncio.Future[Message]],
+        get_producer_id: Callable[[Callable[[int | None], None]], None],
+        on_storage_error: Callable[[StorageError], None],
+    ) -> None:
+        self.shard = shard
+        self.partition = partition
+        self.active = False
+        """Loaded; until then the coordinator answers for it."""
+        self.closed = False
+        self.refusal: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        """Why it is not active."""
+        self._epoch = partition.leader_epoch
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._send_markers = send_markers
+        self._get_producer_id = get_producer_id
+        self._on_storage_error = on_storage_error
+        self._steps: deque[Callable[[], TxnOutcome]] = deque()
+        """What happens next, in order: a step may lead to others before it is carried out."""
+        self._in_turn = False
+        self._unsafe: dict[DelayedProduce, TxnOutcome] = {}
+        """Appended, but the high watermark is not there yet."""
+        self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
+
+    def is_of(self, partition: Partition) -> bool:
+        """A new leader epoch is a new coordinator, also on the same node: its markers must fence the old."""
+        return self.partition is partition and self._epoch == partition.leader_epoch
+
+    def replay_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[None]:
+        """While the log is loaded."""
+        if header.is_control:
+            return
+        for _, record in decode_records(batch, TRANSACTION_RECORDS, _record):
+            self.shard.replay(record)
+            yield
+
+    def activate(self) -> None:
+        """The log is replayed: clients are served, and what was decided is brought to its end."""
+        self.active = True
+        self.run(Loaded(self._epoch))
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def submit(self, request: Message, info: RequestInfo) -> asyncio.Future[Message]:
+        """The future is done already if nothing has to be waited for."""
+        waiter = Waiter(request, info.api_version, refusal)
+
+        def step() -> TxnOutcome:
+            try:
+                return self._handle(Requested(waiter, request, info))
+            except Exception as error:
+                waiter.fail(error)
+                return NOTHING
+
+        self._take(step)
+        return waiter.future
+
+    def run(self, event: TxnEvent) -> None:
+        if not self.closed:
+            self._take(lambda: self._handle(event))
+
+    def close(self) -> None:
+        """Answer whoever waits, decide nothing any more."""
+        if self.closed:
+            return
+        self.closed = True
+        was_active, self.active = self.active, False
+        self.refusal = ErrorCode.NOT_COORDINATOR
+        self._timer.stop()
+        if was_active:
+            for outcome in self._unsafe.values():
+                _release(self._failed(outcome, ErrorCode.NOT_COORDINATOR).replies)
+            self._unsafe.clear()
+            _release(self._handle(Unloaded()).replies)
+
+    def _handle(self, event: TxnEvent) -> TxnOutcome:
+        return self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
+
+    def _take(self, step: Callable[[], TxnOutcome]) -> None:
+        self._steps.append(step)
+        if self._in_turn:
+            return
+        self._in_turn = True
+        try:
+            while self._steps:
+                self._carry_out(self._steps.popleft()())
+        finally:
+            self._in_turn = False
+            self._timer.arm()
+
+    # -- what the machine decided ----------------------------------------------------------------------------
+
+    def _carry_out(self, outcome: TxnOutcome) -> None:
+        if outcome.append is None:
+            _release(outcome.replies)
+        else:
+            self._append(outcome)
+        for send in outcome.sends:
+            self._send(send)
+        for ask in outcome.asks:
+            self._get_producer_id(partial(self._give_producer_id, ask.ask_id))
+        for transactional_id in outcome.stopped:
+            logger.error(
+                "the end of transaction %r is decided, but a partition that knows a newer producer or "
+                "coordinator refuses its marker: it stays undone until %s-%d has another leader",
+                transactional_id,
+                self.partition.topic,
+                self.partition.index,
+            )
+
+    def _give_producer_id(self, ask_id: int, producer_id: int | None) -> None:
+        self.run(ProducerIdGiven(ask_id, producer_id))
+
+    def _send(self, send: MarkerSend) -> None:
+        answer = self._send_markers(send)
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(lambda done: self.run(_answered(send, done)))
+        else:
+            assert isinstance(answer, WriteTxnMarkersResponse)
+            self.run(MarkersAnswered(send.send_id, answer))
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def _append(self, outcome: TxnOutcome) -> None:
+        assert outcome.append is not None
+        now_ms = self._clock.now_ms()
+        data = build_batch(
+            [Record(at, now_ms, *encode_record(record)) for at, record in enumerate(outcome.append.records)]
+        )
+        try:
+            appended = self.partition.append_records(data, now_ms)
+        except KafkaError as error:
+            self._could_not_write(outcome, error.code, error)
+        except StorageError as error:
+            self._on_storage_error(error)
+            self._could_not_write(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
+        else:
+            if appended.end_offset <= self.partition.log.high_watermark:
+                self._steps.append(lambda: self._committed(outcome))
+                return
+            end_offset = appended.end_offset
+            delayed = DelayedProduce(1, self._commit_timeout_ms, lambda: self._settle(delayed, end_offset))
+            self._unsafe[delayed] = outcome
+            self.partition.when_safe(end_offset, delayed)
+
+    def _could_not_write(self, outcome: TxnOutcome, code: ErrorCode, error: Exception) -> None:
+        logger.error("%s-%d could not be written: %s", self.partition.topic, self.partition.index, error)
+        self._steps.append(lambda: self._failed(outcome, code))
+
+    def _settle(self, delayed: DelayedProduce, end_offset: int) -> None:
+        """The high watermark has passed the batch, or it will not in time, or another node leads now."""
+        outcome = self._unsafe.pop(delayed, None)
+        if outcome is None:
+            return
+        if self.partition.log.high_watermark >= end_offset:
+            self._take(lambda: self._committed(outcome))
+        else:
+            late, lost = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._take(lambda: self._failed(outcome, late if delayed.late else lost))
+
+    def _committed(self, outcome: TxnOutcome) -> TxnOutcome:
+        _release(outcome.replies)
+        return self.shard.append_committed((outcome,), self._clock.monotonic_ms(), self._clock.now_ms())
+
+    def _failed(self, outcome: TxnOutcome, code: ErrorCode) -> TxnOutcome:
+        return self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
+
+
+def _record(key: Message, value: Message | None, version: int) -> TxnRecord:
+    assert isinstance(key, TransactionLogKey)
+    assert value is None or isinstance(value, TransactionLogValue)
+    return TxnRecord(key, value, version)
+
+
+def _answered(send: MarkerSend, done: asyncio.Future[Message]) -> MarkersAnswered:
+    """Whatever went wrong on the way: nobody knows what became of the request."""
+    if done.cancelled() or done.exception() is not None:
+        return MarkersAnswered(send.send_id, None)
+    response = done.result()
+    assert isinstance(response, WriteTxnMarkersResponse)
+    return MarkersAnswered(send.send_id, response)
+
+
+def _release(replies: Iterable[TxnReply]) -> None:
+    for reply in replies:
+        waiter = reply.token
+        assert isinstance(waiter, Waiter)
+        waiter.answer(reply.message)

@@ -1,0 +1,33 @@
+"""AddOffsetsToTxn v0-4: a client is about to commit a group's offsets in its transaction.
+
+v2: PRODUCER_FENCED. Clients of transaction version 2 do without it: the group's coordinator adds its
+partition itself (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+
+
+def handle(
+    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    if GROUP_OFFSETS_TOPIC not in services.metadata.image.topics.by_name:
+        return _create_and_submit(services, request, context)
+    return services.transactions.submit(request.transactional_id, request, context.api_version)
+
+
+async def _create_and_submit(
+    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Message:
+    """The group may never have been used: a partition that is not there could not be told of the end."""
+    await services.offsets_topic.create()
+    await services.metadata.wait_for(services.controller.committed_offset)
+    answer = services.transactions.submit(request.transactional_id, request, context.api_version)
+    return answer if isinstance(answer, Message) else await answer

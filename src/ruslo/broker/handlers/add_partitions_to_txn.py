@@ -1,0 +1,27 @@
+"""AddPartitionsToTxn v0-5: partitions that a transaction is about to write to.
+
+v0-3: from clients, one transaction; v2: PRODUCER_FENCED. v4-5: from partition leaders, several transactions,
+which are added to or only verified (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.machines.txns.add_partitions import SEVERAL_TRANSACTIONS_FROM
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
+from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+
+
+def handle(
+    services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    transactions, version = services.transactions, context.api_version
+    if version < SEVERAL_TRANSACTIONS_FROM:
+        return transactions.submit(request.v3_and_below_transactional_id, request, version)
+    if not request.transactions:
+        return AddPartitionsToTxnResponse()
+    return transactions.add_partitions_here(request, version)

@@ -1,0 +1,28 @@
+"""DescribeTransactions v0 (KIP-664): state and partitions of transactions that are coordinated here."""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
+
+
+async def handle(
+    services: Services, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    transactions = services.transactions
+    parts = by_partition(transactions, request.transactional_ids, str)
+    answers = await all_answers(
+        [
+            transactions.submit_to(
+                partition, DescribeTransactionsRequest(transactional_ids=ids), context.api_version
+            )
+            for partition, ids in parts.items()
+        ],
+        DescribeTransactionsResponse,
+    )
+    return DescribeTransactionsResponse(
+        transaction_states=[state for answer in answers for state in answer.transaction_states]
+    )

@@ -1,0 +1,16 @@
+"""EndTxn v0-5: commit or abort. v2: PRODUCER_FENCED. v5: the answer has the next epoch (KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.end_txn_request import EndTxnRequest
+
+
+def handle(
+    services: Services, request: EndTxnRequest, context: RequestContext
+) -> Message | Awaitable[Message]:
+    return services.transactions.submit(request.transactional_id, request, context.api_version)

@@ -1,0 +1,37 @@
+"""ListTransactions v0-2 (KIP-664): transactions that are coordinated here.
+
+v1: open for longer than (KIP-994). v2: ids that match a pattern (KIP-1152).
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.coordination.fan_out import all_answers
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.machines.groups.consumer.patterns import check_pattern
+from ruslo.machines.txns.states import STATE_BY_NAME
+from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
+from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
+
+
+async def handle(
+    services: Services, request: ListTransactionsRequest, context: RequestContext
+) -> ListTransactionsResponse:
+    if request.transactional_id_pattern:
+        check_pattern(request.transactional_id_pattern)
+    transactions = services.transactions
+    answers = await all_answers(
+        [
+            transactions.submit_to(partition, request, context.api_version)
+            for partition in transactions.partitions()
+        ],
+        ListTransactionsResponse,
+    )
+    for answer in answers:
+        if answer.error_code:
+            # A list that leaves out a part of the transactions would look complete.
+            return ListTransactionsResponse(error_code=answer.error_code)
+    return ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in STATE_BY_NAME],
+        transaction_states=[state for answer in answers for state in answer.transaction_states],
+    )

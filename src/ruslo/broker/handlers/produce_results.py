@@ -1,0 +1,91 @@
+"""What the two roads of Produce, plain and transactional, have in common: their answers."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
+from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
+from ruslo.records.compression import Codec
+from ruslo.records.validation import BatchRefused
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.broker.partitions.partition import Partition
+    from ruslo.net.connection import Reply
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 13
+ZSTD_FROM = 7
+
+_FRAME_HEAD = struct.Struct(">ii")
+
+Results = list[tuple[str | bytes, list[PartitionResult]]]
+Unsafe = tuple[int, int, "Partition", int]
+"""Place in the results (topic, partition), the partition, the offset its high watermark must reach."""
+
+
+def check_place(
+    partitions: PartitionManager,
+    partition: Partition | None,
+    topic: str | bytes,
+    index: int,
+    acks: int,
+    version: int,
+    batch: memoryview,
+) -> Partition:
+    """The conditions that hold for nearly every request, looked at one by one; raises KafkaError."""
+    if partition is None:
+        raise partitions.missing(topic, index)
+    if acks not in (0, 1, -1):
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it can be 0, 1 or -1 (all)")
+    if (
+        version < ZSTD_FROM
+        and len(batch) >= HEADER_SIZE
+        and batch[ATTRIBUTES_AT + 1] & CODEC_MASK == Codec.ZSTD
+    ):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs Produce v{ZSTD_FROM}, this is v{version}; use another compression.type",
+        )
+    return partition
+
+
+def answer_when_safe(
+    reply: Reply, results: Results, unsafe: list[Unsafe], timeout_ms: int, version: int, correlation_id: int
+) -> None:
+    def complete() -> None:
+        for topic_at, at, partition, end_offset in unsafe:
+            if partition.log.high_watermark < end_offset:
+                index = results[topic_at][1][at][0]
+                results[topic_at][1][at] = refused(index, _why_unsafe(partition, delayed.late))
+        reply.send((encode(results, version, correlation_id),))
+
+    delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
+    for _, _, partition, end_offset in unsafe:
+        partition.when_safe(end_offset, delayed)
+
+
+def _why_unsafe(partition: Partition, late: bool) -> KafkaError:
+    if late:
+        return KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT, "the records are appended but not yet known to be safe"
+        )
+    if partition.log.failure is not None:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(partition.log.failure))
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def refused(index: int, error: KafkaError) -> PartitionResult:
+    record_errors = error.record_errors if isinstance(error, BatchRefused) else None
+    return (index, error.code, -1, -1, -1, record_errors, error.message, None)
+
+
+def encode(results: Results, version: int, correlation_id: int) -> bytearray:
+    out = bytearray(9 if version >= FLEXIBLE_FROM else 8)
+    encode_produce_response(out, version, results)
+    _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
+    return out

@@ -1,0 +1,168 @@
+"""Produce with a transactional id: batches that begin a transaction in their partition wait to be verified.
+
+v3-11: the client has added the partition before, and the leader asks the coordinator whether it did. v11:
+TRANSACTION_ABORTABLE. v12+: the leader adds the partition itself, with the first batch (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ruslo.broker.handlers.produce_results import (
+    TOPIC_IDS_FROM,
+    Results,
+    Unsafe,
+    answer_when_safe,
+    check_place,
+    encode,
+    refused,
+)
+from ruslo.broker.partitions.partition import Appended
+from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, Outcome, WaitingBatch
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
+from ruslo.records.batch import TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+    from ruslo.net.connection import Connection, Reply
+
+_OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
+
+
+class TransactionalProduce:
+    """One request, from its frame to its answer."""
+
+    def __init__(
+        self,
+        partitions: PartitionManager,
+        appends: TransactionalAppends,
+        connection: Connection,
+        *,
+        transactional_id: str,
+        acks: int,
+        timeout_ms: int,
+        version: int,
+        correlation_id: int,
+    ) -> None:
+        self._partitions = partitions
+        self._appends = appends
+        self._connection = connection
+        self._transactional_id = transactional_id
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+        self._version = version
+        self._correlation_id = correlation_id
+        self._producer: tuple[int, int] | None = None
+        self._results: Results = []
+        self._unsafe: list[Unsafe] = []
+        self._waiting: list[WaitingBatch] = []
+        self._outstanding = 0
+        self._failed = False
+        self._reply: Reply | None = None
+
+    def handle(self, topics: Sequence[TopicRecords], view: memoryview, now_ms: int) -> None:
+        by_topic = self._partitions.by_id if self._version >= TOPIC_IDS_FROM else self._partitions.by_name
+        for topic_at, (topic, asked) in enumerate(topics):
+            known = by_topic.get(topic, {})
+            answers: list[PartitionResult] = []
+            self._results.append((topic, answers))
+            for at, (index, start, stop) in enumerate(asked):
+                answers.append(_OUTSTANDING)
+                self._outstanding += 1
+                batch = view[start:stop]
+                try:
+                    partition = check_place(
+                        self._partitions, known.get(index), topic, index, self._acks, self._version, batch
+                    )
+                except KafkaError as error:
+                    self._settled(topic_at, at, index, None, error)
+                    continue
+                done = partial(self._settled, topic_at, at, index, partition)
+                try:
+                    appended = self._append(partition, batch, now_ms, done)
+                except (KafkaError, StorageError) as error:
+                    done(error)
+                else:
+                    if appended is not None:
+                        done(appended)
+        if self._waiting:
+            self._appends.submit(self._transactional_id, self._waiting)
+        if self._outstanding:
+            # Also with acks 0, which is never answered: what comes next on this connection stays behind it.
+            self._reply = self._connection.defer()
+        else:
+            self._finish()
+
+    def _append(
+        self, partition: Partition, batch: memoryview, now_ms: int, done: partial[None]
+    ) -> Appended | None:
+        """None: it waits for the coordinator."""
+        header = partition.check(batch)
+        if not header[5] & TRANSACTIONAL:
+            return partition.append(batch, now_ms)
+        producer = header[9], header[10]
+        if self._producer is None:
+            self._producer = producer
+        elif self._producer != producer:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "a transactional request has batches of more than one producer",
+            )
+        guard = self._appends.guard(partition, header, self._version, now_ms)
+        if guard is None:
+            return partition.append_transactional(
+                batch, header, now_ms, transaction_v2=self._version >= TRANSACTION_V2_FROM, guard=None
+            )
+        kept = memoryview(bytearray(batch))
+        self._waiting.append(WaitingBatch(partition, kept, header, guard, self._version, done))
+        return None
+
+    def _settled(
+        self, topic_at: int, at: int, index: int, partition: Partition | None, outcome: Outcome
+    ) -> None:
+        answers = self._results[topic_at][1]
+        if isinstance(outcome, Appended):
+            assert partition is not None
+            log = partition.log
+            if outcome.end_offset > log.high_watermark:
+                self._unsafe.append((topic_at, at, partition, outcome.end_offset))
+            base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
+            answers[at] = (index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
+        else:
+            self._failed = True
+            if isinstance(outcome, StorageError):
+                self._partitions.storage_failed(outcome)
+                outcome = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(outcome))
+            if isinstance(outcome, KafkaError):
+                answers[at] = refused(index, outcome)
+            else:
+                # Nobody knows what happened: the client must not take it for "not appended".
+                self._connection.abort()
+        self._outstanding -= 1
+        if self._outstanding == 0 and self._reply is not None:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._acks == 0:
+            if self._failed:
+                self._connection.close()
+            elif self._reply is not None:
+                self._reply.send(())
+        elif self._unsafe:
+            answer_when_safe(
+                self._reply or self._connection.defer(),
+                self._results,
+                self._unsafe,
+                self._timeout_ms,
+                self._version,
+                self._correlation_id,
+            )
+        elif self._reply is not None:
+            self._reply.send((encode(self._results, self._version, self._correlation_id),))
+        else:
+            self._connection.send(encode(self._results, self._version, self._correlation_id))

@@ -1,0 +1,263 @@
+"""Transactions with clients that nobody here wrote: librdkafka is of transaction version 1, Java of 2."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ruslo.model.errors import ErrorCode
+from tests.interop.conftest import TopicMaker
+from tests.support.kafka import ApacheKafka, run_tool
+from tests.support.librdkafka import Sent, produce_all
+from tests.support.live_node import live_node, run
+from tests.support.node import Node
+from tests.support.raw_client import connected
+from tests.support.ruslo import RusloNode
+from tests.support.tools import require_tool
+from tests.support.transactional_clients import CALL_S, Copier, new_transactional, read_committed
+from tests.support.txn_requests import TxnProducer
+
+
+def test_only_committed_records_are_read(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+    topic = new_topic(2)
+    producer = new_transactional(bootstrap, group)
+    for number, commit in enumerate((True, False, True, False, True)):
+        producer.begin_transaction()
+        for at in range(10):
+            producer.produce(topic, f"{number}-{at}".encode(), partition=at % 2)
+        producer.flush(CALL_S)
+        if commit:
+            producer.commit_transaction(CALL_S)
+        else:
+            producer.abort_transaction(CALL_S)
+    expected = {f"{number}-{at}".encode() for number in (0, 2, 4) for at in range(10)}
+    values = read_committed(bootstrap, topic, 2)
+    assert (set(values), len(values)) == (expected, 30)
+
+
+def test_a_zombie_is_fenced(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+    topic = new_topic()
+    zombie = new_transactional(bootstrap, group)
+    zombie.begin_transaction()
+    zombie.produce(topic, b"half done")
+    zombie.flush(CALL_S)
+    heir = new_transactional(bootstrap, group)
+    heir.begin_transaction()
+    heir.produce(topic, b"whole")
+    heir.commit_transaction(CALL_S)
+    zombie.produce(topic, b"too late")
+    with pytest.raises(KafkaException) as fenced:
+        zombie.commit_transaction(CALL_S)
+    assert fenced.value.args[0].fatal()
+    assert read_committed(bootstrap, topic) == [b"whole"]
+
+
+def test_a_copy_is_exactly_once_through_aborts_and_changes_of_hands(
+    bootstrap: str, new_topic: TopicMaker, group: str
+) -> None:
+    source, target = new_topic(2), new_topic(2)
+    sent = [str(number).encode() for number in range(300)]
+    produce_all(bootstrap, source, [Sent(value, key=value) for value in sent])
+    first = Copier(bootstrap, source, target, group, f"{group}-copier")
+    for number in range(6):
+        assert first.step(20, commit=number % 3 != 1)
+    # The second one has the same transactional id and the same group: nothing is done twice.
+    first.close()
+    second = Copier(bootstrap, source, target, group, f"{group}-copier")
+    deadline = time.monotonic() + 60
+    number, idle = 0, 0
+    while idle < 4:
+        assert time.monotonic() < deadline
+        idle = 0 if second.step(20, commit=number % 4 != 1) else idle + 1
+        number += 1
+    second.close()
+    assert Counter(read_committed(bootstrap, target, 2)) == Counter(sent)
+
+
+def test_offsets_of_an_open_transaction_are_not_given_out(
+    bootstrap: str, new_topic: TopicMaker, group: str
+) -> None:
+    topic = new_topic()
+    produce_all(bootstrap, topic, [Sent(b"a"), Sent(b"b")])
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+    )
+    producer = new_transactional(bootstrap, group)
+    producer.begin_transaction()
+    place = TopicPartition(topic, 0, 2)
+    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), CALL_S)
+    producer.abort_transaction(CALL_S)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], CALL_S)
+    assert committed.offset < 0
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), CALL_S)
+    producer.commit_transaction(CALL_S)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], CALL_S)
+    assert committed.offset == 2
+    consumer.close()
+
+
+def test_a_transaction_left_open_ends_by_itself(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+    topic = new_topic()
+    left = new_transactional(bootstrap, group, {"transaction.timeout.ms": 1000})
+    left.begin_transaction()
+    left.produce(topic, b"never committed")
+    left.flush(CALL_S)
+    produce_all(bootstrap, topic, [Sent(b"behind it")])
+    deadline = time.monotonic() + 40
+    while (values := read_committed(bootstrap, topic)) == []:
+        assert time.monotonic() < deadline
+    assert values == [b"behind it"]
+
+
+# -- Java: transaction version 2 -----------------------------------------------------------------------------
+
+
+def test_kafkas_own_copier_and_tools(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+    require_tool("java")
+    source, target = new_topic(), new_topic(2)
+    sent = [str(number).encode() for number in range(500)]
+    produce_all(bootstrap, source, [Sent(value, partition=0) for value in sent])
+    transactional_id = f"{group}-java"
+    copied = run_tool(
+        "org.apache.kafka.tools.TransactionalMessageCopier",
+        *("--broker-list", bootstrap),
+        *("--input-topic", source, "--input-partition", "0", "--output-topic", target),
+        *("--max-messages", "500", "--transaction-size", "40", "--enable-random-aborts"),
+        *("--transactional-id", transactional_id, "--consumer-group", group),
+    )
+    assert copied.returncode == 0, copied.stdout + copied.stderr
+    assert Counter(read_committed(bootstrap, target, 2)) == Counter(sent)
+    tool = ("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap)
+    listed = run_tool(*tool, "list")
+    assert transactional_id in listed.stdout
+    described = run_tool(*tool, "describe", "--transactional-id", transactional_id)
+    assert "CompleteCommit" in described.stdout
+
+
+# -- what is on disk -----------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """One data directory, on the same ports whichever system runs it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.node: Node = RusloNode(directory / "ruslo", data_dirs=[self.data])
+        self.node.start()
+        admin = AdminClient({"bootstrap.servers": self.node.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(timeout=30)
+
+    @property
+    def data(self) -> Path:
+        return self._directory / "data"
+
+    def hand_over_to_kafka(self) -> None:
+        before = self.node
+        before.stop()
+        self.node = ApacheKafka(
+            self._directory / "kafka",
+            data_dirs=[self.data],
+            cluster_id=before.cluster_id,
+            port=before.port,
+            controller_port=before.controller_port,
+        )
+        self.node.start()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.node.stop()
+
+
+def test_kill_9_in_the_middle_of_transactions(cluster: Cluster) -> None:
+    bootstrap = cluster.node.bootstrap
+    survivor, orphan = (new_transactional(bootstrap, name) for name in ("survivor", "orphan"))
+    survivor.begin_transaction()
+    survivor.produce("t", b"committed before")
+    survivor.commit_transaction(CALL_S)
+    for producer in (survivor, orphan):
+        producer.begin_transaction()
+        producer.produce("t", b"open while it died")
+        assert producer.flush(CALL_S) == 0
+    cluster.node.kill()
+    cluster.node.start()
+    assert read_committed(bootstrap, "t") == [b"committed before"]
+    survivor.produce("t", b"written after")
+    survivor.commit_transaction(CALL_S)
+    # The other transaction begins later in the log, and is still open.
+    assert read_committed(bootstrap, "t") == [b"committed before", b"open while it died"]
+    new_transactional(bootstrap, "orphan")
+    assert read_committed(bootstrap, "t") == [
+        b"committed before",
+        b"open while it died",
+        b"written after",
+    ]
+
+
+def test_kafka_reads_the_log_of_transactions_and_goes_on_with_them(cluster: Cluster) -> None:
+    require_tool("java")
+    bootstrap = cluster.node.bootstrap
+    producer = new_transactional(bootstrap, "moves")
+    for value, commit in ((b"a", True), (b"b", False)):
+        producer.begin_transaction()
+        producer.produce("t", value)
+        producer.flush(CALL_S)
+        if commit:
+            producer.commit_transaction(CALL_S)
+        else:
+            producer.abort_transaction(CALL_S)
+    producer.begin_transaction()
+    producer.produce("t", b"open")
+    producer.flush(CALL_S)
+    (log,) = (each for each in cluster.data.glob("__transaction_state-*/*.log") if each.stat().st_size)
+    dump = ("org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--print-data-log")
+    dumped = run_tool(*dump, "--transaction-log-decoder").stdout
+    statuses = [part.split(",")[0] for part in dumped.split('"transactionStatus":')[1:]]
+    assert statuses == ["0", "1", "2", "4", "1", "3", "5", "1"], dumped
+    cluster.hand_over_to_kafka()
+    heir = new_transactional(bootstrap, "moves")
+    heir.begin_transaction()
+    heir.produce("t", b"written by Kafka")
+    heir.commit_transaction(CALL_S)
+    assert read_committed(bootstrap, "t") == [b"a", b"written by Kafka"]
+
+
+def test_kafkas_tool_finds_a_transaction_that_hangs_and_ends_it(tmp_path: Path) -> None:
+    """One that no coordinator knows of, as old brokers let in: its partition was never added."""
+    require_tool("java")
+
+    async def story() -> None:
+        unverified = {"transaction.partition.verification.enable": "false"}
+        async with live_node(tmp_path, unverified) as node, connected(node.bootstrap) as client:
+            await node.create("t")
+            producer = TxnProducer(node, client, is_v2=False)
+            await producer.init()
+            assert await producer.write(b"hangs") is ErrorCode.NONE
+
+            async def tool(*arguments: str) -> str:
+                command = ("--bootstrap-server", node.bootstrap, *arguments)
+                name = "org.apache.kafka.tools.TransactionsCommand"
+                result = await asyncio.to_thread(run_tool, name, *command)
+                assert result.returncode == 0, result.stdout + result.stderr
+                return result.stdout
+
+            place = ("--topic", "t", "--partition", "0")
+            # Whatever was written in the last minutes is given time: with 0 minutes it hangs already.
+            await asyncio.sleep(0.01)
+            found = await tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
+            assert [line.split()[:3] for line in found.splitlines()[1:]] == [["t", "0", "0"]]
+            await tool("abort", *place, "--start-offset", "0")
+            assert node.partition().log.last_stable_offset == 2
+            assert len((await tool("find-hanging", *place)).splitlines()) == 1
+
+    run(story(), timeout_s=60)
