@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -54,21 +53,31 @@ def available_memory_bytes() -> int:
     raise RuntimeError("/proc/meminfo has no MemAvailable line")
 
 
-def warm_page_cache(folder: Path, wanted_bytes: int) -> tuple[int, float]:
-    """Write and delete a big file; returns its size and the seconds it took.
+class PageCacheFill:
+    """A big file that is kept in the page cache, so that brokers find memory that has been touched before.
 
-    The first touch of memory is expensive on virtual machines. Without this, whichever broker runs first pays
-    for the pages that the second one then finds ready.
+    The first touch of memory is expensive on virtual machines, and a page that is freed may go back to the
+    host. With memory full of a file that can be dropped, new pages come from there, for every broker alike.
     """
-    size = min(wanted_bytes, available_memory_bytes() - 4 * GB, shutil.disk_usage(folder).free // 2)
-    block = b"\xa5" * (8 << 20)
-    path = folder / "page-cache-warm-up"
-    start = time.monotonic()
-    written = 0
-    try:
-        with path.open("wb", buffering=0) as file:
-            while written < size:
-                written += file.write(block)
-    finally:
-        path.unlink(missing_ok=True)
-    return written, time.monotonic() - start
+
+    BLOCK_BYTES = 8 << 20
+    LEFT_FREE_BYTES = 3 * GB
+
+    def __init__(self, folder: Path, wanted_bytes: int) -> None:
+        self._path = folder / "page-cache-fill"
+        room = min(available_memory_bytes() - self.LEFT_FREE_BYTES, shutil.disk_usage(folder).free // 2)
+        self.size = min(wanted_bytes, room)
+        block = b"\xa5" * self.BLOCK_BYTES
+        with self._path.open("wb", buffering=0) as file:
+            for _ in range(self.size // self.BLOCK_BYTES):
+                file.write(block)
+            os.fsync(file.fileno())
+
+    def refill(self) -> None:
+        """Read it all again: what the last broker left behind was deleted, and its memory is free."""
+        with self._path.open("rb", buffering=0) as file:
+            while file.read(self.BLOCK_BYTES):
+                pass
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)

@@ -135,16 +135,17 @@ librdkafka), which shares the processors with the broker. `ratio` is Ruslo's fig
 
 Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
-How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions;
-2 million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. The page cache is
-touched once before, because the first touch of memory is expensive on virtual machines. Apache Kafka runs
-with the heap of 1 GB and the collector settings of its own start script. Processor time is user and system
-time of the broker process. "Ready" means that a ListOffsets request for all partitions is answered without an
-error. Consuming reads partitions directly; "in a group" subscribes, and its clock starts with the first
-record. Commits are requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000
-per second on a core. 10,000 classic groups of one member and two groups of 1,000 members, one of each
-protocol, are made and rebalanced while another client produces one record at a time; no step of Ruslo's
-event loop may take 20 ms of processor time meanwhile, and the figure is an upper bound of the longest.
+How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions; 2
+million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. The page cache is
+filled with a file before each broker starts, because the first touch of memory is expensive on virtual
+machines, and memory that was freed may be untouched again. Apache Kafka runs with the heap of 1 GB and the
+collector settings of its own start script. Processor time is user and system time of the broker process.
+"Ready" means that a ListOffsets request for all partitions is answered without an error. Consuming reads
+partitions directly; "in a group" subscribes, and its clock starts with the first record. Commits are
+requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000 per second on a
+core. 10,000 classic groups of one member and two groups of 1,000 members, one of each protocol, are made
+and rebalanced while another client produces one record at a time; no step of Ruslo's event loop may take 20
+ms of processor time meanwhile, and the figure is an upper bound of the longest.
 """
 
 
