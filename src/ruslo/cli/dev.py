@@ -59,7 +59,10 @@ def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str]
             "This release runs one development broker; leave out --brokers. "
             "(Clusters of several are not available yet.)"
         )
-    from ruslo.broker.node import run
+    from ruslo.broker.garbage import collection_put_off
+
+    with collection_put_off():
+        from ruslo.broker.node import run
     from ruslo.cli.node_logging import log_to_stderr
     from ruslo.config.broker import BrokerConfig
     from ruslo.testing.single_node import format_single_node, single_node_properties

@@ -50,7 +50,10 @@ def serve(path: Path, settings: dict[str, str], log_level: str) -> None:
 
     Its log directories must have been prepared by 'ruslo storage format' (or by Kafka's own tool).
     """
-    from ruslo.broker.node import run
+    from ruslo.broker.garbage import collection_put_off
+
+    with collection_put_off():
+        from ruslo.broker.node import run
     from ruslo.cli.node_logging import log_to_stderr
 
     config = load_config(path, settings)

@@ -15,7 +15,10 @@ from pathlib import Path
 
 
 def main() -> int:
-    from ruslo.broker.node import Node, run
+    from ruslo.broker.garbage import collection_put_off
+
+    with collection_put_off():
+        from ruslo.broker.node import Node, run
     from ruslo.config.broker import BrokerConfig
     from ruslo.config.properties import parse_properties
     from ruslo.model.errors import RusloError
