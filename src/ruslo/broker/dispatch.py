@@ -59,8 +59,6 @@ class Dispatcher:
         self._services = services
         self._served = dict(served)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.requests_by_api: dict[int, int] = dict.fromkeys(self._served, 0)
-        """Plain counters: cheap here, exported elsewhere."""
 
     def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
         if end - start < REQUEST_HEAD.size:
@@ -73,7 +71,6 @@ class Dispatcher:
         if not api.min_version <= version <= api.max_version:
             self._refuse_version(connection, served, version, correlation_id)
             return
-        self.requests_by_api[api_key] += 1
         pos = start + REQUEST_HEAD.size
         if client_id_length > 0:
             pos += client_id_length

@@ -128,7 +128,6 @@ class Connection(asyncio.BufferedProtocol):
         "listener_name",
         "peer_host",
         "peer_port",
-        "session",
     )
 
     def __init__(
@@ -140,8 +139,6 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.peer_host = "?"
         self.peer_port = 0
-        self.session: object | None = None
-        """Whatever the handler wants to remember about this client."""
         self.active = True
         """Set when bytes came or went; the server's idle sweep clears it."""
         self._transport: asyncio.Transport | None = None

@@ -145,18 +145,6 @@ class LogDir:
                 partitions.append(partition)
         return partitions
 
-    def open_metadata_log(self, config: LogConfig, topic_id: Uuid) -> Log:
-        """The log of the metadata topic, made if it is not there; its driver flushes and closes it."""
-        partition = TopicPartition(METADATA_TOPIC, 0)
-        path = f"{self.path}/{_METADATA_DIRECTORY}"
-        now_ms = self.clock.now_ms()
-        if self.disk.status(path) is None:
-            return create_log(self.disk, path, partition, topic_id, config, self.trash, now_ms)
-        # No checkpoint speaks of it, so after an unclean stop it is checked from its first batch on.
-        return open_log(
-            self.disk, path, partition, config, self.trash, now_ms, LastStop(clean=self.was_clean)
-        )
-
     # --- coming and going -------------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:

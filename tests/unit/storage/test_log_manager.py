@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import METADATA_TOPIC_ID, Uuid, random_uuid
+from ruslo.model.ids import Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import HEADER
 from ruslo.storage.disk import DiskError, LocalDisk
@@ -186,17 +186,11 @@ class TestDirectoryContent:
         Path(two.paths[1], "t-0").rename(Path(two.paths[1], "t-1"))
         two.start()
 
-    def test_the_metadata_log(self, broker: Broker) -> None:
-        directory = broker.manager.directories[0]
-        log = directory.open_metadata_log(CONFIG, METADATA_TOPIC_ID)
-        log.append_as_is(batch(base_offset=0, leader_epoch=1), NOW)
-        log.flush(NOW)
-        log.release()
+    def test_the_metadata_log_is_left_to_its_driver(self, broker: Broker) -> None:
+        Path(broker.paths[0], "__cluster_metadata-0").mkdir()
         broker.crash()
-        again = broker.manager.directories[0].open_metadata_log(CONFIG, METADATA_TOPIC_ID)
-        assert again.end_offset == 1
-        assert again.topic_id == METADATA_TOPIC_ID
         assert broker.manager.logs == {}
+        assert Path(broker.paths[0], "__cluster_metadata-0").is_dir()
 
 
 class TestTopics:
