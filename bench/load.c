@@ -17,6 +17,7 @@
 
 #define GIVE_UP_AFTER_S 300.0
 #define BATCH 10000
+#define QUEUE_FULL_PAUSE_MS 5
 
 struct job {
   const char *mode, *bootstrap, *topic;
@@ -99,8 +100,10 @@ static void print_rate(const char *mode, long records, double bytes, double seco
          mode, records, bytes, seconds, bytes / 1e6 / seconds, (double)records / seconds);
 }
 
-static rd_kafka_t *new_producer(const struct job *job, struct deliveries *deliveries, const char *linger_ms) {
+static rd_kafka_t *new_producer(const struct job *job, struct deliveries *deliveries, const char *linger_ms,
+                                const char *only_failures) {
   rd_kafka_conf_t *conf = rd_kafka_conf_new();
+  set(conf, "delivery.report.only.error", only_failures);
   set(conf, "acks", "all");
   set(conf, "linger.ms", linger_ms);
   set(conf, "queue.buffering.max.messages", "1000000");
@@ -112,25 +115,33 @@ static rd_kafka_t *new_producer(const struct job *job, struct deliveries *delive
 
 static int produce(const struct job *job) {
   struct deliveries deliveries = {0, 0};
-  rd_kafka_t *client = new_producer(job, &deliveries, "5");
+  rd_kafka_t *client = new_producer(job, &deliveries, "5", "true");
   rd_kafka_topic_t *topic = rd_kafka_topic_new(client, job->topic, NULL);
   partition_count(client, topic);
   char *payload = new_payload(job->size);
 
-  double start = now_s();
-  for (long i = 0; i < job->records; i++) {
-    while (rd_kafka_produce(topic, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, payload, job->size, NULL, 0, NULL)) {
-      if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL) die("%s", rd_kafka_err2str(rd_kafka_last_error()));
-      rd_kafka_poll(client, 10);
-    }
-    if (i % 1024 == 0) rd_kafka_poll(client, 0);
+  rd_kafka_message_t *messages = calloc(BATCH, sizeof *messages);
+  for (int i = 0; i < BATCH; i++) {
+    messages[i].payload = payload;
+    messages[i].len = job->size;
   }
-  rd_kafka_flush(client, (int)(GIVE_UP_AFTER_S * 1000));
+
+  double start = now_s();
+  for (long sent = 0; sent < job->records;) {
+    int count = job->records - sent < BATCH ? (int)(job->records - sent) : BATCH;
+    int taken = rd_kafka_produce_batch(topic, RD_KAFKA_PARTITION_UA, 0, messages, count);
+    sent += taken;
+    for (int i = 0; taken < count && i < count; i++)
+      if (messages[i].err && messages[i].err != RD_KAFKA_RESP_ERR__QUEUE_FULL) die("%s", rd_kafka_err2str(messages[i].err));
+    if (taken < count) rd_kafka_poll(client, QUEUE_FULL_PAUSE_MS);
+  }
+  rd_kafka_resp_err_t unfinished = rd_kafka_flush(client, (int)(GIVE_UP_AFTER_S * 1000));
   double seconds = now_s() - start;
 
-  if (deliveries.failed || deliveries.acked != job->records)
-    die("%ld of %ld records were acked, %ld failed", deliveries.acked, job->records, deliveries.failed);
-  print_rate(job->mode, deliveries.acked, (double)deliveries.acked * (double)job->size, seconds);
+  if (deliveries.failed || unfinished)
+    die("%ld deliveries failed, %d records were not acked", deliveries.failed, rd_kafka_outq_len(client));
+  print_rate(job->mode, job->records, (double)job->records * (double)job->size, seconds);
+  free(messages);
   rd_kafka_topic_destroy(topic);
   rd_kafka_destroy(client);
   free(payload);
@@ -233,7 +244,7 @@ static int by_value(const void *a, const void *b) {
 
 static int latency(const struct job *job) {
   struct deliveries deliveries = {0, 0};
-  rd_kafka_t *client = new_producer(job, &deliveries, "0");
+  rd_kafka_t *client = new_producer(job, &deliveries, "0", "false");
   rd_kafka_topic_t *topic = rd_kafka_topic_new(client, job->topic, NULL);
   partition_count(client, topic);
   char *payload = new_payload(job->size);

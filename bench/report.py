@@ -136,9 +136,11 @@ librdkafka), which shares the processors with the broker. `ratio` is Ruslo's fig
 Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
 How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions; 2
-million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. The page cache is
-filled with a file before each broker starts, because the first touch of memory is expensive on virtual
-machines, and memory that was freed may be untouched again. Apache Kafka runs with the heap of 1 GB and the
+million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. Before each load
+memory is touched and freed, and the disk's backlog is written: the first touch of memory is expensive on
+virtual machines, and more expensive than the work that is measured. The load program hands its records to
+librdkafka without a copy and hears of failures only, so that both processors are left to the brokers as far
+as the client allows. Apache Kafka runs with the heap of 1 GB and the
 collector settings of its own start script. Processor time is user and system time of the broker process.
 "Ready" means that a ListOffsets request for all partitions is answered without an error. Consuming reads
 partitions directly; "in a group" subscribes, and its clock starts with the first record. Commits are
