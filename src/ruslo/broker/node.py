@@ -377,9 +377,14 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Node], None],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
-    return uvloop.run(_run(config, on_ready))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, on_ready))
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
