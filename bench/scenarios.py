@@ -10,6 +10,7 @@ from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
 from bench.measure import GB, cpu_s, resident_mb, warm_memory
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
+from bench.transaction_scenario import transactions
 from tests.support.node import Node
 
 PARTITIONS = 6
@@ -109,4 +110,5 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "records-100b": records_of_100_b,
     "partitions-4000": many_partitions,
     "groups": groups,
+    "transactions": transactions,
 }

@@ -312,7 +312,7 @@ class Node:
 
     async def _serve(self) -> None:
         config = self.config
-        asks = CoordinatorAsks(self.transactions)
+        asks = CoordinatorAsks(self.transactions, self.transactions.verify_here)
         services = Services(
             config=config,
             node_id=config.node_id,
