@@ -21,6 +21,7 @@ COMMANDS = {
     "config": LazyCommand("ruslo.cli.config", "config", "Show and change settings by Kafka's names."),
     "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "Show the nodes, the quorum and the features."),
     "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk."),
+    "pipeline": LazyCommand("ruslo.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
     "perf": LazyCommand("ruslo.cli.perf", "perf", "Measure throughput and latency."),
     "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker."),
 }
