@@ -10,6 +10,7 @@ import enum
 import math
 import re
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Final, NamedTuple
 
 from ruslo.config.validators import ConfigValue, Items, Validator
@@ -239,5 +240,5 @@ def java_double(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return shortest
     digits = shortest.partition("e")[0].replace(".", "").strip("-0")
-    exponent = int(f"{value:.16e}".partition("e")[2])
+    exponent = Decimal(shortest).adjusted()
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"
