@@ -180,6 +180,9 @@ class CrashingDisk:
     def status(self, path: str) -> FileStatus | None:
         return self._disk.status(path)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._disk.set_modified(path, modified_ms)
+
     def sync_file(self, path: str) -> None:
         self.medium.change(path, "sync")
         self.medium.synced_sizes[path] = self._disk.open(path).size()

@@ -49,6 +49,7 @@ from ruslo.broker.identity import (
     check_identity,
     read_bootstrap_records,
 )
+from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
@@ -278,6 +279,9 @@ class Node:
         upkeep = Upkeep(config, self.logs, self.partitions)
         self._undo.push_async_callback(upkeep.stop)
         upkeep.start()
+        self.compaction = Compaction(self.dynamic_config, self.logs, self.partitions)
+        self._undo.push_async_callback(self.compaction.stop)
+        self.compaction.start()
 
     def _start_coordinators(self) -> None:
         config = self.config

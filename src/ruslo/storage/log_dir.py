@@ -12,6 +12,7 @@ from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.ids import UNASSIGNED_DIR, Uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
 from ruslo.storage.checkpoints import (
+    CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -60,6 +61,8 @@ class LogDir:
             self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
             self._log_starts = self._read_checkpoint(LOG_STARTS)
             self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+            self.cleaned = self._read_checkpoint(CLEANED)
+            """How far each log is compacted."""
         except BaseException:
             self._lock.release(remove=False)
             raise
@@ -68,6 +71,7 @@ class LogDir:
         self._recovery_point_file = CheckpointFile(disk, f"{self.path}/{RECOVERY_POINTS}")
         self._log_start_file = CheckpointFile(disk, f"{self.path}/{LOG_STARTS}")
         self._high_watermark_file = CheckpointFile(disk, f"{self.path}/{HIGH_WATERMARKS}")
+        self._cleaned_file = CheckpointFile(disk, f"{self.path}/{CLEANED}")
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -148,7 +152,7 @@ class LogDir:
     # --- coming and going -------------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        for known in (self._recovery_points, self._log_starts, self._high_watermarks):
+        for known in (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned):
             if partition in known:
                 # A topic of this name was deleted: its offsets must not be taken for the new one's.
                 self.write_checkpoints()
@@ -204,8 +208,21 @@ class LogDir:
         self._high_watermarks = {partition: log.high_watermark for partition, log in self.logs.items()}
         return self._high_watermark_file.prepare(self._high_watermarks)
 
+    def cleaned_offsets(self) -> CheckpointWrite | None:
+        self.cleaned = {
+            partition: min(offset, self.logs[partition].end_offset)
+            for partition, offset in self.cleaned.items()
+            if partition in self.logs
+        }
+        return self._cleaned_file.prepare(self.cleaned)
+
     def write_checkpoints(self) -> None:
-        for write in (self.recovery_points(), self.log_starts(), self.high_watermarks()):
+        for write in (
+            self.recovery_points(),
+            self.log_starts(),
+            self.high_watermarks(),
+            self.cleaned_offsets(),
+        ):
             if write is not None:
                 write.run()
 

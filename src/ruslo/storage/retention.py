@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def delete_old_segments(log: Log, now_ms: int) -> int:
-    if log.failure is not None:
+    if log.failure is not None or log.swap is not None:
         return 0
     deleted = 0
     config = log.config
