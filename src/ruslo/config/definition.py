@@ -10,7 +10,6 @@ import enum
 import math
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Final, NamedTuple
 
 from ruslo.config.validators import ConfigValue, Items, Validator
@@ -240,5 +239,7 @@ def java_double(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return shortest
     digits = shortest.partition("e")[0].replace(".", "").strip("-0")
+    from decimal import Decimal
+
     exponent = Decimal(shortest).adjusted()
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"

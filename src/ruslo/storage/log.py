@@ -198,6 +198,8 @@ class Log(LogState):
         sealed.seal()
         self.segments.append(segment)
         self._unsynced.add_segment(sealed)
+        # Its records may be safe, but its indexes are not: until they are, recovery must begin in it.
+        self.recovery_point = min(self.recovery_point, base_offset - 1)
         self.active = segment
         self.forget_tail()
         self.limits.work_out(segment, self._config)

@@ -26,6 +26,7 @@ from ruslo.storage.log import Log
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import (
     PARTITION_METADATA,
+    PARTITION_METADATA_SIZE,
     format_partition_metadata,
     offset_of,
     parse_partition_metadata,
@@ -196,9 +197,9 @@ class _Opening:
             return ZERO_UUID
         path = f"{self.path}/{PARTITION_METADATA}"
         data = self.disk.read_file(path)
-        if not data.strip(b"\0"):
+        if len(data.rstrip(b"\0")) < PARTITION_METADATA_SIZE:
             # The power went before the new partition was synced for the first time; nothing was acked yet.
-            logger.warning("%s is empty: the topic of this log is unknown", path)
+            logger.warning("%s was never written to its end: the topic of this log is unknown", path)
             return ZERO_UUID
         return parse_partition_metadata(data, path)
 

@@ -333,8 +333,11 @@ class Segment:
         return [name for name in names if self.disk.status(name) is not None]
 
     def rename_to(self, suffix: str) -> None:
-        """Give every file another suffix; open files stay valid."""
-        for kind in SUFFIXES:
+        """Give every file another suffix; open files stay valid.
+
+        The log comes last, so that indexes with a suffix never lack it: alone they would be taken for others.
+        """
+        for kind in reversed(SUFFIXES):
             before = self.path_of(kind)
             if kind == LOG_SUFFIX or self.disk.status(before) is not None:
                 self.disk.rename(before, before.removesuffix(self.suffix) + suffix)
