@@ -148,8 +148,13 @@ class Node:
         self._undo.callback(self._close_storage)
         for directory in self.logs.directories:
             directory.holds_partitions = directory.path in config.log_dirs
-        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
         self._loaded = False
+        metadata_directory = next(
+            each for each in self.logs.directories if each.path == config.metadata_log_dir
+        )
+        if metadata_directory.failure is not None:
+            raise metadata_directory.failure
+        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
 
     def _close_storage(self) -> None:
         if self._loaded:
@@ -243,6 +248,7 @@ class Node:
             clock=self._clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
+            offline_log_dirs=self.logs.offline_directory_ids,
         )
         self._undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()

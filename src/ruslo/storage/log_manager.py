@@ -9,6 +9,7 @@ that fails goes offline, and ``on_offline`` is told which partitions went with i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -55,6 +56,7 @@ class LogManager:
         try:
             for path in paths:
                 directories.append(LogDir(LocalDisk(path), clock))
+            _require_one_online(directories)
         except StorageError:
             for directory in directories:
                 directory.abandon()
@@ -65,7 +67,8 @@ class LogManager:
 
     def load(self, config_for: Callable[[str], LogConfig], *, recovery_threads: int = 2) -> None:
         """Open every log. A directory that fails goes offline; if that leaves none, StorageError."""
-        for directory in self.online_directories():
+
+        def load(directory: LogDir) -> None:
             try:
                 directory.load(
                     config_for,
@@ -75,7 +78,16 @@ class LogManager:
                 )
             except (DiskError, CorruptLogError) as error:
                 self._take_offline(directory, error)
-                continue
+
+        directories = self.online_directories()
+        if self.was_clean or len(directories) < 2:
+            for directory in directories:
+                load(directory)
+        else:
+            # Disks do not wait for each other.
+            with ThreadPoolExecutor(len(directories), thread_name_prefix="log-loading") as pool:
+                list(pool.map(load, directories))
+        for directory in self.online_directories():
             for partition, log in directory.logs.items():
                 if partition in self.logs:
                     raise StorageError(
@@ -84,13 +96,12 @@ class LogManager:
                     )
                 self.logs[partition] = log
                 self._directory_of[partition] = directory
-        if not self.online_directories():
-            raise StorageError("no log directory can be used: " + "; ".join(map(str, self.failures())))
+        _require_one_online(self.directories)
 
     @property
     def was_clean(self) -> bool:
-        """Whether every directory carried the clean mark."""
-        return all(directory.was_clean for directory in self.directories)
+        """Whether every directory that can be used carried the clean mark."""
+        return all(directory.was_clean for directory in self.online_directories())
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -120,8 +131,9 @@ class LogManager:
     def online_directories(self) -> list[LogDir]:
         return [directory for directory in self.directories if directory.online]
 
-    def failures(self) -> list[StorageError]:
-        return [directory.failure for directory in self.directories if directory.failure is not None]
+    def offline_directory_ids(self) -> list[Uuid]:
+        """Of the directories that have failed, as far as their ids are known."""
+        return [each.directory_id for each in self.directories if not each.online and each.meta is not None]
 
     def directory_of(self, partition: TopicPartition) -> LogDir | None:
         return self._directory_of.get(partition)
@@ -265,3 +277,12 @@ class LogManager:
                 action(directory)
             except DiskError as error:
                 self.report(error)
+
+
+def _require_one_online(directories: Iterable[LogDir]) -> None:
+    failures = []
+    for directory in directories:
+        if directory.failure is None:
+            return
+        failures.append(str(directory.failure))
+    raise StorageError("no log directory can be used: " + "; ".join(failures))

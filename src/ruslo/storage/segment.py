@@ -251,11 +251,24 @@ class Segment:
         if self.largest_timestamp == UNKNOWN:
             index = self._sealed_time_index()
             last = index.last() if index is not None else None
-            self.largest_timestamp = last[0] if last else NO_TIMESTAMP
-            self.largest_timestamp_offset = self.base_offset + (last[1] if last else 0)
-            # Retention asks every segment once; none of them should keep a descriptor for it.
-            self._time_index_file = None
+            if last is not None and self._brought(*last):
+                self.largest_timestamp, self.largest_timestamp_offset = last[0], self.base_offset + last[1]
+            else:
+                self._read_largest()
+            # Retention asks every segment once; none of them should keep descriptors for it.
+            self.release_files()
         return TimeEntry(self.largest_timestamp, self.largest_timestamp_offset)
+
+    def _brought(self, timestamp: int, relative_offset: int) -> bool:
+        """Whether the batch that a time entry names has that timestamp: retention must not trust bit rot."""
+        found = self.find(self.base_offset + relative_offset)
+        return found is not None and found[1][8] == timestamp
+
+    def _read_largest(self) -> None:
+        self.largest_timestamp, self.largest_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        for _, header in scan_headers(self.file, 0, self.size, SCAN_BYTES):
+            if header[8] > self.largest_timestamp:
+                self.largest_timestamp, self.largest_timestamp_offset = header[8], header[0] + header[6]
 
     def timestamp_of_first_batch(self) -> int:
         """The largest timestamp of the first batch, -1 if there is none."""

@@ -80,7 +80,7 @@ def check(life: Life, directory: Path) -> None:
     assert log.end_offset >= life.durable_end
     aborted = log.aborted_transactions(0, log.end_offset)
     assert all(each.producer_id == 9 for each in aborted)
-    last: dict[bytes, int] = {}
+    last: dict[bytes | None, int] = {}
     for offset, (key, _) in sorted(found.items()):
         last[key] = offset
     safe: dict[bytes, int] = {}

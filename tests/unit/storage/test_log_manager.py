@@ -350,10 +350,10 @@ class TestFailures:
             fill(create(two.manager, "t", partition))
         bad = two.manager.logs[TopicPartition("t", 0)].path
         two.manager.stop(1)
-        Path(bad, "leader-epoch-checkpoint").write_bytes(b"garbage")
+        Path(bad, "partition.metadata").write_bytes(b"version: 7\ntopic_id: " + b"A" * 22)
         manager = two.start()
         assert list(manager.logs) == [TopicPartition("t", 1)]
-        assert "leader-epoch-checkpoint is not a checkpoint" in str(manager.failures()[0])
+        assert "the topic id is unknown" in str(manager.directories[0].failure)
 
     def test_damaged_checkpoints_are_ignored(self, broker: Broker, tmp_path: Path) -> None:
         fill(create(broker.manager, "t"))

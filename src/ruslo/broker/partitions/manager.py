@@ -22,7 +22,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.ids import RESERVED_DIRS, UNASSIGNED_DIR, Uuid, uuid_to_text
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
@@ -205,8 +205,14 @@ class PartitionManager:
 
     def _is_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
         """An empty log in another directory must not take the place of one whose directory is lost."""
-        lost = {directory.directory_id for directory in self._logs.directories if not directory.online}
-        if directory_id in lost:
+        directories = self._logs.directories
+        lost = {directory.directory_id for directory in directories if not directory.online}
+        if UNASSIGNED_DIR in lost:
+            # The id of a directory that could not even be opened is unknown: it may be any that is missing.
+            online = {directory.directory_id for directory in directories if directory.online}
+            lost |= {directory_id} - online
+            lost -= RESERVED_DIRS
+        if directory_id in lost and self._logs.get(TopicPartition(topic.name, index)) is None:
             self._note_offline(topic.name, topic.id, index)
         return (topic.id, index) in self._offline
 
