@@ -33,15 +33,17 @@ from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
 from ruslo.storage.disk import Disk, DiskFile
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ruslo.storage.partition_files import PARTITION_METADATA, offset_of, parse_partition_metadata
+from ruslo.storage.producer_replay import read_marker, replay_batch
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
+from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    segment_stem,
 )
+from ruslo.storage.txn_index import AbortedTransaction
 
 _READ_BYTES = 1 << 20
 
@@ -90,6 +92,7 @@ def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
         if header[5] & CODEC_MASK:
             body = decompress(header[5] & CODEC_MASK, body)
         scan_keys(body, header[12])
+        read_marker(batch)
     except ProtocolError as error:
         return str(error)
     return None
@@ -104,6 +107,7 @@ class PartitionCheck:
         self._on_bytes = on_bytes
         self.report = PartitionReport(path)
         self._names: set[str] = set()
+        self._producers = ProducerStates()
 
     def run(self) -> PartitionReport:
         self._names = set(self._disk.list_names(self._path))
@@ -129,7 +133,8 @@ class PartitionCheck:
         offsets = _IndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
         times = _TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
         limit = following if following is not None else base + MAX_RELATIVE_OFFSET + 1
-        aborts: list[int] = []
+        aborted: list[AbortedTransaction] = []
+        markers: dict[int, int] = {}
         reached = 0
         for found in sound_batches(file, size, base, limit):
             self._on_bytes(found.position + found.size - reached)
@@ -150,15 +155,19 @@ class PartitionCheck:
             last = header[0] + header[6] - base
             offsets.batch(found.position, last)
             times.batch(header[8], last)
-            if header[5] & CONTROL and header[9] >= 0 and header[12]:
-                aborts.append(header[0])
+            if header[9] >= 0:
+                entry = replay_batch(self._producers, header, file.pread(found.size, found.position))
+                if entry is not None:
+                    aborted.append(entry)
+                if header[5] & CONTROL:
+                    markers[header[0]] = header[9]
         self.report.bytes += size
         damaged = any(each.kind is Kind.RECORDS and each.file.endswith(name) for each in self.report.findings)
         if not damaged:
             for kind, problem in ((INDEX_SUFFIX, offsets.problem()), (TIME_INDEX_SUFFIX, times.problem())):
                 if problem is not None:
                     self._find(Kind.INDEX, f"{base:020d}{kind}", problem)
-            self._check_aborts(base, set(aborts))
+            self._check_aborts(base, aborted, markers)
 
     def _read_index(self, base: int, kind: str, size: int, following: int | None) -> bytes:
         name = f"{base:020d}{kind}"
@@ -177,18 +186,19 @@ class PartitionCheck:
             whole -= entry.size
         return data[:whole]
 
-    def _check_aborts(self, base: int, markers: set[int]) -> None:
+    def _check_aborts(self, base: int, expected: list[AbortedTransaction], markers: dict[int, int]) -> None:
         name = f"{base:020d}{TXN_INDEX_SUFFIX}"
-        if name not in self._names:
-            return
-        path = f"{segment_stem(self._path, base)}{TXN_INDEX_SUFFIX}"
+        path = f"{self._path}/{name}"
         try:
-            for aborted in txn_index.parse(self._disk.read_file(path), path):
-                if aborted.last_offset not in markers:
-                    self._find(Kind.INDEX, name, f"no marker is at offset {aborted.last_offset}")
-                    return
+            data = self._disk.read_file(path) if name in self._names else b""
+            found = list(txn_index.parse(data, path))
         except CorruptLogError as error:
             self._find(Kind.INDEX, name, str(error))
+            return
+        # Compaction takes the records of an aborted transaction before its marker and its entry.
+        strange = [entry for entry in found if markers.get(entry.last_offset) != entry.producer_id]
+        if strange or {entry[:3] for entry in expected} - {entry[:3] for entry in found}:
+            self._find(Kind.INDEX, name, f"{len(expected)} aborted transactions end here, it has others")
 
     # --- everything else ----------------------------------------------------------------
 
