@@ -295,9 +295,9 @@ class Log(LogState):
         if self.swap is not None:
             self.swap.complete()
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    def delete_old_segments(self, now_ms: int, at_most: int = retention.NO_LIMIT) -> int:
         """Retention by time, size and start offset; returns how many segments went."""
-        return retention.delete_old_segments(self, now_ms)
+        return retention.delete_old_segments(self, now_ms, at_most)
 
     # --- durability -------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """All logs of a broker, in one or more log directories.
 
-The broker calls the periodic duties (``check_retention``, ``write_…``, ``expire_producers``,
-``empty_trash``, ``due_flushes``, ``release_idle_files``) at the intervals its configuration names. Those
-that wait for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
+The broker calls the periodic duties (``write_…``, ``empty_trash``, ``due_flushes``, and log by log
+``check_retention_of`` and ``expire_producers_of``) at the intervals its configuration names. Those that wait
+for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
 that fails goes offline, and ``on_offline`` is told which partitions went with it.
 """
 
@@ -22,6 +22,7 @@ from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from ruslo.storage.disk import DiskError, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
+from ruslo.storage.retention import NO_LIMIT
 
 OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
 
@@ -180,16 +181,15 @@ class LogManager:
 
     def check_retention(self) -> int:
         """Delete old segments everywhere; returns how many went."""
-        now_ms = self.clock.now_ms()
-        deleted = 0
+        return sum(self.check_retention_of(log) for log in list(self.logs.values()))
 
-        def check(directory: LogDir) -> None:
-            nonlocal deleted
-            for log in directory.logs.values():
-                deleted += log.delete_old_segments(now_ms)
-
-        self._in_each(check)
-        return deleted
+    def check_retention_of(self, log: Log, at_most: int = NO_LIMIT) -> int:
+        """Delete old segments of one log; a directory that fails at it goes offline."""
+        try:
+            return log.delete_old_segments(self.clock.now_ms(), at_most)
+        except DiskError as error:
+            self.report(error)
+            return 0
 
     def recovery_point_jobs(self) -> list[Job]:
         return self._jobs(LogDir.recovery_points)
@@ -216,15 +216,9 @@ class LogManager:
     def empty_trash(self) -> None:
         self._run(self.trash_jobs())
 
-    def expire_producers(self) -> None:
-        now_ms = self.clock.now_ms()
-        for log in self.logs.values():
-            if log.producers.entries:
-                log.producers.expire(now_ms, self.producer_expiration_ms)
-
-    def release_idle_files(self) -> None:
-        for log in self.logs.values():
-            log.release_idle_files()
+    def expire_producers_of(self, log: Log) -> None:
+        if log.producers.entries:
+            log.producers.expire(self.clock.now_ms(), self.producer_expiration_ms)
 
     def due_flushes(self) -> list[Log]:
         """Logs to flush: ``flush.ms`` is over, or a roll, a creation or a new epoch left files unsynced."""
@@ -267,14 +261,6 @@ class LogManager:
         for job in jobs:
             try:
                 job.run()
-            except DiskError as error:
-                self.report(error)
-
-    def _in_each(self, action: Callable[[LogDir], object]) -> None:
-        """Do something in every directory that is online; whatever fails in one, the others go on."""
-        for directory in self.online_directories():
-            try:
-                action(directory)
             except DiskError as error:
                 self.report(error)
 

@@ -293,9 +293,9 @@ class TestDuties:
         log.advance_high_watermark(1)
         broker.clock.ms += 86_400_000
         assert broker.manager.check_retention() == 1
-        broker.manager.expire_producers()
+        broker.manager.expire_producers_of(log)
         assert len(log.producers) == 0
-        broker.manager.release_idle_files()
+        log.release_idle_files()
         assert log.start_offset == log.end_offset == 1
 
 

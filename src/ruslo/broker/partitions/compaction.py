@@ -16,6 +16,7 @@ from typing import TypeVar
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.cleaner_process import CleanerDied, CleanerProcess
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.turns import in_turns
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import DOUBLE_MAX
 from ruslo.model.topics import TopicPartition
@@ -31,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-TURN_MS = 5
-"""How long the event loop is kept at a time while logs are looked at."""
 IDLE_PROCESS_MS = 60_000
 MOST_DEATHS = 3
 """How often a log may cost the cleaner its life before it is left alone."""
@@ -97,28 +96,28 @@ class Compaction:
 
     async def choose(self) -> Cleanable | None:
         """The log with the largest share of dirty bytes among those worth a round; it is busy from now on."""
-        clock = self._logs.clock
         best: Cleanable | None = None
-        until_ms = clock.monotonic_ms() + TURN_MS
-        for partition, log in list(self._logs.logs.items()):
+
+        def look(log: Log) -> None:
+            nonlocal best
+            partition = log.partition
             if log.config.compacts and partition not in self._busy and partition not in self.uncleanable:
-                candidate = self._look_at(partition, log)
+                candidate = self._look_at(log)
                 if candidate is not None and (best is None or candidate.dirty_ratio > best.dirty_ratio):
                     best = candidate
-            if clock.monotonic_ms() >= until_ms:
-                await asyncio.sleep(0)
-                until_ms = clock.monotonic_ms() + TURN_MS
+
+        await in_turns(list(self._logs.logs.values()), look)
         if best is None or best.log.partition in self._busy or not self.is_current(best.log):
             return None
         self._busy.add(best.log.partition)
         return best
 
-    def _look_at(self, partition: TopicPartition, log: Log) -> Cleanable | None:
-        directory = self._logs.directory_of(partition)
+    def _look_at(self, log: Log) -> Cleanable | None:
+        directory = self._logs.directory_of(log.partition)
         if directory is None or not self.is_current(log):
             return None
         try:
-            found = cleanable(log, directory.cleaned.get(partition), self.now_ms)
+            found = cleanable(log, directory.cleaned.get(log.partition), self.now_ms)
         except DiskError as error:
             self._partitions.storage_failed(error)
             return None
