@@ -37,10 +37,11 @@ def check_formatted(config: BrokerConfig) -> None:
     metas: dict[str, MetaProperties | None] = {}
     failed: dict[str, StorageError] = {}
     for path in all_directories(config):
+        disk = LocalDisk(path)
         try:
-            metas[path] = read_meta_properties(LocalDisk(path))
-            if metas[path] is None:
-                LocalDisk(path).list_names(path)
+            # A directory that is not there has no meta.properties either, but for another reason.
+            disk.list_names(path)
+            metas[path] = read_meta_properties(disk)
         except DiskError as error:
             failed[path] = error
     if any(metas.values()):
