@@ -80,6 +80,10 @@ ROWS = [
     Row("produce meanwhile, ack p99", "groups", "produce_p99_ms_meanwhile", "ms", "less", None, 1),
     Row("produce meanwhile, longest ack", "groups", "produce_max_ms_meanwhile", "ms", "less", None, 1),
     Row("groups, memory", "groups", "groups_memory_mb", "MB", "less", None, 0),
+    Row("compaction, 100 B, few keys", "compaction", "small_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 1 KB, few keys", "compaction", "large_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 100 B, many keys", "compaction", "wide_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
 ]
 
 HEADINGS = ["work", "Ruslo", "Apache Kafka", "", "ratio", "wanted", ""]
@@ -145,7 +149,10 @@ partitions directly; "in a group" subscribes, and its clock starts with the firs
 requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000 per second on a
 core. 10,000 classic groups of one member and two groups of 1,000 members, one of each protocol, are made
 and rebalanced while another client produces one record at a time; no step of Ruslo's event loop may take 20
-ms of processor time meanwhile, and the figure is an upper bound of the longest.
+ms of processor time meanwhile, and the figure is an upper bound of the longest. Compaction is of 300 MB of
+updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
+processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
+than half as much again in their p99.
 """
 
 

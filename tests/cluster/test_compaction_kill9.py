@@ -53,6 +53,10 @@ def read(bootstrap: str) -> list[tuple[bytes | None, bytes | None]]:
     return found
 
 
+def last_base(log: Path) -> int:
+    return max(int(path.stem) for path in log.glob("*.log"))
+
+
 def test_kill_9_during_compaction(tmp_path: Path) -> None:
     chance = random.Random(11)
     values: dict[bytes, bytes] = {}
