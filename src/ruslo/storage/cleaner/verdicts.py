@@ -45,6 +45,7 @@ _SLOT_BYTES = 16
 
 _STAY = bytes([STAYS])
 _FAST = 1
+_OPPOSITE = bytes([STAYS, GOES]) + bytes(254)
 
 
 class AbortedRanges:
@@ -162,7 +163,9 @@ class Verdicts:
             verdicts = known or _STAY * count
         else:
             seen = self._seen
-            verdicts = bytes([key is not None and key not in seen for key in keys])
+            verdicts = bytes(map(seen.__contains__, keys)).translate(_OPPOSITE)
+            if None in keys:
+                verdicts = bytes([key is not None and key not in seen for key in keys])
             if known is not None:
                 verdicts = bytes(map(min, known, verdicts))
         return self._judge_tombstones(header, tombstones, verdicts) if tombstones else verdicts
@@ -181,6 +184,8 @@ class Verdicts:
         self._learning = self._memory_in_sight() < self._task.memory_bytes
         if len(new) == count:
             return known or _STAY * count
+        if len(last_place) == count and known is None:
+            return bytes(map(new.__contains__, keys))
         verdicts = bytearray(count)
         for key in new:
             place = last_place[key]
