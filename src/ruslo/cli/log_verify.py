@@ -155,7 +155,10 @@ def _print(reports: list[PartitionReport]) -> None:
             f"{human_bytes(report.bytes)}"
         )
         for finding in report.findings:
-            click.echo(f"  {finding.file}: {finding.message}")
+            where = ""
+            if finding.position >= 0:
+                where = f"{finding.size} bytes from position {finding.position} on: "
+            click.echo(f"  {finding.file}: {where}{finding.message}")
 
 
 def _as_json(report: PartitionReport) -> dict[str, object]:

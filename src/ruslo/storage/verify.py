@@ -144,7 +144,7 @@ class PartitionCheck:
                 self._find(
                     Kind.RECORDS,
                     name,
-                    f"{found.size} bytes from position {found.position} on: {found.problem}",
+                    found.problem,
                     position=found.position,
                     size=found.size,
                     offset=found.offset,

@@ -16,6 +16,9 @@ import msgspec
 import ruslo
 from ruslo.storage.cleaner.task import CleanTask, Report
 
+COMMAND: tuple[str, ...] = ("-m", "ruslo.storage.cleaner")
+"""What the interpreter is told to run."""
+
 
 class CleanerDied(Exception):
     """The process is gone: killed, or out of memory."""
@@ -74,7 +77,7 @@ class CleanerProcess:
         home = str(Path(ruslo.__file__).parent.parent)
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(
-            [sys.executable, "-m", "ruslo.storage.cleaner", str(os.getpid())],
+            [sys.executable, *COMMAND, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

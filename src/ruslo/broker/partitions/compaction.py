@@ -214,8 +214,8 @@ class _Worker:
                     chosen = await self._compaction.choose()
                     if chosen is not None:
                         idle_ms = 0
-                        await self._round(chosen)
-                        continue
+                        if await self._round(chosen):
+                            continue
                 except Exception:
                     # One bad log must not end the compaction of all others.
                     logger.exception("a round of compaction failed")
@@ -234,7 +234,8 @@ class _Worker:
         except TimeoutError:
             return
 
-    async def _round(self, chosen: Cleanable) -> None:
+    async def _round(self, chosen: Cleanable) -> bool:
+        """Compact a log; False if it could not be done, so that a pause is in order."""
         log, compaction = chosen.log, self._compaction
         truncations = log.truncations
         task = make_task(chosen, compaction.limits, compaction.now_ms)
@@ -248,10 +249,10 @@ class _Worker:
                     await self._swap(log, report.segment)
                 elif report.failure is not None:
                     compaction.failed(log, report.failure)
-                    return
+                    return False
                 elif report.done is not None:
                     await compaction.done(chosen, report.done)
-                    return
+                    return True
         except Abandoned:
             await self._give_up(log)
         except CleanerDied as error:
@@ -264,6 +265,7 @@ class _Worker:
             await self._give_up(log)
         finally:
             compaction.release(log)
+        return False
 
     async def _swap(self, log: Log, cleaned: CleanedSegment) -> None:
         swap = self._compaction.begin_swap(log, cleaned)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions import compaction
+from ruslo.broker.partitions import cleaner_process, compaction
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -201,5 +201,33 @@ def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
             assert all(directory.online for directory in node.node.logs.directories)
+
+    run(story())
+
+
+def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner meets a limit of file sizes, which fails as a full disk does."""
+    monkeypatch.setattr(
+        cleaner_process,
+        "COMMAND",
+        (
+            "-c",
+            "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); "
+            "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
+        ),
+    )
+
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client, 60)
+            await until(lambda: bool(node.node.partitions._full_reported_ms))
+            assert len(await read_all(node, client)) == 60
+            assert all(directory.online for directory in node.node.logs.directories)
+            monkeypatch.undo()
+            node.node.compaction._workers[0]._process.kill()
+            await until(lambda: cleaned_up_to(node) == 60)
+            assert len(await read_all(node, client)) == 3
 
     run(story())
