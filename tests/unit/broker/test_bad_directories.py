@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 from collections.abc import AsyncIterator
@@ -12,6 +13,8 @@ import pytest
 from ruslo.broker.node import Node
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, StorageError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.testing.single_node import single_node_properties
 from tests.support.live_node import LiveNode, batch_of, live_node, run
 from tests.support.raw_client import RawClient, connected
@@ -96,12 +99,14 @@ def test_the_controller_hears_which_directories_are_lost(
             heartbeats: list[list[bytes]] = []
             submit = node.node.controller.submit
 
-            def listen(request, *args):  # type: ignore[no-untyped-def]
-                heartbeats.append(list(getattr(request, "offline_log_dirs", [])))
-                return submit(request, *args)
+            def listen(request: Message) -> asyncio.Future[Message]:
+                if isinstance(request, BrokerHeartbeatRequest):
+                    heartbeats.append(request.offline_log_dirs)
+                return submit(request)
 
             monkeypatch.setattr(node.node.controller, "submit", listen)
             await node.node.lifecycle._heartbeat()
-            assert heartbeats == [[lost_id]]
+            assert heartbeats
+            assert all(each == [lost_id] for each in heartbeats)
 
     run(story())
