@@ -38,6 +38,22 @@ def cpu_s(pid: int) -> float:
     return ticks / CLOCK_TICKS_PER_S
 
 
+def cleaner_cpu_s(pid: int) -> float:
+    """What compaction has used so far: Kafka's cleaner thread, or the cleaner process Ruslo has started."""
+    ticks = 0
+    for member in _family(pid):
+        is_cleaner = b"ruslo.storage.cleaner" in Path(f"/proc/{member}/cmdline").read_bytes()
+        for task in Path(f"/proc/{member}/task").iterdir():
+            try:
+                head, _, rest = (task / "stat").read_text().rpartition(")")
+            except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
+                continue
+            if is_cleaner or "(kafka-log-clean" in head:
+                fields = rest.split()
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / CLOCK_TICKS_PER_S
+
+
 def resident_mb(pid: int) -> float:
     """Resident memory of the broker."""
     total_kb = 0

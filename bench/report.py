@@ -88,6 +88,10 @@ ROWS = [
     Row("wide transaction, written", "transactions", "wide_write_s", "s", "less"),
     Row("wide transaction, ended everywhere", "transactions", "wide_end_s", "s", "less"),
     Row("longest step of the loop meanwhile", "transactions", "wide_longest_step_ms", "ms", "less", None, 1),
+    Row("compaction, 100 B, few keys", "compaction", "small_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 1 KB, few keys", "compaction", "large_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 100 B, many keys", "compaction", "wide_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
 ]
 
 HEADINGS = ["work", "Ruslo", "Apache Kafka", "", "ratio", "wanted", ""]
@@ -159,7 +163,10 @@ callback, stretch of a task or read of a connection, may take 20 ms of processor
 transaction is 5 records of 100 bytes on 2 partitions and a commit; every producer has a thread and a
 transactional id of its own and uses the librdkafka that confluent-kafka brings, which itself lets about a
 millisecond pass before each transaction. The wide one is a million records on 1,000 partitions; it has
-ended everywhere when its producer could commit the next.
+ended everywhere when its producer could commit the next. Compaction is of 300 MB of
+updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
+processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
+than half as much again in their p99.
 """
 
 

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from bench.compaction_scenario import compaction
 from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
 from bench.measure import GB, cpu_s, resident_mb, warm_memory
@@ -111,4 +112,5 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "partitions-4000": many_partitions,
     "groups": groups,
     "transactions": transactions,
+    "compaction": compaction,
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.drivers.controller import ControllerDriver
@@ -300,7 +300,7 @@ class AdminNode:
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
 
-    def new_lifecycle(self, previous_epoch: int = -1, **settings: int) -> BrokerLifecycle:
+    def new_lifecycle(self, previous_epoch: int = -1, **settings: Any) -> BrokerLifecycle:
         identity = BrokerIdentity(
             broker_id=self.node_id,
             cluster_id=CLUSTER_ID,

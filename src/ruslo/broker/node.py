@@ -49,6 +49,7 @@ from ruslo.broker.identity import (
     check_identity,
     read_bootstrap_records,
 )
+from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
@@ -147,8 +148,13 @@ class Node:
         self._undo.callback(self._close_storage)
         for directory in self.logs.directories:
             directory.holds_partitions = directory.path in config.log_dirs
-        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
         self._loaded = False
+        metadata_directory = next(
+            each for each in self.logs.directories if each.path == config.metadata_log_dir
+        )
+        if metadata_directory.failure is not None:
+            raise metadata_directory.failure
+        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
 
     def _close_storage(self) -> None:
         if self._loaded:
@@ -242,6 +248,7 @@ class Node:
             clock=self._clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
+            offline_log_dirs=self.logs.offline_directory_ids,
         )
         self._undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()
@@ -278,6 +285,9 @@ class Node:
         upkeep = Upkeep(config, self.logs, self.partitions)
         self._undo.push_async_callback(upkeep.stop)
         upkeep.start()
+        self.compaction = Compaction(self.dynamic_config, self.logs, self.partitions)
+        self._undo.push_async_callback(self.compaction.stop)
+        self.compaction.start()
 
     def _start_coordinators(self) -> None:
         config = self.config

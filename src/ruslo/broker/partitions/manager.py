@@ -22,7 +22,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
@@ -68,6 +68,8 @@ class PartitionManager:
         self._work: deque[Callable[[], None]] = deque()
         """Steps that bring the partitions to where the metadata is, in order."""
         self._turn_is_due = False
+        self._starting = True
+        """Until the first image is in effect: the partitions in it have been there before."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         logs.on_offline = self._directory_lost
         configs.subscribe_topics(self._topic_reconfigured)
@@ -147,6 +149,7 @@ class PartitionManager:
 
     def set_aside_strays(self) -> None:
         """After the first image: logs that the cluster does not know are kept, but out of the way."""
+        self._starting = False
         for name in list(self._logs.logs):
             if name.partition not in self.by_name.get(name.topic, {}):
                 path = self._logs.set_aside(name)
@@ -205,9 +208,14 @@ class PartitionManager:
 
     def _is_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
         """An empty log in another directory must not take the place of one whose directory is lost."""
-        lost = {directory.directory_id for directory in self._logs.directories if not directory.online}
-        if directory_id in lost:
-            self._note_offline(topic.name, topic.id, index)
+        if self._logs.get(TopicPartition(topic.name, index)) is None:
+            online = {each.directory_id for each in self._logs.directories if each.online}
+            lost = {each.directory_id for each in self._logs.directories if not each.online}
+            # A directory that could not be opened has no known id. A partition that is not new may lie there
+            # although the controller was never told so.
+            may_be_lost = directory_id not in online and (directory_id not in RESERVED_DIRS or self._starting)
+            if directory_id in lost - RESERVED_DIRS or (lost and may_be_lost):
+                self._note_offline(topic.name, topic.id, index)
         return (topic.id, index) in self._offline
 
     def _remove_topic(self, topic: TopicImage) -> None:

@@ -15,7 +15,7 @@ from ruslo.storage.disk import DiskError, FileStatus
 from ruslo.testing.simulation.clock import SimClock
 
 
-class SimFile:
+class MemoryFile:
     def __init__(self, path: str, data: ReadBuffer = b"") -> None:
         self.path = path
         self.data = bytearray(data)
@@ -44,13 +44,13 @@ class SimFile:
         """There is no descriptor to give back."""
 
 
-class SimDisk:
+class MemoryDisk:
     def __init__(self, clock: SimClock, directory: str = "/sim") -> None:
         self._clock = clock
         self._directory = directory
-        self._files: dict[str, SimFile] = {}
+        self._files: dict[str, MemoryFile] = {}
         self._directories = {directory}
-        self._durable_names: dict[str, SimFile] = {}
+        self._durable_names: dict[str, MemoryFile] = {}
         """What a name stood for when its directory was last synced."""
 
     @property
@@ -70,22 +70,22 @@ class SimDisk:
             if now is not None:
                 now.truncate(random.randint(now.synced_size, now.size()))
 
-    def open(self, path: str, *, create: bool = False) -> SimFile:
+    def open(self, path: str, *, create: bool = False) -> MemoryFile:
         file = self._files.get(path)
         if file is None:
             if not create:
                 raise self._missing(path, "open")
-            file = self._files[path] = SimFile(path)
+            file = self._files[path] = MemoryFile(path)
         return file
 
     def read_file(self, path: str) -> bytes:
         return bytes(self.open(path).data)
 
     def write_file(self, path: str, data: ReadBuffer) -> None:
-        self._files[path] = SimFile(path, data)
+        self._files[path] = MemoryFile(path, data)
 
     def replace_file(self, path: str, data: ReadBuffer) -> None:
-        file = self._files[path] = self._durable_names[path] = SimFile(path, data)
+        file = self._files[path] = self._durable_names[path] = MemoryFile(path, data)
         file.sync()
 
     def rename(self, source: str, target: str) -> None:
@@ -118,6 +118,9 @@ class SimDisk:
     def status(self, path: str) -> FileStatus | None:
         file = self._files.get(path)
         return None if file is None else FileStatus(file.size(), self._clock.now_ms())
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Nothing here asks for the age of a file."""
 
     def sync_file(self, path: str) -> None:
         self.open(path).sync()

@@ -443,7 +443,7 @@ def test_reading_from_start_to_end_over_many_segments(tmp_path: Path) -> None:
                 await node.produce(client, batch_of(value))
                 if at % 97 == 96:
                     log.roll(log.end_offset, NOW)
-            node.node.logs.release_idle_files()
+            log.release_idle_files()
             read: list[bytes | None] = []
             while len(read) < len(values):
                 data = await node.fetch(client, len(read), max_bytes=1500)

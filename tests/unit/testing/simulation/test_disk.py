@@ -6,13 +6,13 @@ import pytest
 
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.testing.simulation import SimClock
-from ruslo.testing.simulation.disk import SimDisk
+from ruslo.testing.simulation.disk import MemoryDisk
 
 FOLDER = "/sim/t-0"
 
 
-def disk_with_folder() -> SimDisk:
-    disk = SimDisk(SimClock())
+def disk_with_folder() -> MemoryDisk:
+    disk = MemoryDisk(SimClock())
     as_port: Disk = disk
     as_port.make_directory(FOLDER)
     return disk

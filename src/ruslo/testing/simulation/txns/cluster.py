@@ -22,7 +22,7 @@ from ruslo.storage.log import Log
 from ruslo.storage.recovery import LastStop, create_log, open_log
 from ruslo.storage.trash import Trash
 from ruslo.testing.simulation.clock import SimClock
-from ruslo.testing.simulation.disk import SimDisk
+from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.event_loop import SimEventLoop
 from ruslo.testing.simulation.groups.topics import SimTopics
 from ruslo.testing.simulation.txns.flusher import SimFlusher
@@ -96,7 +96,7 @@ class SimTxnCluster:
         self.view: ClusterView = _View(self.leaders)
         self.nodes: dict[int, SimTxnNode] = {}
         self._strict_brokers = strict_brokers
-        self._disk = SimDisk(clock)
+        self._disk = MemoryDisk(clock)
         self._trash = Trash(self._disk, clock)
         self._epochs = dict.fromkeys(self.leaders, -1)
         self._connections: dict[tuple[SimTxnNode, int, bool], Connection[Message]] = {}
