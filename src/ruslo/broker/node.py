@@ -32,6 +32,7 @@ from ruslo.broker.drivers.coordination.internal_topic import (
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
+from ruslo.broker.drivers.isr_proposals import IsrProposals
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
@@ -49,10 +50,14 @@ from ruslo.broker.identity import (
     check_identity,
     read_bootstrap_records,
 )
+from ruslo.broker.partitions.fetcher import Address, FetcherSettings
+from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.replication import ReplicationSettings
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.services import Services
+from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
@@ -263,11 +268,19 @@ class Node:
             self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(assignments.stop)
+        proposals = IsrProposals(
+            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(proposals.stop)
         self.partitions = PartitionManager(
             config.node_id,
             self.logs,
             self.dynamic_config,
             assignments,
+            ReplicationSettings(
+                self.metadata, config.int("replica.lag.time.max.ms"), self._clock, proposals.propose
+            ),
+            ReplicaFetchers(self._address_of, self._fetcher_settings()),
             config.metadata_log_dir,
             self.request_stop,
         )
@@ -278,6 +291,31 @@ class Node:
         upkeep = Upkeep(config, self.logs, self.partitions)
         self._undo.push_async_callback(upkeep.stop)
         upkeep.start()
+
+    def _address_of(self, broker_id: int) -> Address | None:
+        """Where other brokers reach it."""
+        broker = self.metadata.image.cluster.brokers.get(broker_id)
+        endpoint = broker and broker.endpoint(self.config.inter_broker_listener_name)
+        return Address(endpoint.host, endpoint.port) if endpoint else None
+
+    def _fetcher_settings(self) -> FetcherSettings:
+        config = self.config
+        return FetcherSettings(
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            clock=self._clock,
+            max_wait_ms=config.int("replica.fetch.wait.max.ms"),
+            min_bytes=config.int("replica.fetch.min.bytes"),
+            max_bytes=config.int("replica.fetch.response.max.bytes"),
+            max_partition_bytes=config.int("replica.fetch.max.bytes"),
+            max_pause_ms=config.int("replica.fetch.backoff.ms"),
+            connection=ConnectionSettings(
+                client_id=f"broker-{config.node_id}-fetcher-0",
+                request_timeout_ms=config.int("replica.socket.timeout.ms"),
+            ),
+            storage_failed=lambda error: self.partitions.storage_failed(error),
+        )
 
     def _start_coordinators(self) -> None:
         config = self.config

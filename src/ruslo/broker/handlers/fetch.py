@@ -27,6 +27,7 @@ from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchHints, decode_fetch_request, encode_fetch_response
 from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
 from ruslo.storage.disk import FileSlice
+from ruslo.storage.log_reader import LogRead
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
@@ -155,13 +156,9 @@ class Fetch:
         error = partition.check_epoch(asked.current_leader_epoch)
         if error:
             raise KafkaError(error)
-        if self._body.replica_id >= 0:
-            # Nobody but this broker holds a replica, so whoever says so is not believed.
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
         if self._version < ZSTD_FROM and log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        committed_only = self._body.isolation_level == READ_COMMITTED
         if asked.last_fetched_epoch >= 0:
             epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
             if epoch < 0:
@@ -170,8 +167,13 @@ class Fetch:
                 return self._offsets_only(
                     partition, asked.index, FetchHints(diverging_epoch=(epoch, end_offset))
                 )
-        limit = min(asked.max_bytes, self._max_bytes - self._size)
-        read = partition.read(asked.fetch_offset, max(limit, 0), committed_only, self._size == 0)
+        limit = max(min(asked.max_bytes, self._max_bytes - self._size), 0)
+        committed_only = False
+        if self._body.replica_id >= 0:
+            read = self._read_for_follower(partition, asked, limit)
+        else:
+            committed_only = self._body.isolation_level == READ_COMMITTED
+            read = partition.read(asked.fetch_offset, limit, committed_only, self._size == 0)
         aborted = None
         if committed_only:
             aborted = []
@@ -200,6 +202,19 @@ class Fetch:
             None,
         )
 
+    def _read_for_follower(self, partition: Partition, asked: FetchedPartition, limit: int) -> LogRead:
+        replication = partition.replication
+        if replication is None:
+            # Nobody but this broker holds a replica, so whoever says so is not believed.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        body = self._body
+        follower = replication.follower(body.replica_id, body.replica_epoch)
+        read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        if self._reply is None:
+            # Once for each request: what it says was true when it came, not when its wait ends.
+            replication.fetched(follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch)
+        return read
+
     def _offsets_only(
         self, partition: Partition, index: int, hints: FetchHints
     ) -> PartitionAnswer[FileSlice]:
@@ -224,8 +239,12 @@ class Fetch:
 
     def wait(self, reply: Reply) -> None:
         self._reply = reply
+        if self._body.replica_id >= 0:
+            waiting_in = [each.replication.readers for each in self._readable if each.replication is not None]
+        else:
+            waiting_in = [each.readers for each in self._readable]
         delayed = DelayedFetch(
-            self._readable,
+            waiting_in,
             self._min_bytes - self._size,
             self._body.isolation_level == READ_COMMITTED,
             self._body.max_wait_ms,

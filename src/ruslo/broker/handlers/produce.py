@@ -1,8 +1,8 @@
 """Produce v3-13: append batches, answer when they are as safe as ``acks`` asks.
 
 v5 log start offset, v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leader hints (KIP-951), v11 and
-v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1 and
--1: after the append, or when ``flush.messages`` wants it, after the sync.
+v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1: after
+the append, or when ``flush.messages`` wants it, after the sync; -1: when all in-sync replicas have it.
 
 This is the hot path: one call from frame to answer, nothing per record, no task, no thread. Where an append
 fails for a reason nobody foresaw the connection breaks instead of answering UNKNOWN_SERVER_ERROR: a
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.produce_results import (
+    ALL,
     TOPIC_IDS_FROM,
     ZSTD_FROM,
     Results,
@@ -21,6 +22,7 @@ from ruslo.broker.handlers.produce_results import (
     answer_when_safe,
     check_place,
     encode,
+    is_safe,
     refused,
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
@@ -74,6 +76,8 @@ class ProduceHandler:
                         partition = check_place(
                             self._partitions, partition, topic, index, acks, version, view[start:stop]
                         )
+                    if acks == ALL and partition.replication is not None:
+                        partition.replication.require_enough()
                     appended = partition.append(view[start:stop], now_ms)
                 except KafkaError as error:
                     failed = True
@@ -85,7 +89,7 @@ class ProduceHandler:
                     answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
                     continue
                 log = partition.log
-                if appended.end_offset > log.high_watermark:
+                if appended.end_offset > log.high_watermark and not is_safe(partition, appended, acks):
                     unsafe.append((len(results), len(answers), partition, appended.end_offset))
                 answers.append(
                     (
@@ -104,6 +108,6 @@ class ProduceHandler:
             if failed:
                 connection.close()
         elif unsafe:
-            answer_when_safe(connection.defer(), results, unsafe, timeout_ms, version, correlation_id)
+            answer_when_safe(connection.defer(), results, unsafe, acks, timeout_ms, version, correlation_id)
         else:
             connection.send(encode(results, version, correlation_id))

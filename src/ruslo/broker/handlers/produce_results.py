@@ -14,12 +14,14 @@ from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.partition import Appended, Partition
     from ruslo.net.connection import Reply
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
+ALL = -1
+"""acks: as many as there are in-sync replicas."""
 
 _FRAME_HEAD = struct.Struct(">ii")
 
@@ -54,22 +56,48 @@ def check_place(
     return partition
 
 
+def is_safe(partition: Partition, appended: Appended, acks: int) -> bool:
+    """Whether an append above the high watermark may be answered: with acks=1 the leader's copy counts."""
+    replication = partition.replication
+    return acks != ALL and replication is not None and replication.is_safe_here(appended.end_offset)
+
+
 def answer_when_safe(
-    reply: Reply, results: Results, unsafe: list[Unsafe], timeout_ms: int, version: int, correlation_id: int
+    reply: Reply,
+    results: Results,
+    unsafe: list[Unsafe],
+    acks: int,
+    timeout_ms: int,
+    version: int,
+    correlation_id: int,
 ) -> None:
     def complete() -> None:
         for topic_at, at, partition, end_offset in unsafe:
-            if partition.log.high_watermark < end_offset:
+            error = _why_unsafe(partition, end_offset, acks, delayed.late)
+            if error is not None:
                 index = results[topic_at][1][at][0]
-                results[topic_at][1][at] = refused(index, _why_unsafe(partition, delayed.late))
+                results[topic_at][1][at] = refused(index, error)
         reply.send((encode(results, version, correlation_id),))
 
     delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
     for _, _, partition, end_offset in unsafe:
-        partition.when_safe(end_offset, delayed)
+        if acks == ALL or partition.replication is None:
+            partition.when_safe(end_offset, delayed)
+        else:
+            partition.replication.when_safe_here(end_offset, delayed)
 
 
-def _why_unsafe(partition: Partition, late: bool) -> KafkaError:
+def _why_unsafe(partition: Partition, end_offset: int, acks: int, late: bool) -> KafkaError | None:
+    replication = partition.replication
+    if partition.log.high_watermark >= end_offset:
+        if acks == ALL and replication is not None and not replication.has_enough:
+            return KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                "the records are appended, but there are fewer in-sync replicas than min.insync.replicas now",
+            )
+        return None
+    if acks != ALL and replication is not None and replication.is_safe_here(end_offset):
+        return None
     if late:
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, "the records are appended but not yet known to be safe"

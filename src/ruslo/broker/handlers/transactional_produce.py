@@ -11,12 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.produce_results import (
+    ALL,
     TOPIC_IDS_FROM,
     Results,
     Unsafe,
     answer_when_safe,
     check_place,
     encode,
+    is_safe,
     refused,
 )
 from ruslo.broker.partitions.partition import Appended
@@ -84,6 +86,8 @@ class TransactionalProduce:
                     continue
                 done = partial(self._settled, topic_at, at, index, partition)
                 try:
+                    if self._acks == ALL and partition.replication is not None:
+                        partition.replication.require_enough()
                     appended = self._append(partition, batch, now_ms, done)
                 except (KafkaError, StorageError) as error:
                     done(error)
@@ -129,7 +133,7 @@ class TransactionalProduce:
         if isinstance(outcome, Appended):
             assert partition is not None
             log = partition.log
-            if outcome.end_offset > log.high_watermark:
+            if outcome.end_offset > log.high_watermark and not is_safe(partition, outcome, self._acks):
                 self._unsafe.append((topic_at, at, partition, outcome.end_offset))
             base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
             answers[at] = (index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
@@ -158,6 +162,7 @@ class TransactionalProduce:
                 self._reply or self._connection.defer(),
                 self._results,
                 self._unsafe,
+                self._acks,
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,

@@ -46,6 +46,11 @@ class Upkeep:
                 _on_loop(logs.check_retention),
                 min(FIRST_RETENTION_CHECK_MS, retention_ms),
             ),
+            Chore(
+                "check of in-sync replicas",
+                config.int("replica.lag.time.max.ms") // 2,
+                _on_loop(partitions.drop_laggards),
+            ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
             Chore("producer expiry", PRODUCER_EXPIRY_MS, _on_loop(logs.expire_producers)),
             Chore("release of idle files", IDLE_FILES_MS, _on_loop(logs.release_idle_files)),

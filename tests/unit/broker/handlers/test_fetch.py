@@ -363,7 +363,7 @@ def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> No
                     b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
                 )
                 log.append_leader(batch, HEADER.unpack_from(batch), 0, NOW)
-                partition._advance(log.end_offset, len(batch))
+                partition.advance(log.end_offset, len(batch))
 
             def abort(producer_id: int) -> None:
                 marker = end_txn_batch(
@@ -374,7 +374,7 @@ def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> No
                     timestamp=NOW,
                 )
                 log.append_marker(marker, 0, NOW)
-                partition._advance(log.end_offset, len(marker))
+                partition.advance(log.end_offset, len(marker))
 
             write(1)  # offset 2
             write(2)  # offset 3
