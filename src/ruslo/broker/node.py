@@ -219,6 +219,8 @@ class Node:
             min_insync_replicas=config.int("min.insync.replicas"),
             unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
             broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+            auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
+            leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
         return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
