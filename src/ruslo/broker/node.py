@@ -56,6 +56,7 @@ from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.replication import ReplicationSettings
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
+from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
 from ruslo.broker.services import Services
 from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
@@ -375,9 +376,15 @@ class Node:
             markers=self._markers,
         )
         transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
-        produce = ProduceHandler(self.partitions, transactional, self._clock)
+        whereabouts = Whereabouts(
+            self.metadata,
+            node_id=config.node_id,
+            rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
+        )
+        produce = ProduceHandler(self.partitions, transactional, whereabouts, self._clock)
         fetch = FetchHandler(
             self.partitions,
+            whereabouts,
             self._clock,
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
