@@ -353,7 +353,7 @@ class Node:
 
     async def _serve(self) -> None:
         config = self.config
-        asks = CoordinatorAsks(self.transactions)
+        asks = CoordinatorAsks(self.transactions, self.transactions.verify_here)
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -424,9 +424,14 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Node], None],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
-    return uvloop.run(_run(config, on_ready))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, on_ready))
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:

@@ -23,7 +23,7 @@ from ruslo.broker.handlers.produce_results import (
     refused,
 )
 from ruslo.broker.partitions.partition import Appended
-from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, Outcome, WaitingBatch
+from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import TRANSACTIONAL
@@ -122,13 +122,13 @@ class TransactionalProduce:
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "a transactional request has batches of more than one producer",
             )
-        guard = self._appends.guard(partition, header, self._version, now_ms)
-        if guard is None:
-            return partition.append_transactional(
-                batch, header, now_ms, transaction_v2=self._version >= TRANSACTION_V2_FROM, guard=None
-            )
+        appended = self._appends.append(
+            self._transactional_id, partition, batch, header, self._version, now_ms
+        )
+        if isinstance(appended, Appended):
+            return appended
         kept = memoryview(bytearray(batch))
-        self._waiting.append(WaitingBatch(partition, kept, header, guard, self._version, done))
+        self._waiting.append(WaitingBatch(partition, kept, header, appended, self._version, done))
         return None
 
     def _settled(

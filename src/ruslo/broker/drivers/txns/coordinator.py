@@ -30,7 +30,7 @@ from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.topics import TRANSACTION_STATE_TOPIC
+from ruslo.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
@@ -109,7 +109,10 @@ class TransactionCoordinator:
         shard = self._shards.serving(partition)
         if isinstance(shard, ErrorCode):
             return refusal(request, api_version, shard)
-        return shard.submit(request, RequestInfo(api_version))
+        promise = shard.submit(request, RequestInfo(api_version))
+        if promise.done() and promise.exception() is None:
+            return promise.result()
+        return promise
 
     # -- the way of partition leaders to coordinators --------------------------------------------------------
 
@@ -118,6 +121,15 @@ class TransactionCoordinator:
         if topic is None:
             return NO_NODE
         return topic.partitions[self.partition_of(transactional_id)].leader
+
+    def verify_here(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> ErrorCode | None:
+        """Whether the partition is part of the open transaction; None if this node cannot say."""
+        shard = self._shards.serving(self.partition_of(transactional_id))
+        if isinstance(shard, ErrorCode):
+            return None
+        return shard.shard.verify(transactional_id, producer_id, epoch, partition)
 
     def add_partitions(
         self, node: int, request: AddPartitionsToTxnRequest
