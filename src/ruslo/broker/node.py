@@ -22,6 +22,7 @@ import uvloop
 from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.dispatch import Dispatcher
+from ruslo.broker.drivers.broker_links import BrokerLinks
 from ruslo.broker.drivers.controller import ControllerDriver
 from ruslo.broker.drivers.coordination.internal_topic import (
     OFFSETS_PLAN,
@@ -340,11 +341,24 @@ class Node:
             self.partitions,
             self._producer_ids,
             self._markers,
+            self._links(),
             self._clock,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )
         self._undo.push_async_callback(self.transactions.stop)
+
+    def _links(self) -> BrokerLinks:
+        config = self.config
+        links = BrokerLinks(
+            self._address_of,
+            ConnectionSettings(
+                client_id=f"broker-{config.node_id}",
+                request_timeout_ms=config.int("request.timeout.ms"),
+            ),
+        )
+        self._undo.push_async_callback(links.stop)
+        return links
 
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
         topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.controller)
