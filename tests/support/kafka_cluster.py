@@ -24,11 +24,9 @@ SMALL_JAVA_OPTIONS = (
     "-Xshare:auto",
 )
 _PROPERTIES = {
-    # Tests say themselves when leadership moves, and a killed broker is noticed soon.
+    # Tests say themselves when leadership moves.
     "auto.leader.rebalance.enable": "false",
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "4000",
-    "controlled.shutdown.enable": "true",
 }
 
 

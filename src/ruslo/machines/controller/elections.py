@@ -103,7 +103,7 @@ class PartitionChange:
         if recovery_state != partition.recovery_state:
             record.leader_recovery_state = recovery_state
         if record.leader == LEADER_UNCHANGED and not set(partition.replicas) <= set(self.target_replicas):
-            # Who is no replica any more must not be taken for one: the leader epoch fences what it still sends.
+            # Who is no replica any more must not pass for one: the leader epoch fences what it still sends.
             record.leader = partition.leader
         self._note_replicas(record)
         self._remember_last_leader(record, leader)

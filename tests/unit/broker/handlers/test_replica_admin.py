@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, UnregisterBroker, in every version."""
+"""AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders and UnregisterBroker."""
 
 from __future__ import annotations
 
