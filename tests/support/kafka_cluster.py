@@ -27,6 +27,8 @@ _PROPERTIES = {
     # Tests say themselves when leadership moves.
     "auto.leader.rebalance.enable": "false",
     "broker.heartbeat.interval.ms": "500",
+    # By default half of the small heap would go to this buffer.
+    "log.cleaner.dedupe.buffer.size": "4194304",
 }
 
 
@@ -71,6 +73,9 @@ class ApacheKafkaCluster:
         try:
             for node_id in self.nodes:
                 self.wait_for_brokers(len(self.nodes), asked=node_id, timeout_s=timeout_s)
+        except RuntimeError:
+            self.stop()
+            raise
         except TimeoutError:
             tails = "\n".join(f"node {id_}: {node.log_tail(15)}" for id_, node in self.nodes.items())
             self.stop()
@@ -82,6 +87,9 @@ class ApacheKafkaCluster:
         port = self.nodes[asked].port
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
+            for node in self.nodes.values():
+                if node.process is not None and node.process.poll() is not None:
+                    raise RuntimeError(f"node {node.node_id} has ended\n{node.log_tail()}")
             try:
                 if metadata_broker_count("127.0.0.1", port) == count:
                     return

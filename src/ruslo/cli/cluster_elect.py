@@ -43,7 +43,7 @@ def elect(kind: str, bootstrap: str, scopes: list[Scope], everywhere: bool, yes:
     preferred: each partition's first replica leads again, if it is in sync. unclean: partitions without a
     leader get one that is alive, even if it lacks records; those records are lost.
     """
-    from ruslo.cli.errors import explain
+    from ruslo.cli.errors import fail_for
     from ruslo.model.errors import ErrorCode
 
     if bool(scopes) == everywhere:
@@ -84,10 +84,7 @@ def elect(kind: str, bootstrap: str, scopes: list[Scope], everywhere: bool, yes:
         print_table(["TOPIC", "PARTITION", "RESULT"], rows)
     else:
         click.echo("No partition needs an election.")
-    if failed:
-        raise click.ClickException(
-            "\n       ".join(f"{partition}: {explain(error)}" for partition, error in failed.items())
-        )
+    fail_for(failed)
 
 
 async def _run(

@@ -70,6 +70,7 @@ def execute(
 
     A throttle stays until 'status' with the plan (or --wait) has seen all moves done.
     """
+    from ruslo.cli.errors import fail_for
     from ruslo.cli.progress import Progress
     from ruslo.cli.reassignment_file import format_plan
     from ruslo.cli.reassignment_progress import settled_progress, wait_until_done
@@ -101,7 +102,7 @@ def execute(
 
     refused, statuses = with_admin(bootstrap, run)
     _print(statuses, output, refused)
-    _fail_for(refused)
+    fail_for(refused)
     if not wait:
         hint(f"Watch it: ruslo cluster reassign status {file.name}")
 
@@ -164,6 +165,7 @@ def status(file: TextIO | None, bootstrap: str, wait: bool, preserve_throttle: b
 @output_option
 def cancel(file: TextIO | None, bootstrap: str, everything: bool, output: str) -> None:
     """Stop moves that are under way: partitions go back to the replicas they had. Removes throttles too."""
+    from ruslo.cli.errors import fail_for
     from ruslo.cli.replication_throttle import clear_throttle
 
     if (file is None) != everything:
@@ -190,7 +192,7 @@ def cancel(file: TextIO | None, bootstrap: str, everything: bool, output: str) -
         for partition, error in results.items():
             if error is None:
                 click.echo(f"cancelled {partition}")
-    _fail_for({partition: error for partition, error in results.items() if error is not None})
+    fail_for({partition: error for partition, error in results.items() if error is not None})
 
 
 def _read(file: TextIO) -> dict[TopicPartition, tuple[int, ...]]:
@@ -255,12 +257,3 @@ def _print(statuses: list[MoveStatus], output: str, refused: Mapping[TopicPartit
         ],
     )
     click.echo(f"{summary(statuses)}.", err=True)
-
-
-def _fail_for(refused: Mapping[TopicPartition, KafkaError]) -> None:
-    from ruslo.cli.errors import explain
-
-    if refused:
-        raise click.ClickException(
-            "\n       ".join(f"{partition}: {explain(error)}" for partition, error in refused.items())
-        )

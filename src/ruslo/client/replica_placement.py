@@ -76,8 +76,8 @@ class _Planner:
             found = self._best_for(kept)
             if found is None:
                 raise ImpossiblePlacement(
-                    f"{partition} is to have {factor} replicas, but there are only {len(kept)} brokers to "
-                    "take them: name more brokers, or a lower replication factor"
+                    f"{partition} is to have {factor} replicas, but there are brokers for only {len(kept)}: "
+                    "name more brokers, or a lower replication factor"
                 )
             kept.append(found)
             self._replicas[found] += 1

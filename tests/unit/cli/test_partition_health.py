@@ -38,5 +38,5 @@ def test_each_is_counted_once_and_the_worst_stands_first() -> None:
         for number, risk in enumerate([Risk.OFFLINE, Risk.AT_MIN_ISR, Risk.AT_MIN_ISR])
     ]
     assert count_risks(found) == {"offline": 1, "under-min-isr": 0, "at-min-isr": 2, "under-replicated": 0}
-    assert list(count_risks([]))[0] == "offline"
+    assert next(iter(count_risks([]))) == "offline"
     assert found[0].missing == (2,)
