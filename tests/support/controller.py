@@ -183,6 +183,12 @@ class MachineBench:
         self.now_ms = end_ms
         return records
 
+    def tell(self, event: ControllerEvent) -> list[VersionedRecord]:
+        """Of an event that nobody waits for an answer to."""
+        records, answers = self._run(event)
+        assert not answers
+        return records
+
     def join(self, broker_id: int, **how: str | int | None) -> None:
         """Register a broker and have it unfenced."""
         self.answer(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]

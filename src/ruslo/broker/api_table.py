@@ -50,6 +50,7 @@ from ruslo.broker.handlers import (
     offset_for_leader_epoch,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
     update_features,
     write_txn_markers,
 )
@@ -92,6 +93,7 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "UpdateFeatures": update_features.handle,
     "DescribeCluster": describe_cluster.handle,
     "DescribeProducers": describe_producers.handle,
+    "UnregisterBroker": unregister_broker.handle,
     "DescribeTransactions": describe_transactions.handle,
     "ListTransactions": list_transactions.handle,
     "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,

@@ -102,6 +102,9 @@ class PartitionChange:
             record.eligible_leader_replicas = list(elr)
         if recovery_state != partition.recovery_state:
             record.leader_recovery_state = recovery_state
+        if record.leader == LEADER_UNCHANGED and not set(partition.replicas) <= set(self.target_replicas):
+            # Who is no replica any more must not pass for one: the leader epoch fences what it still sends.
+            record.leader = partition.leader
         self._note_replicas(record)
         self._remember_last_leader(record, leader)
         if _changes_nothing(record):
@@ -135,10 +138,9 @@ class PartitionChange:
     def _target_elr(self) -> tuple[int, ...]:
         if not self.elr_enabled or len(self.target_isr) >= min(self.min_isr, len(self.target_replicas)):
             return ()
-        candidates = dict.fromkeys((*self.partition.elr, *self.partition.isr))
         return tuple(
             replica
-            for replica in candidates
+            for replica in sorted({*self.partition.elr, *self.partition.isr})
             if replica not in self.target_isr
             and replica in self.target_replicas
             and replica != self.unclean_stopped

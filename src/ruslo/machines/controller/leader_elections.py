@@ -22,7 +22,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Asked for all partitions, it answers only for those where something happened."""
+    """Asked for all partitions, it names all topics, but of their partitions only those with news."""
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"election type {request.election_type} is unknown: 0 or 1 is valid"
@@ -30,6 +30,8 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decis
     election = Election.PREFERRED if request.election_type == _PREFERRED else Election.UNCLEAN
     records: list[VersionedRecord] = []
     results: dict[str, list[PartitionResult]] = {}
+    if request.topic_partitions is None:
+        results = {name: [] for name in state.image.topics.by_name}
     for topic_name, index in _asked(state, request):
         result = PartitionResult(partition_id=index, error_message=None)
         try:

@@ -65,16 +65,21 @@ def _reassigned(
     if asked.replicas is None:
         return _cancelled(state, topic, asked.partition_index, partition)
     _check_target(state, asked.replicas)
-    current = tuple(each for each in partition.replicas if each not in partition.adding)
-    if not may_change_factor and len(asked.replicas) != len(current):
+    # On the way to a target already, that target's number counts (KIP-860).
+    factor = sum(each not in partition.removing for each in partition.replicas)
+    if not may_change_factor and len(asked.replicas) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{topic_name}-{asked.partition_index} has {len(current)} replicas, the target has "
+            f"{topic_name}-{asked.partition_index} has {factor} replicas, the target has "
             f"{len(asked.replicas)}, and the request does not allow to change their number",
         )
     target = tuple(asked.replicas)
-    adding = tuple(sorted(set(target) - set(current)))
     removing = tuple(sorted(set(partition.replicas) - set(target)))
+    # "Adding" is who was not there at the beginning, through all changes of the target: whoever came with an
+    # earlier one and leaves with this is adding and removing, so that cancelling leads back to the beginning.
+    # (Apache Kafka forgets it, and a cancelled move leaves such a replica behind.)
+    original = {each for each in partition.replicas if each not in partition.adding}
+    adding = tuple(sorted({*target, *removing} - original))
     reassignment = Reassignment((*target, *removing), adding, removing)
     return change_partition(state, topic, asked.partition_index, reassignment=reassignment)
 
@@ -108,13 +113,18 @@ def _cancelled(
         )
     replicas = tuple(each for each in partition.replicas if each not in partition.adding)
     isr = tuple(each for each in partition.isr if each not in partition.adding)
-    if not isr:
+    if not isr and not _can_go_back_uncleanly(state, topic, replicas):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"none of the replicas that {topic.name}-{index} had before is in sync; "
             "wait until one is, or name a target",
         )
     return change_partition(state, topic, index, target_isr=isr, reassignment=Reassignment(replicas))
+
+
+def _can_go_back_uncleanly(state: ControllerState, topic: TopicImage, replicas: Sequence[int]) -> bool:
+    """Somebody who was there before is alive, and the topic would rather lose records than wait."""
+    return state.unclean_leader_election(topic.name) and any(map(state.is_active, replicas))
 
 
 def list_partition_reassignments(
