@@ -129,6 +129,24 @@ def test_a_marker_that_comes_meanwhile_shuts_the_door(tmp_path: Path) -> None:
     on_bench(tmp_path, story)
 
 
+def test_a_word_from_before_the_marker_says_nothing_of_what_came_after_it(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.send(partition, 0, version=V1)
+        marker = end_txn_batch(
+            commit=False, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=0, timestamp=NOW
+        )
+        partition.append_marker(marker, NOW, 0)
+        waiting.send(partition, 0, version=V1)
+        await waiting.coordinators.answer(0)
+        assert waiting.outcomes == [ErrorCode.INVALID_TXN_STATE]
+        await waiting.coordinators.answer(1, ErrorCode.TRANSACTION_ABORTABLE)
+        assert waiting.outcomes[1:] == [ErrorCode.TRANSACTION_ABORTABLE]
+        assert partition.log.last_stable_offset == partition.log.end_offset == 1
+
+    on_bench(tmp_path, story)
+
+
 def test_leadership_that_goes_meanwhile(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         waiting, partition = Waiting(tmp_path), bench.partition()
