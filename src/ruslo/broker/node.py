@@ -22,6 +22,7 @@ import uvloop
 from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.dispatch import Dispatcher
+from ruslo.broker.drivers.broker_links import BrokerLinks
 from ruslo.broker.drivers.controller import ControllerDriver
 from ruslo.broker.drivers.coordination.internal_topic import (
     OFFSETS_PLAN,
@@ -56,6 +57,7 @@ from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.replication import ReplicationSettings
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
+from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
 from ruslo.broker.services import Services
 from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
@@ -339,11 +341,24 @@ class Node:
             self.partitions,
             self._producer_ids,
             self._markers,
+            self._links(),
             self._clock,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )
         self._undo.push_async_callback(self.transactions.stop)
+
+    def _links(self) -> BrokerLinks:
+        config = self.config
+        links = BrokerLinks(
+            self._address_of,
+            ConnectionSettings(
+                client_id=f"broker-{config.node_id}",
+                request_timeout_ms=config.int("request.timeout.ms"),
+            ),
+        )
+        self._undo.push_async_callback(links.stop)
+        return links
 
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
         topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.controller)
@@ -352,7 +367,7 @@ class Node:
 
     async def _serve(self) -> None:
         config = self.config
-        asks = CoordinatorAsks(self.transactions)
+        asks = CoordinatorAsks(self.transactions, self.transactions.verify_here)
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -375,9 +390,15 @@ class Node:
             markers=self._markers,
         )
         transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
-        produce = ProduceHandler(self.partitions, transactional, self._clock)
+        whereabouts = Whereabouts(
+            self.metadata,
+            node_id=config.node_id,
+            rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
+        )
+        produce = ProduceHandler(self.partitions, transactional, whereabouts, self._clock)
         fetch = FetchHandler(
             self.partitions,
+            whereabouts,
             self._clock,
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
@@ -417,9 +438,14 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Node], None],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
-    return uvloop.run(_run(config, on_ready))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, on_ready))
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:

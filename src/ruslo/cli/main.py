@@ -17,6 +17,7 @@ COMMANDS = {
     "produce": LazyCommand("ruslo.cli.produce", "produce", "Write records from stdin or a file to a topic."),
     "consume": LazyCommand("ruslo.cli.consume", "consume", "Print the records of a topic."),
     "group": LazyCommand("ruslo.cli.group", "group", "See how far consumers are, reset and delete groups."),
+    "txn": LazyCommand("ruslo.cli.txn", "txn", "See transactions, find and free those that hang."),
     "config": LazyCommand("ruslo.cli.config", "config", "Show and change settings by Kafka's names."),
     "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "See the nodes, move replicas, elect leaders."),
     "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk."),

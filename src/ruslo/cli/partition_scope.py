@@ -64,6 +64,14 @@ def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
     return " ".join(f"{topic}:{_ranges([p.partition for p in part])}" for topic, part in by_topic)
 
 
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The shape that partitions have in JSON."""
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
 def _ranges(numbers: Sequence[int]) -> str:
     runs: list[list[int]] = []
     for number in numbers:

@@ -118,10 +118,21 @@ class Log(LogState):
         if marker is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "the batch is not a transaction marker")
         self.producers.check_marker(marker, transaction_version)
-        base_offset = self.end_offset
-        _PATCH.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch)
-        self.append_as_is(batch, now_ms)
-        return AppendResult(base_offset, self.end_offset - 1, -1)
+        base_offset, size, position = self.end_offset, len(batch), self.active.size
+        limits = self.limits
+        if now_ms > limits.now_ms or not limits.allow(position + size, marker.timestamp, base_offset):
+            self.make_room(base_offset, base_offset, size, marker.timestamp, now_ms)
+            position = self.active.size
+        _PATCH.pack_into(batch, 0, base_offset, size - LENGTH_OVERHEAD, leader_epoch)
+        self.write(batch, position)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        self.note_batch(base_offset, position, base_offset, size, marker.timestamp)
+        self.end_offset = base_offset + 1
+        aborted = self.producers.append_marker(marker, base_offset)
+        if aborted is not None:
+            self.append_abort(aborted)
+        return AppendResult(base_offset, base_offset, -1)
 
     def append_as_is(self, data: ReadBuffer, now_ms: int) -> int:
         """Append whole batches that carry their offsets and epochs already; returns the new end offset.

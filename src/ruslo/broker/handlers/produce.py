@@ -22,6 +22,7 @@ from ruslo.broker.handlers.produce_results import (
     answer_when_safe,
     check_place,
     encode,
+    endpoints_of_leaders,
     is_safe,
     refused,
 )
@@ -32,15 +33,21 @@ from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 
 
 class ProduceHandler:
     def __init__(
-        self, partitions: PartitionManager, transactional: TransactionalAppends, clock: Clock
+        self,
+        partitions: PartitionManager,
+        transactional: TransactionalAppends,
+        whereabouts: Whereabouts,
+        clock: Clock,
     ) -> None:
         self._partitions = partitions
+        self._whereabouts = whereabouts
         self._transactional = transactional
         self._clock = clock
 
@@ -52,6 +59,7 @@ class ProduceHandler:
             TransactionalProduce(
                 self._partitions,
                 self._transactional,
+                self._whereabouts,
                 connection,
                 transactional_id=transactional_id,
                 acks=acks,
@@ -81,7 +89,7 @@ class ProduceHandler:
                     appended = partition.append(view[start:stop], now_ms)
                 except KafkaError as error:
                     failed = True
-                    answers.append(refused(index, error))
+                    answers.append(refused(index, error, partition))
                     continue
                 except StorageError as error:
                     failed = True
@@ -108,6 +116,18 @@ class ProduceHandler:
             if failed:
                 connection.close()
         elif unsafe:
-            answer_when_safe(connection.defer(), results, unsafe, acks, timeout_ms, version, correlation_id)
+            answer_when_safe(
+                connection.defer(),
+                results,
+                unsafe,
+                acks,
+                timeout_ms,
+                version,
+                correlation_id,
+                lambda: endpoints_of_leaders(results, self._whereabouts, connection.listener_name),
+            )
+        elif failed:
+            endpoints = endpoints_of_leaders(results, self._whereabouts, connection.listener_name)
+            connection.send(encode(results, version, correlation_id, endpoints))
         else:
             connection.send(encode(results, version, correlation_id))

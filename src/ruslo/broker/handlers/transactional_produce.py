@@ -18,11 +18,12 @@ from ruslo.broker.handlers.produce_results import (
     answer_when_safe,
     check_place,
     encode,
+    endpoints_of_leaders,
     is_safe,
     refused,
 )
 from ruslo.broker.partitions.partition import Appended
-from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, Outcome, WaitingBatch
+from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import TRANSACTIONAL
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.net.connection import Connection, Reply
+    from ruslo.protocol.leader_hints import NodeEndpoint
 
 _OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
 
@@ -43,6 +46,7 @@ class TransactionalProduce:
         self,
         partitions: PartitionManager,
         appends: TransactionalAppends,
+        whereabouts: Whereabouts,
         connection: Connection,
         *,
         transactional_id: str,
@@ -53,6 +57,7 @@ class TransactionalProduce:
     ) -> None:
         self._partitions = partitions
         self._appends = appends
+        self._whereabouts = whereabouts
         self._connection = connection
         self._transactional_id = transactional_id
         self._acks = acks
@@ -117,13 +122,13 @@ class TransactionalProduce:
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "a transactional request has batches of more than one producer",
             )
-        guard = self._appends.guard(partition, header, self._version, now_ms)
-        if guard is None:
-            return partition.append_transactional(
-                batch, header, now_ms, transaction_v2=self._version >= TRANSACTION_V2_FROM, guard=None
-            )
+        appended = self._appends.append(
+            self._transactional_id, partition, batch, header, self._version, now_ms
+        )
+        if isinstance(appended, Appended):
+            return appended
         kept = memoryview(bytearray(batch))
-        self._waiting.append(WaitingBatch(partition, kept, header, guard, self._version, done))
+        self._waiting.append(WaitingBatch(partition, kept, header, appended, self._version, done))
         return None
 
     def _settled(
@@ -143,7 +148,7 @@ class TransactionalProduce:
                 self._partitions.storage_failed(outcome)
                 outcome = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(outcome))
             if isinstance(outcome, KafkaError):
-                answers[at] = refused(index, outcome)
+                answers[at] = refused(index, outcome, partition)
             else:
                 # Nobody knows what happened: the client must not take it for "not appended".
                 self._connection.abort()
@@ -166,8 +171,14 @@ class TransactionalProduce:
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,
+                self._endpoints,
             )
-        elif self._reply is not None:
-            self._reply.send((encode(self._results, self._version, self._correlation_id),))
         else:
-            self._connection.send(encode(self._results, self._version, self._correlation_id))
+            answer = encode(self._results, self._version, self._correlation_id, self._endpoints())
+            if self._reply is not None:
+                self._reply.send((answer,))
+            else:
+                self._connection.send(answer)
+
+    def _endpoints(self) -> Sequence[NodeEndpoint]:
+        return endpoints_of_leaders(self._results, self._whereabouts, self._connection.listener_name)

@@ -163,9 +163,9 @@ class Partition:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
 
-    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+    def check_epoch(self, current_leader_epoch: int, follower_will_do: bool = False) -> ErrorCode:
         """KIP-320: whether a client that believes in this epoch may be served."""
-        if self.leader_id != self.node_id:
+        if self.leader_id != self.node_id and not (follower_will_do and self.leader_id >= 0):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
