@@ -55,6 +55,7 @@ from ruslo.broker.partitions.fetcher import Address, FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.replication import ReplicationSettings
+from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
@@ -282,7 +283,11 @@ class Node:
             self.dynamic_config,
             assignments,
             ReplicationSettings(
-                self.metadata, config.int("replica.lag.time.max.ms"), self._clock, proposals.propose
+                self.metadata,
+                config.int("replica.lag.time.max.ms"),
+                self._clock,
+                proposals.propose,
+                self._replication_quota("leader.replication.throttled.rate"),
             ),
             ReplicaFetchers(self._address_of, self._fetcher_settings()),
             config.metadata_log_dir,
@@ -318,8 +323,12 @@ class Node:
                 client_id=f"broker-{config.node_id}-fetcher-0",
                 request_timeout_ms=config.int("replica.socket.timeout.ms"),
             ),
+            quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
         )
+
+    def _replication_quota(self, key: str) -> ReplicationQuota:
+        return ReplicationQuota(lambda: self.dynamic_config.current.int(key), self._clock)
 
     def _start_coordinators(self) -> None:
         config = self.config

@@ -28,7 +28,7 @@ from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchHints, decode_fetch_request, encode_fetch_response
 from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
 from ruslo.storage.disk import FileSlice
-from ruslo.storage.log_reader import LogRead
+from ruslo.storage.log_reader import EMPTY_READ, LogRead
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
@@ -234,6 +234,10 @@ class Fetch:
         if self._reply is None:
             # Once for each request: what it says was true when it came, not when its wait ends.
             replication.fetched(follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch)
+        if replication.must_wait(follower):
+            return EMPTY_READ
+        if read.slice is not None:
+            replication.sent(follower, read.slice.size)
         return read
 
     @property

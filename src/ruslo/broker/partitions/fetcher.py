@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.machines.replica.fetch_plan import FetchPlan, Place, PlannedFetch, Wanted
 from ruslo.machines.replica.truncation import truncation_offset
@@ -75,6 +76,7 @@ class FetcherSettings:
     max_pause_ms: int
     """``replica.fetch.backoff.ms``: pauses after errors grow up to this."""
     connection: ConnectionSettings
+    quota: ReplicationQuota
     storage_failed: Callable[[StorageError], None]
 
 
@@ -252,6 +254,8 @@ class ReplicaFetcher:
                 if answer.records:
                     before = partition.log.end_offset
                     size = len(answer.records)
+                    if self._is_throttled(partition):
+                        self._settings.quota.record(size)
                     partition.append_as_follower(memoryview(answer.records), self._settings.clock.now_ms())
                     if partition.log.end_offset == before:
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
@@ -263,7 +267,16 @@ class ReplicaFetcher:
             self._leave_alone(place, followed, error)
         else:
             followed.pause_ms = _FIRST_PAUSE_MS
-            self._want(place, followed)
+            pause_ms = self._settings.quota.pause_ms() if self._is_throttled(partition) else 0
+            if pause_ms:
+                self._plan.drop(place)
+                self._schedule(place, followed, pause_ms)
+            else:
+                self._want(place, followed)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(throttled, partition.index, self._settings.node_id)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log
@@ -290,10 +303,13 @@ class ReplicaFetcher:
             "" if fenced else f"; again in {followed.pause_ms} ms",
         )
         if not fenced:
-            followed.timer = asyncio.get_running_loop().call_later(
-                followed.pause_ms / 1000, self._try_again, place, followed
-            )
+            self._schedule(place, followed, followed.pause_ms)
             followed.pause_ms = min(followed.pause_ms * 2, self._settings.max_pause_ms)
+
+    def _schedule(self, place: Place, followed: _Followed, pause_ms: int) -> None:
+        followed.timer = asyncio.get_running_loop().call_later(
+            pause_ms / 1000, self._try_again, place, followed
+        )
 
     def _try_again(self, place: Place, followed: _Followed) -> None:
         followed.timer = None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.isr import Proposal
 from ruslo.machines.replica.leader import AfterAnswer, Brokers, LeaderReplica
@@ -40,6 +41,8 @@ class ReplicationSettings:
     clock: Clock
     propose: Callable[[Partition, Proposal], None]
     """Ask the controller for another in-sync set; the answer comes through ``LeaderReplication.answered``."""
+    quota: ReplicationQuota
+    """Of what this broker sends to throttled replicas."""
 
 
 class LeaderReplication:
@@ -152,6 +155,22 @@ class LeaderReplication:
         proposal = self.machine.growth(follower, log.high_watermark)
         if proposal is not None:
             self._settings.propose(self._partition, proposal)
+
+    def must_wait(self, follower: Follower) -> bool:
+        """Whether a throttled replica has had its share for now."""
+        return self._is_throttled(follower) and self._settings.quota.pause_ms() > 0
+
+    def sent(self, follower: Follower, size: int) -> None:
+        if self._is_throttled(follower):
+            self._settings.quota.record(size)
+
+    def _is_throttled(self, follower: Follower) -> bool:
+        throttled = self._partition.log.config.leader_replication_throttled_replicas
+        return (
+            bool(throttled)
+            and follower.broker_id not in self.isr
+            and is_throttled(throttled, self._partition.index, follower.broker_id)
+        )
 
     def drop_laggards(self) -> None:
         """From time to time: who has fallen behind leaves the in-sync set."""
