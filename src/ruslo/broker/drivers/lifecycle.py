@@ -99,7 +99,11 @@ class BrokerLifecycle:
                 if not registered:
                     await asyncio.sleep(_RETRY_MS / 1000)
             while not caught_up:
-                caught_up = (await self._heartbeat(want_fence=True)).is_caught_up
+                try:
+                    caught_up = (await self._heartbeat(want_fence=True)).is_caught_up
+                except KafkaError as error:
+                    if not _is_passing(error):
+                        raise
                 if not caught_up:
                     await asyncio.sleep(_CATCH_UP_MS / 1000)
         self.state = LifecycleState.RECOVERY
@@ -143,7 +147,7 @@ class BrokerLifecycle:
                     return True
             except KafkaError as error:
                 logger.warning("the controller did not take the wish to stop: %s", error)
-                if not error.code.retriable and error.code is not ErrorCode.NOT_CONTROLLER:
+                if not _is_passing(error):
                     return False
                 await asyncio.sleep(_RETRY_MS / 1000)
                 continue
@@ -176,7 +180,7 @@ class BrokerLifecycle:
             response = await self._controller.submit(request)
         except KafkaError as error:
             # Another process may hold the id until its session runs out; a controller may not be elected yet.
-            if error.code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NOT_CONTROLLER):
+            if error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION and not _is_passing(error):
                 raise
             logger.info("broker %d is not registered yet: %s", identity.broker_id, error)
             return False
@@ -214,3 +218,8 @@ class BrokerLifecycle:
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
         return response
+
+
+def _is_passing(error: KafkaError) -> bool:
+    """Nobody is the active controller at the moment, or it does not answer: there will be another."""
+    return error.code.retriable or error.code is ErrorCode.NOT_CONTROLLER

@@ -23,10 +23,12 @@ from functools import partial
 from typing import cast
 
 from ruslo.broker.drivers.commit_feed import AppendedBatch, CommitFeed
+from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.group_commit import GroupCommit
 from ruslo.broker.drivers.metadata_batches import VersionedRecord
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
 from ruslo.broker.drivers.metadata_store import MetadataStore
+from ruslo.broker.drivers.quorum.catch_up import CatchUp
 from ruslo.broker.drivers.quorum.idle import IdleRecords
 from ruslo.broker.drivers.quorum.peers import Peers
 from ruslo.broker.drivers.quorum.replica_log import ReplicaLog
@@ -109,6 +111,7 @@ class RaftDriver:
             on_failure=self._snapshot_failed,
         )
         self._peers = Peers(peer_settings(config, cluster_id), on_gone=self._peer_gone)
+        self._catch_up = CatchUp(self._peers)
         self._idle = IdleRecords(config.int("metadata.max.idle.interval.ms"), self._write_idle_record)
         self._replica: ReplicaLog | None = None
         self._machine: RaftMachine | None = None
@@ -117,8 +120,7 @@ class RaftDriver:
         self._done: deque[RaftEvent] = deque()
         """What the machine asked for and now has: reported before anything else can happen."""
         self._handling = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = 0
+        self._timer = DeadlineTimer(clock, self._deadline_ms, lambda: self._handle(TimerFired()))
         self._told_leader: tuple[int, int] | None = None
         self._aborting_epoch = -1
         self._more: asyncio.Handle | None = None
@@ -132,6 +134,10 @@ class RaftDriver:
     def leader_id(self) -> int:
         """-1 when nobody leads, as before the start and after the stop."""
         return NO_NODE if self._machine is None else self._machine.leader_id
+
+    @property
+    def node_id(self) -> int:
+        return self._config.node_id
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
@@ -288,6 +294,13 @@ class RaftDriver:
         self._handle(Asked(answer, ask))
         return answer
 
+    async def catch_up(self) -> None:
+        """Return when the listeners have been given everything that is committed by now, on any node.
+
+        Raises KafkaError if the leader cannot be asked.
+        """
+        await self._catch_up.wait(self._running, self._feed.applied.offset)
+
     def upgrade_kraft_version(self) -> asyncio.Future[Answer]:
         """From 0 to 1: the voters stand in the log from then on."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -322,7 +335,7 @@ class RaftDriver:
                     self._fail(error)
         finally:
             self._handling = False
-        self._arm_timer()
+        self._timer.arm()
         self._deliver()
 
     def _carry_out(self, outcome: RaftOutcome) -> None:
@@ -389,7 +402,6 @@ class RaftDriver:
         self._handle(Unanswered(node_id, ask) if answer is None else Answered(node_id, ask, answer))
 
     def _peer_gone(self, node_id: int) -> None:
-        logger.info("the process of node %d has ended", node_id)
         self._handle(PeerGone(node_id))
 
     # --- what is committed ----------------------------------------------------------------------------------
@@ -412,6 +424,7 @@ class RaftDriver:
             logger.exception("a committed metadata record could not be applied")
             self._fail(error)
             return
+        self._catch_up.applied(self._feed.applied.offset)
         if not everything and self._more is None:
             self._more = asyncio.get_running_loop().call_soon(self._deliver)
         self._tell_who_leads()
@@ -459,57 +472,26 @@ class RaftDriver:
         if followed and machine.leads(machine.epoch) and not self._stopping and self.failure is None:
             self.append(machine.epoch, [(NoOpRecord(), 0)])
 
-    # --- time -----------------------------------------------------------------------------------------------
-
-    def _arm_timer(self) -> None:
-        deadline_ms = None if self._machine is None else self._machine.deadline_ms()
-        if deadline_ms is None or self.failure is not None:
-            self._cancel_timer()
-        elif self._timer is None or self._timer_at_ms != deadline_ms:
-            self._cancel_timer()
-            self._timer_at_ms = deadline_ms
-            delay_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._timer_fired)
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        self._handle(TimerFired())
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _deadline_ms(self) -> int | None:
+        return None if self._machine is None else self._machine.deadline_ms()
 
     def _machine_stopped(self) -> None:
-        self._cancel_timer()
+        self._timer.stop()
         if self._more is not None:
             self._more.cancel()
 
     # --- snapshots and failures -----------------------------------------------------------------------------
 
     async def _write_snapshot(self, id: SnapshotId, records: list[VersionedRecord]) -> None:
-        store, machine = self._open_replica.store, self._running
-        last_batch = store.batch_before(id.offset)
-        if id.offset > machine.high_watermark or last_batch is None or last_batch.leader_epoch != id.epoch:
-            raise RusloError(
-                f"a snapshot at offset {id.offset}, epoch {id.epoch} does not end with a committed batch; "
-                f"the high watermark is {machine.high_watermark}"
-            )
-        if store.snapshots.ids() and id <= store.snapshots.ids()[-1]:
-            return
-        await asyncio.to_thread(
-            store.snapshots.write,
+        written = await self._open_replica.write_snapshot(
             id,
-            control=machine.log.quorum_records_before(id.offset),
-            records=records,
-            last_timestamp_ms=last_batch.max_timestamp,
-            now_ms=self._clock.now_ms(),
-        )
-        store.cut(
+            records,
+            high_watermark=self._running.high_watermark,
             max_retention_bytes=self._config.int("metadata.max.retention.bytes"),
             max_retention_ms=self._config.int("metadata.max.retention.ms"),
         )
-        self._handle(SnapshotTaken(id, store.log.start_offset))
+        if written:
+            self._handle(SnapshotTaken(id, self.start_offset))
 
     def _snapshot_failed(self, error: BaseException) -> None:
         if isinstance(error, DiskError) and error.disk_full:

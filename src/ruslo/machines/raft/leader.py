@@ -75,17 +75,15 @@ class Leader:
 
     def quorum_contact_ms(self, voters: VoterSet, own: ReplicaKey) -> int | None:
         """When a majority was last known to be there; None if that takes nobody but the leader."""
-        contacts = sorted(
-            (
-                -NEVER_MS if progress.gone else max(progress.last_fetch_ms, self.since_ms)
-                for voter, progress in ((each, self.progress_of(each)) for each in voters.voters)
-                if not voter.is_node(own.node_id, own.directory_id)
-            ),
-            reverse=True,
-        )
+        others = [voter for voter in voters.voters if not voter.is_node(*own)]
+        contacts = sorted((self._contact_ms(voter) for voter in others), reverse=True)
         own_part = len(voters.voters) - len(contacts)
         needed = len(voters.voters) // 2 + 1 - own_part
         return contacts[needed - 1] if needed > 0 else None
+
+    def _contact_ms(self, voter: Voter) -> int:
+        progress = self.progress_of(voter)
+        return -NEVER_MS if progress.gone else max(progress.last_fetch_ms, self.since_ms)
 
     def fetched(self, replica: ReplicaKey, offset: int, leader_end: int, now_ms: int) -> None:
         progress = self.replicas.setdefault(replica, Progress())

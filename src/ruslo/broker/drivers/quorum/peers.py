@@ -144,8 +144,8 @@ class Peers:
         del self._connections[node_id]
         try:
             await self._connect(node_id, address)
-        except (KafkaError, ProtocolError, TimeoutError, OSError) as error:
-            logger.info("lost node %d at %s:%d: %s", node_id, *address, error)
+        except KafkaError as error:
+            logger.info("the connection to node %d has ended: %s", node_id, error.message)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

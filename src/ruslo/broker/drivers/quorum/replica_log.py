@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,9 +21,10 @@ from ruslo.machines.raft.effects import SnapshotPiece
 from ruslo.machines.raft.events import Appended, RaftEvent, SnapshotLoaded, Taken, Truncated
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.rpc import Answer, FetchAnswer, SnapshotAnswer
+from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.clock import Clock
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.protocol.message import Message
 from ruslo.records.reader import iter_batches
 from ruslo.storage.disk import Disk
@@ -94,6 +96,36 @@ class ReplicaLog:
         self.store.begin_at(piece.id)
         control = tuple(record for record in checkpoint.control if isinstance(record, QuorumRecord))
         return SnapshotLoaded(piece.id, control), list(checkpoint.records())
+
+    async def write_snapshot(
+        self,
+        id: SnapshotId,
+        records: list[VersionedRecord],
+        *,
+        high_watermark: int,
+        max_retention_bytes: int,
+        max_retention_ms: int,
+    ) -> bool:
+        """A snapshot of this node's own; the log is cut where that allows it. False: there is a newer one."""
+        store = self.store
+        last_batch = store.batch_before(id.offset)
+        if id.offset > high_watermark or last_batch is None or last_batch.leader_epoch != id.epoch:
+            raise RusloError(
+                f"a snapshot at offset {id.offset}, epoch {id.epoch} does not end with a committed batch; "
+                f"the high watermark is {high_watermark}"
+            )
+        if store.snapshots.ids() and id <= store.snapshots.ids()[-1]:
+            return False
+        await asyncio.to_thread(
+            store.snapshots.write,
+            id,
+            control=self.view.quorum_records_before(id.offset),
+            records=records,
+            last_timestamp_ms=last_batch.max_timestamp,
+            now_ms=self._clock.now_ms(),
+        )
+        store.cut(max_retention_bytes=max_retention_bytes, max_retention_ms=max_retention_ms)
+        return True
 
     def close(self, *, in_order: bool) -> None:
         self._download.abandon()
