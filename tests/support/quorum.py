@@ -124,22 +124,30 @@ class QuorumCluster:
             options = first_options if is_voter else (["--no-initial-controllers"] if dynamic else [])
             self._add(node_id, role, *ports[node_id], options)
 
-    def _add(self, node_id: int, roles: str, port: int, controller_port: int, options: Sequence[str]) -> None:
+    def _add(
+        self,
+        node_id: int,
+        roles: str,
+        port: int,
+        controller_port: int,
+        options: Sequence[str],
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self.nodes[node_id] = QuorumNode(
             self.directory / f"node-{node_id}",
             node_id=node_id,
             cluster_id=self.cluster_id,
             port=port,
             controller_port=controller_port,
-            properties=self._properties | self._quorum,
+            properties=self._properties | self._quorum | dict(properties or {}),
             roles=roles,
             format_options=options,
         )
 
-    def add(self, roles: str) -> QuorumNode:
+    def add(self, roles: str, properties: Mapping[str, str] | None = None) -> QuorumNode:
         """One more node, not started yet; a controller among them votes only when it is told to."""
         node_id = max(self.nodes) + 1
-        self._add(node_id, roles, free_port(), free_port(), ["--no-initial-controllers"])
+        self._add(node_id, roles, free_port(), free_port(), ["--no-initial-controllers"], properties)
         return self.nodes[node_id]
 
     @property

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 _RETRY_MS = 20
 _CATCH_UP_MS = 1_000
+_ELECTION_MS = 5_000
+"""If nobody leads for so long, nobody will soon: a majority of the controllers is not there."""
 _HOUSEKEEPING = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -113,9 +115,12 @@ class ControllerGateway:
 
     async def _submit(self, request: Message, context: RequestContext | None, timeout_ms: int) -> Message:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        elected_by_ms = self._clock.monotonic_ms() + min(timeout_ms, _ELECTION_MS)
         problem: KafkaError | None = None
         while (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             local, endpoint = self._local, self._raft.leader_endpoint
+            if endpoint is None and self._clock.monotonic_ms() > elected_by_ms:
+                break
             try:
                 if local is not None and local.is_active:
                     return await local.submit(request, context, timeout_ms=left_ms)
@@ -134,7 +139,7 @@ class ControllerGateway:
         name = type(request).__name__
         reason = problem.message if problem is not None else "none has been elected"
         raise KafkaError(
-            ErrorCode.NOT_CONTROLLER, f"no active controller took {name} within {timeout_ms} ms: {reason}"
+            ErrorCode.NOT_CONTROLLER, f"there is no active controller to take {name}: {reason}"
         )
 
     async def _exchange(
