@@ -25,6 +25,8 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.machine import ControllerEvent, ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.raft.leader import Progress
+from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.machines.raft.voters import Voter, VoterSet
 from ruslo.model.clock import Clock, SystemClock
@@ -232,6 +234,7 @@ class MemoryMetadataLog:
             (Voter(1, numbered_uuid(1), (VoterEndpoint("CONTROLLER", "localhost", 9093),)),)
         )
         self.high_watermark = 0
+        self.replicas: dict[ReplicaKey, Progress] = {}
         self.commits_by_itself = True
         self._transactions = TransactionFilter()
 

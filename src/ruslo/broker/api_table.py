@@ -6,17 +6,21 @@ Each row is an API's name and the handler module behind it; the versions are all
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from ruslo.broker.dispatch import HotHandler, ServedApi
 from ruslo.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    begin_quorum_epoch,
     consumer_group_describe,
     consumer_group_heartbeat,
+    controller_requests,
     create_partitions,
     create_topics,
     delete_groups,
@@ -31,8 +35,12 @@ from ruslo.broker.handlers import (
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
+    end_quorum_epoch,
     end_txn,
+    envelope,
+    fetch_snapshot,
     find_coordinator,
+    forward,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -48,10 +56,14 @@ from ruslo.broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    quorum_fetch,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
     unregister_broker,
     update_features,
+    update_raft_voter,
+    vote,
     write_txn_markers,
 )
 from ruslo.protocol.apis import API_BY_NAME
@@ -89,7 +101,7 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "ElectLeaders": elect_leaders.handle,
     "AlterPartitionReassignments": alter_partition_reassignments.handle,
     "ListPartitionReassignments": list_partition_reassignments.handle,
-    "DescribeQuorum": describe_quorum.handle,
+    "DescribeQuorum": forward.handle,
     "UpdateFeatures": update_features.handle,
     "DescribeCluster": describe_cluster.handle,
     "DescribeProducers": describe_producers.handle,
@@ -100,6 +112,40 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "ConsumerGroupDescribe": consumer_group_describe.handle,
     "ListConfigResources": list_config_resources.handle,
     "DescribeTopicPartitions": describe_topic_partitions.handle,
+    "AddRaftVoter": forward.handle,
+    "RemoveRaftVoter": forward.handle,
+}
+
+CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
+    "Fetch": quorum_fetch.handle,
+    "ApiVersions": api_versions.handle,
+    "CreateTopics": create_topics.handle,
+    "DeleteTopics": delete_topics.handle,
+    "DescribeConfigs": describe_configs.handle,
+    "AlterConfigs": alter_configs.handle,
+    "CreatePartitions": create_partitions.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "Vote": vote.handle,
+    "BeginQuorumEpoch": begin_quorum_epoch.handle,
+    "EndQuorumEpoch": end_quorum_epoch.handle,
+    "DescribeQuorum": describe_quorum.handle,
+    "ElectLeaders": elect_leaders.handle,
+    "AlterPartitionReassignments": alter_partition_reassignments.handle,
+    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "AlterPartition": controller_requests.handle,
+    "UpdateFeatures": update_features.handle,
+    "Envelope": envelope.handle,
+    "FetchSnapshot": fetch_snapshot.handle,
+    "DescribeCluster": describe_cluster.handle,
+    "BrokerRegistration": controller_requests.handle,
+    "BrokerHeartbeat": controller_requests.handle,
+    "UnregisterBroker": controller_requests.handle,
+    "AllocateProducerIds": controller_requests.handle,
+    "ControllerRegistration": controller_requests.handle,
+    "AssignReplicasToDirs": controller_requests.handle,
+    "AddRaftVoter": add_raft_voter.handle,
+    "RemoveRaftVoter": remove_raft_voter.handle,
+    "UpdateRaftVoter": update_raft_voter.handle,
 }
 
 
@@ -113,10 +159,11 @@ def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
     return {row.api.key: row for row in rows.values()}
 
 
+@cache
 def controller_apis() -> dict[int, ServedApi]:
-    """For the listeners of controllers: what tools ask a controller directly."""
+    """For the listeners of controllers: what the quorum, brokers and tools ask of a controller."""
     return {
         api.key: ServedApi(api, handle)
-        for name, handle in HANDLERS.items()
+        for name, handle in CONTROLLER_HANDLERS.items()
         if "controller" in (api := API_BY_NAME[name]).listeners
     }

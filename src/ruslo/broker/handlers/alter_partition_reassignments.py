@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from ruslo.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 
 
 async def handle(
-    services: Services, request: AlterPartitionReassignmentsRequest, context: RequestContext
+    services: NodeServices, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
     response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
     assert isinstance(response, AlterPartitionReassignmentsResponse)

@@ -6,7 +6,7 @@ v0 has no place for an error of the whole request, so that it is given for each 
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.elect_leaders_response import (
@@ -17,7 +17,7 @@ from ruslo.protocol.messages.elect_leaders_response import (
 
 
 async def handle(
-    services: Services, request: ElectLeadersRequest, context: RequestContext
+    services: NodeServices, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
     try:
         response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
 from ruslo.machines.controller.configs import alter_configs, incremental_alter_configs
+from ruslo.machines.controller.controllers import register_controller
 from ruslo.machines.controller.directories import assign_replicas_to_dirs
 from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.features import elr_safety_records, update_features
@@ -48,6 +49,7 @@ from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRec
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from ruslo.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -202,6 +204,8 @@ class ControllerMachine:
             return allocate_producer_ids(state, request)
         if isinstance(request, BrokerRegistrationRequest):
             return register_broker(state, request, event.next_offset, now_ms)
+        if isinstance(request, ControllerRegistrationRequest):
+            return register_controller(state, request)
         if isinstance(request, UnregisterBrokerRequest):
             return unregister_broker(state, request)
         if isinstance(request, UpdateFeaturesRequest):

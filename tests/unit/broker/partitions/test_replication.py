@@ -41,7 +41,7 @@ class SecondBroker:
 
     async def register(self) -> None:
         node = self._node.node
-        response = await node.controller.submit(
+        response = await node.gateway.submit(
             BrokerRegistrationRequest(
                 broker_id=SECOND,
                 cluster_id=node.cluster_id,
@@ -73,7 +73,7 @@ class SecondBroker:
             current_metadata_offset=node.metadata.image.offset,
             want_fence=want_fence,
         )
-        response = await node.controller.submit(request)
+        response = await node.gateway.submit(request)
         assert isinstance(response, BrokerHeartbeatResponse)
         assert response.is_fenced is want_fence
 
