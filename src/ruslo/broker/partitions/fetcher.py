@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TOPIC_IDS_FROM = 13
+_REPLICA_STATE_FROM = 15
 _FIRST_PAUSE_MS = 20
 _EARLIEST_LOCAL = -4
 _LATEST = -1
@@ -149,9 +149,14 @@ class ReplicaFetcher:
                 try:
                     await self._fetch()
                     self._pause_ms = _FIRST_PAUSE_MS
-                except KafkaError as error:
+                except Exception as error:
+                    # Whatever it is: a fetcher that ends would take its partitions out of replication.
+                    unforeseen = None if isinstance(error, KafkaError) else error
+                    level = logging.INFO if unforeseen is None else logging.ERROR
+                    logger.log(
+                        level, "fetching from broker %d: %s", self.leader_id, error, exc_info=unforeseen
+                    )
                     self._plan.restart()
-                    logger.info("fetching from broker %d: %s", self.leader_id, error)
                     await asyncio.sleep(self._pause_ms / 1000)
                     self._pause_ms = min(self._pause_ms * 2, self._settings.max_pause_ms)
         finally:
@@ -161,7 +166,7 @@ class ReplicaFetcher:
     async def _fetch(self) -> None:
         connection = await self._connected()
         response = await connection.request(
-            self._request(self._plan.next()), FetchResponse, min_version=_TOPIC_IDS_FROM
+            self._request(self._plan.next()), FetchResponse, min_version=_REPLICA_STATE_FROM
         )
         error = ErrorCode(response.error_code)
         if error in _SESSION_ERRORS:
@@ -217,7 +222,6 @@ class ReplicaFetcher:
             forgotten.setdefault(topic_id, []).append(index)
         return FetchRequest(
             cluster_id=settings.cluster_id,
-            replica_id=settings.node_id,
             replica_state=ReplicaState(replica_id=settings.node_id, replica_epoch=settings.broker_epoch()),
             max_wait_ms=settings.max_wait_ms,
             min_bytes=settings.min_bytes,
