@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,11 @@ def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, clu
         folder = node.data_dirs[0] / "__cluster_metadata-0"
         return [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
 
+    def has_snapshots(node: QuorumNode) -> bool | None:
+        return bool(snapshots(node)) or None
+
     for node in cluster.nodes.values():
-        cluster.until(lambda node=node: snapshots(node) or None)
+        cluster.until(partial(has_snapshots, node))
         folder = node.data_dirs[0] / "__cluster_metadata-0"
         files = [*folder.glob("*.log"), snapshots(node)[-1]]
         dumped = java.run(

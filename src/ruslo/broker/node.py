@@ -234,6 +234,8 @@ class Node:
         self._undo.push_async_callback(self.gateway.stop)
         self._death_watch = DeathWatch(self._address_of, self._broker_gone)
         self._undo.push_async_callback(self._death_watch.stop)
+        if self.controller is not None:
+            self.controller.suspect = self._death_watch.suspect
         self.raft.snapshot_from(self.metadata.snapshot_records)
         await self.raft.start()
 

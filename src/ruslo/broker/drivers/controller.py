@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
@@ -72,6 +72,9 @@ class ControllerDriver:
         """Offset of the last record of ours that listeners will be shown."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
+        self.suspect: Callable[[int, int], None] | None = None
+        """Told of every broker that should be there, and its epoch, when this node becomes the controller:
+        one of them may have died together with the controller before."""
         self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self._run(TimerFired()))
 
     @property
@@ -130,6 +133,10 @@ class ControllerDriver:
             logger.info("active controller of epoch %d", epoch)
             self._active, self._epoch = True, epoch
             self._run(Activated(self._log.kraft_version))
+            if self.suspect is not None:
+                for broker in self._machine.image.cluster.brokers.values():
+                    if not broker.fenced and broker.id != self._node_id:
+                        self.suspect(broker.id, broker.epoch)
 
     # -- the machine -----------------------------------------------------------------------------------------
 

@@ -17,8 +17,10 @@ from ruslo.net.connection import Connection
 logger = logging.getLogger(__name__)
 
 _PROBE_TIMEOUT_S = 2.0
-_PAUSES_S = (0.0, 0.02, 0.1)
+_PAUSES_S = (0.0, 0.03, 0.1, 0.3)
 """A process that dies closes its sockets one by one: it may still seem to listen for a moment."""
+_REFUSALS = 2
+"""In a row. A broker may be known a moment before it listens."""
 
 
 class DeathWatch:
@@ -37,6 +39,11 @@ class DeathWatch:
             self._watched[node_id] = (incarnation, connection)
             connection.when_lost(lambda: self._lost(node_id, incarnation, connection))
 
+    def suspect(self, node_id: int, incarnation: int) -> None:
+        """It should be there, but has not spoken to us yet: look whether it listens."""
+        if node_id not in self._watched:
+            self._begin_probe(node_id, incarnation)
+
     async def stop(self) -> None:
         self._watched.clear()
         for probe in self._probes:
@@ -46,11 +53,15 @@ class DeathWatch:
     def _lost(self, node_id: int, incarnation: int, connection: Connection) -> None:
         if self._watched.get(node_id) == (incarnation, connection):
             del self._watched[node_id]
-            probe = asyncio.get_running_loop().create_task(self._probe(node_id, incarnation))
-            self._probes.add(probe)
-            probe.add_done_callback(self._probes.discard)
+            self._begin_probe(node_id, incarnation)
+
+    def _begin_probe(self, node_id: int, incarnation: int) -> None:
+        probe = asyncio.get_running_loop().create_task(self._probe(node_id, incarnation))
+        self._probes.add(probe)
+        probe.add_done_callback(self._probes.discard)
 
     async def _probe(self, node_id: int, incarnation: int) -> None:
+        refusals = 0
         for pause_s in _PAUSES_S:
             await asyncio.sleep(pause_s)
             if node_id in self._watched:
@@ -58,7 +69,8 @@ class DeathWatch:
             address = self._address(node_id)
             if address is None:
                 return
-            if await _is_refused(*address):
+            refusals = refusals + 1 if await _is_refused(*address) else 0
+            if refusals == _REFUSALS:
                 logger.warning("node %d is gone: nobody listens at %s:%d any more", node_id, *address)
                 self._on_gone(node_id, incarnation)
                 return
