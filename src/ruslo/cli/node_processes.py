@@ -39,9 +39,13 @@ class _NodeProcess:
         self.failures = 0
         self.started_s = 0.0
         self.start_again_s: float | None = None
+        self.ready_fd = -1
+        """Open as long as the child may write to it."""
         self.start()
 
     def start(self) -> None:
+        if self.ready_fd >= 0:
+            os.close(self.ready_fd)
         ready_read, ready_write = os.pipe()
         self.process = subprocess.Popen(
             [*self._command, str(ready_write)],
@@ -116,7 +120,6 @@ class NodeProcesses:
                     heard: _NodeProcess = key.data
                     line = os.read(heard.ready_fd, 4096).decode()
                     selector.unregister(heard.ready_fd)
-                    os.close(heard.ready_fd)
                     if not line:
                         raise NodesFailed(
                             f"node {heard.node_id} could not start; what it logged above says why"
@@ -129,7 +132,6 @@ class NodeProcesses:
             if node.start_again_s is not None:
                 if time.monotonic() >= node.start_again_s:
                     node.start()
-                    os.close(node.ready_fd)
             elif (code := node.process.poll()) is not None:
                 pause_s = node.pause_s()
                 node.start_again_s = time.monotonic() + pause_s
@@ -152,4 +154,5 @@ class NodeProcesses:
         for node in self._nodes:
             if node.process.stdin is not None:
                 node.process.stdin.close()
+            os.close(node.ready_fd)
         return clean
