@@ -25,6 +25,8 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.machine import ControllerEvent, ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.raft.leader import Progress
+from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.machines.raft.voters import Voter, VoterSet
 from ruslo.model.clock import Clock, SystemClock
@@ -183,6 +185,12 @@ class MachineBench:
         self.now_ms = end_ms
         return records
 
+    def tell(self, event: ControllerEvent) -> list[VersionedRecord]:
+        """Of an event that nobody waits for an answer to."""
+        records, answers = self._run(event)
+        assert not answers
+        return records
+
     def join(self, broker_id: int, **how: str | int | None) -> None:
         """Register a broker and have it unfenced."""
         self.answer(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]
@@ -226,6 +234,7 @@ class MemoryMetadataLog:
             (Voter(1, numbered_uuid(1), (VoterEndpoint("CONTROLLER", "localhost", 9093),)),)
         )
         self.high_watermark = 0
+        self.replicas: dict[ReplicaKey, Progress] = {}
         self.commits_by_itself = True
         self._transactions = TransactionFilter()
 

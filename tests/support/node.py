@@ -119,6 +119,10 @@ class Node(ABC):
     def start(self, timeout_s: float = 60) -> Self:
         """Start the process and return once the broker names itself in a Metadata answer."""
         self.launch()
+        return self.wait_until_ready(timeout_s)
+
+    def wait_until_ready(self, timeout_s: float = 60) -> Self:
+        """Return once the broker names itself in a Metadata answer."""
         try:
             wait_for_metadata("127.0.0.1", self.port, self.process, timeout_s)
         except (RuntimeError, TimeoutError) as error:

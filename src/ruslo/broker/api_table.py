@@ -6,16 +6,21 @@ Each row is an API's name and the handler module behind it; the versions are all
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from ruslo.broker.dispatch import HotHandler, ServedApi
 from ruslo.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    add_raft_voter,
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
+    begin_quorum_epoch,
     consumer_group_describe,
     consumer_group_heartbeat,
+    controller_requests,
     create_partitions,
     create_topics,
     delete_groups,
@@ -29,8 +34,13 @@ from ruslo.broker.handlers import (
     describe_quorum,
     describe_topic_partitions,
     describe_transactions,
+    elect_leaders,
+    end_quorum_epoch,
     end_txn,
+    envelope,
+    fetch_snapshot,
     find_coordinator,
+    forward,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -39,15 +49,21 @@ from ruslo.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
+    quorum_fetch,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
     update_features,
+    update_raft_voter,
+    vote,
     write_txn_markers,
 )
 from ruslo.protocol.apis import API_BY_NAME
@@ -82,16 +98,54 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DeleteGroups": delete_groups.handle,
     "IncrementalAlterConfigs": incremental_alter_configs.handle,
     "OffsetDelete": offset_delete.handle,
-    "DescribeQuorum": describe_quorum.handle,
+    "ElectLeaders": elect_leaders.handle,
+    "AlterPartitionReassignments": alter_partition_reassignments.handle,
+    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "DescribeQuorum": forward.handle,
     "UpdateFeatures": update_features.handle,
     "DescribeCluster": describe_cluster.handle,
     "DescribeProducers": describe_producers.handle,
+    "UnregisterBroker": unregister_broker.handle,
     "DescribeTransactions": describe_transactions.handle,
     "ListTransactions": list_transactions.handle,
     "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,
     "ConsumerGroupDescribe": consumer_group_describe.handle,
     "ListConfigResources": list_config_resources.handle,
     "DescribeTopicPartitions": describe_topic_partitions.handle,
+    "AddRaftVoter": forward.handle,
+    "RemoveRaftVoter": forward.handle,
+}
+
+CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
+    "Fetch": quorum_fetch.handle,
+    "ApiVersions": api_versions.handle,
+    "CreateTopics": create_topics.handle,
+    "DeleteTopics": delete_topics.handle,
+    "DescribeConfigs": describe_configs.handle,
+    "AlterConfigs": alter_configs.handle,
+    "CreatePartitions": create_partitions.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "Vote": vote.handle,
+    "BeginQuorumEpoch": begin_quorum_epoch.handle,
+    "EndQuorumEpoch": end_quorum_epoch.handle,
+    "DescribeQuorum": describe_quorum.handle,
+    "ElectLeaders": elect_leaders.handle,
+    "AlterPartitionReassignments": alter_partition_reassignments.handle,
+    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "AlterPartition": controller_requests.handle,
+    "UpdateFeatures": update_features.handle,
+    "Envelope": envelope.handle,
+    "FetchSnapshot": fetch_snapshot.handle,
+    "DescribeCluster": describe_cluster.handle,
+    "BrokerRegistration": controller_requests.handle,
+    "BrokerHeartbeat": controller_requests.handle,
+    "UnregisterBroker": controller_requests.handle,
+    "AllocateProducerIds": controller_requests.handle,
+    "ControllerRegistration": controller_requests.handle,
+    "AssignReplicasToDirs": controller_requests.handle,
+    "AddRaftVoter": add_raft_voter.handle,
+    "RemoveRaftVoter": remove_raft_voter.handle,
+    "UpdateRaftVoter": update_raft_voter.handle,
 }
 
 
@@ -105,10 +159,11 @@ def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
     return {row.api.key: row for row in rows.values()}
 
 
+@cache
 def controller_apis() -> dict[int, ServedApi]:
-    """For the listeners of controllers: what tools ask a controller directly."""
+    """For the listeners of controllers: what the quorum, brokers and tools ask of a controller."""
     return {
         api.key: ServedApi(api, handle)
-        for name, handle in HANDLERS.items()
+        for name, handle in CONTROLLER_HANDLERS.items()
         if "controller" in (api := API_BY_NAME[name]).listeners
     }

@@ -21,7 +21,7 @@ from inspect import isawaitable
 from typing import Any, Protocol
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.net.connection import Connection, Reply
 from ruslo.protocol.apis import Api
@@ -44,7 +44,7 @@ class HotHandler(Protocol):
 
 
 # Each handler has its own message types; what comes back is a response or an awaitable of one.
-Handler = Callable[[Services, Any, RequestContext], Any]
+Handler = Callable[[Any, Any, RequestContext], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ServedApi:
 
 
 class Dispatcher:
-    def __init__(self, services: Services, served: Mapping[int, ServedApi]) -> None:
+    def __init__(self, services: NodeServices, served: Mapping[int, ServedApi]) -> None:
         self._services = services
         self._served = dict(served)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,6 +114,7 @@ class Dispatcher:
             client_id=client_id,
             listener_name=connection.listener_name,
             peer_host=connection.peer_host,
+            connection=connection,
         )
         assert served.handle is not None
         try:

@@ -1,10 +1,11 @@
 """A node: builds every part, wires them by hand, starts them in order, stops them in reverse.
 
-Start: lock and check the log directories, lead the metadata log, bind the listeners, register, load the
-logs, take over the partitions, unfence, accept. Clients may connect only when everything they can ask for
-is there.
+Start: lock and check the log directories, bind the listeners, join the metadata quorum. A controller is then
+ready. A broker goes on: register, load the logs, take over the partitions, unfence, accept. Clients may
+connect only when everything they can ask for is there.
 
 Stop: take no more connections, hand over with the controller, sync and close the logs, leave the clean mark.
+A controller that leads resigns.
 """
 
 from __future__ import annotations
@@ -15,23 +16,29 @@ import logging
 import random
 import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import uvloop
 
 from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
-from ruslo.broker.dispatch import Dispatcher
+from ruslo.broker.dispatch import Dispatcher, ServedApi
+from ruslo.broker.drivers.broker_links import BrokerLinks
 from ruslo.broker.drivers.controller import ControllerDriver
+from ruslo.broker.drivers.controller_gateway import ControllerGateway
+from ruslo.broker.drivers.controller_registrar import ControllerRegistrar
 from ruslo.broker.drivers.coordination.internal_topic import (
     OFFSETS_PLAN,
     TRANSACTIONS_PLAN,
     InternalTopic,
     TopicPlan,
 )
+from ruslo.broker.drivers.death_watch import DeathWatch
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
+from ruslo.broker.drivers.isr_proposals import IsrProposals
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
@@ -50,10 +57,17 @@ from ruslo.broker.identity import (
     read_bootstrap_records,
 )
 from ruslo.broker.partitions.compaction import Compaction
+from ruslo.broker.partitions.fetcher import Address, FetcherSettings
+from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.replication import ReplicationSettings
+from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
-from ruslo.broker.services import Services
+from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices, NoGroups, Services
+from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
@@ -64,6 +78,7 @@ from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError
 from ruslo.net.server import Server, ServerLimits
+from ruslo.protocol.message import Message
 from ruslo.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -82,6 +97,8 @@ class Node:
         """What stop has to do for the parts that were started, the last one first."""
         self.endpoints: tuple[Endpoint, ...] = ()
         """The listeners of clients, as clients are told to reach them."""
+        self.controller: ControllerDriver | None = None
+        """Of a node with that role."""
         self.failure: str | None = None
         """Why the node stops by itself."""
 
@@ -101,10 +118,13 @@ class Node:
             self._open_storage()
             await self._bind_listeners()
             await self._start_metadata()
-            await self._register()
-            await self._load_logs()
-            self._start_coordinators()
-            await self._serve()
+            if self.config.is_controller:
+                await self._serve_quorum()
+            if self.config.is_broker:
+                await self._register()
+                await self._load_logs()
+                self._start_coordinators()
+                await self._serve()
         except BaseException:
             await self._undo.aclose()
             raise
@@ -147,7 +167,7 @@ class Node:
         )
         self._undo.callback(self._close_storage)
         for directory in self.logs.directories:
-            directory.holds_partitions = directory.path in config.log_dirs
+            directory.holds_partitions = config.is_broker and directory.path in config.log_dirs
         self._loaded = False
         metadata_directory = next(
             each for each in self.logs.directories if each.path == config.metadata_log_dir
@@ -195,20 +215,64 @@ class Node:
             directory_id=directory.directory_id,
             endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],
             on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
+            cluster_id=self.cluster_id,
         )
-        self.controller = ControllerDriver(
-            ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
-            self.raft,
-            self.metadata,
-            node_id=config.node_id,
-            clock=self._clock,
-        )
-        self._undo.callback(self.controller.stop)
         self._undo.push_async_callback(self.raft.stop)
         self.raft.register(self.metadata)
-        self.raft.register(self.controller)
+        if config.is_controller:
+            self.controller = ControllerDriver(
+                ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
+                self.raft,
+                self.metadata,
+                node_id=config.node_id,
+                clock=self._clock,
+            )
+            self._undo.callback(self.controller.stop)
+            self.raft.register(self.controller)
+        self.gateway = ControllerGateway(
+            self.controller,
+            self.raft,
+            self.metadata,
+            self._clock,
+            node_id=config.node_id,
+            request_timeout_ms=config.int("request.timeout.ms"),
+        )
+        self._undo.push_async_callback(self.gateway.stop)
+        self._death_watch = DeathWatch(self._address_of, self._broker_gone)
+        self._undo.push_async_callback(self._death_watch.stop)
+        if self.controller is not None:
+            self.controller.suspect = self._death_watch.suspect
         self.raft.snapshot_from(self.metadata.snapshot_records)
         await self.raft.start()
+
+    def _broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        if self.controller is not None:
+            self.controller.broker_gone(broker_id, broker_epoch)
+
+    async def _serve_quorum(self) -> None:
+        """Other nodes may fetch and ask for votes as soon as the log is open."""
+        assert self.controller is not None
+        config = self.config
+        services = NodeServices(
+            config=config,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            clock=self._clock,
+            metadata=self.metadata,
+            controller=self.controller,
+            raft=self.raft,
+            dynamic_config=self.dynamic_config,
+            death_watch=self._death_watch,
+            groups=NoGroups(),
+        )
+        served = controller_apis()
+        self.gateway.serve_here = partial(_answer_here, services, served)
+        await self._controller_server.start(Dispatcher(services, served).handle_frame)
+        registrar = ControllerRegistrar(
+            self.gateway, node_id=config.node_id, endpoints=self._controller_endpoints
+        )
+        self._undo.push_async_callback(registrar.stop)
+        registrar.start()
 
     def _controller_state(self) -> ControllerState:
         config = self.config
@@ -220,6 +284,8 @@ class Node:
             min_insync_replicas=config.int("min.insync.replicas"),
             unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
             broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+            auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
+            leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
         return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
@@ -243,7 +309,7 @@ class Node:
         )
         self.lifecycle = BrokerLifecycle(
             identity,
-            self.controller,
+            self.gateway,
             self.metadata,
             clock=self._clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
@@ -267,14 +333,26 @@ class Node:
             await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
         self._loaded = True
         assignments = DirectoryAssignments(
-            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+            self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(assignments.stop)
+        proposals = IsrProposals(
+            self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(proposals.stop)
         self.partitions = PartitionManager(
             config.node_id,
             self.logs,
             self.dynamic_config,
             assignments,
+            ReplicationSettings(
+                self.metadata,
+                config.int("replica.lag.time.max.ms"),
+                self._clock,
+                proposals.propose,
+                self._replication_quota("leader.replication.throttled.rate"),
+            ),
+            ReplicaFetchers(self._address_of, self._fetcher_settings()),
             config.metadata_log_dir,
             self.request_stop,
         )
@@ -289,10 +367,39 @@ class Node:
         self._undo.push_async_callback(self.compaction.stop)
         self.compaction.start()
 
+    def _address_of(self, broker_id: int) -> Address | None:
+        """Where other brokers reach it."""
+        broker = self.metadata.image.cluster.brokers.get(broker_id)
+        endpoint = broker and broker.endpoint(self.config.inter_broker_listener_name)
+        return Address(endpoint.host, endpoint.port) if endpoint else None
+
+    def _fetcher_settings(self) -> FetcherSettings:
+        config = self.config
+        return FetcherSettings(
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            clock=self._clock,
+            max_wait_ms=config.int("replica.fetch.wait.max.ms"),
+            min_bytes=config.int("replica.fetch.min.bytes"),
+            max_bytes=config.int("replica.fetch.response.max.bytes"),
+            max_partition_bytes=config.int("replica.fetch.max.bytes"),
+            max_pause_ms=config.int("replica.fetch.backoff.ms"),
+            connection=ConnectionSettings(
+                client_id=f"broker-{config.node_id}-fetcher-0",
+                request_timeout_ms=config.int("replica.socket.timeout.ms"),
+            ),
+            quota=self._replication_quota("follower.replication.throttled.rate"),
+            storage_failed=lambda error: self.partitions.storage_failed(error),
+        )
+
+    def _replication_quota(self, key: str) -> ReplicationQuota:
+        return ReplicationQuota(lambda: self.dynamic_config.dynamic_rate(key), self._clock)
+
     def _start_coordinators(self) -> None:
         config = self.config
         self._producer_ids = ProducerIds(
-            self.controller, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+            self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(self._producer_ids.stop)
         self.groups = GroupCoordinator(
@@ -309,14 +416,27 @@ class Node:
             self.partitions,
             self._producer_ids,
             self._markers,
+            self._links(),
             self._clock,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )
         self._undo.push_async_callback(self.transactions.stop)
 
+    def _links(self) -> BrokerLinks:
+        config = self.config
+        links = BrokerLinks(
+            self._address_of,
+            ConnectionSettings(
+                client_id=f"broker-{config.node_id}",
+                request_timeout_ms=config.int("request.timeout.ms"),
+            ),
+        )
+        self._undo.push_async_callback(links.stop)
+        return links
+
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
-        topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.controller)
+        topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.gateway)
         self._undo.push_async_callback(topic.stop)
         return topic
 
@@ -329,11 +449,12 @@ class Node:
             cluster_id=self.cluster_id,
             clock=self._clock,
             metadata=self.metadata,
-            controller=self.controller,
+            controller=self.gateway,
             raft=self.raft,
             partitions=self.partitions,
             logs=self.logs,
             dynamic_config=self.dynamic_config,
+            death_watch=self._death_watch,
             producer_ids=self._producer_ids,
             groups=self.groups,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
@@ -345,21 +466,34 @@ class Node:
             markers=self._markers,
         )
         transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
-        produce = ProduceHandler(self.partitions, transactional, self._clock)
+        whereabouts = Whereabouts(
+            self.metadata,
+            node_id=config.node_id,
+            rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
+        )
+        produce = ProduceHandler(self.partitions, transactional, whereabouts, self._clock)
         fetch = FetchHandler(
             self.partitions,
+            whereabouts,
             self._clock,
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
         )
         self.dynamic_config.subscribe(lambda current: self._broker_server.limit(_server_limits(current)))
         await self.lifecycle.unfence()
-        await self._controller_server.start(Dispatcher(services, controller_apis()).handle_frame)
         await self._broker_server.start(Dispatcher(services, broker_apis(produce, fetch)).handle_frame)
         # Connections end before anything that serves them; closing a server twice does no harm.
-        self._undo.push_async_callback(self._controller_server.close)
         self._undo.push_async_callback(self._broker_server.close)
         logger.info("node %d of cluster %s serves %s", config.node_id, self.cluster_id, self.bootstrap)
+
+
+def _answer_here(
+    services: NodeServices, served: Mapping[int, ServedApi], request: Message, context: RequestContext
+) -> Awaitable[Message] | Message:
+    handle = served[request.API_KEY].handle
+    assert handle is not None
+    response: Awaitable[Message] | Message = handle(services, request, context)
+    return response
 
 
 def _server_limits(config: BrokerConfig) -> ServerLimits:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from ruslo.broker.request_context import RequestContext
 from ruslo.model.clock import Clock
+from ruslo.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ruslo.broker.drivers.controller import ControllerDriver
     from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
+    from ruslo.broker.drivers.death_watch import DeathWatch
     from ruslo.broker.drivers.dynamic_config import DynamicConfig
     from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
     from ruslo.broker.drivers.metadata import MetadataDriver
@@ -23,21 +26,55 @@ if TYPE_CHECKING:
     from ruslo.storage.log_manager import LogManager
 
 
+class ControllerPort(Protocol):
+    """The active controller: the one of this node, or, for a broker, wherever it is."""
+
+    @property
+    def committed_offset(self) -> int:
+        """How far this broker's metadata must be to show what was answered last."""
+        ...
+
+    def submit(
+        self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
+    ) -> asyncio.Future[Message]: ...
+
+
+class AssignorReport(Protocol):
+    def assignor_error(self, group_id: str) -> str | None: ...
+
+
+class NoGroups:
+    """What a node without the broker role knows of groups."""
+
+    def assignor_error(self, group_id: str) -> str | None:
+        return None
+
+
 @dataclass(slots=True)
-class Services:
+class NodeServices:
+    """What every role has; handlers that serve controllers get no more than this."""
+
     config: BrokerConfig
     """The configuration the node was started with; ``dynamic_config.current`` has later changes."""
     node_id: int
     cluster_id: str
     clock: Clock
     metadata: MetadataDriver
-    controller: ControllerDriver
+    controller: ControllerPort
     raft: RaftDriver
+    dynamic_config: DynamicConfig
+    death_watch: DeathWatch
+    groups: AssignorReport
+
+
+@dataclass(slots=True)
+class Services(NodeServices):
+    """What a broker has besides."""
+
+    groups: GroupCoordinator
     partitions: PartitionManager
     logs: LogManager
-    dynamic_config: DynamicConfig
     producer_ids: ProducerIds
-    groups: GroupCoordinator
     offsets_topic: InternalTopic
     transactions: TransactionCoordinator
     transactions_topic: InternalTopic

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
+    from ruslo.client.admin import Admin
     from ruslo.model.topics import TopicPartition
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
@@ -43,6 +44,18 @@ def parse_scope(text: str) -> Scope:
             raise ValueError(f"{part!r} in {text!r} is no partition; write {topic}:0,2 or {topic}:0-3")
         found.update(range(first, last + 1))
     return Scope(topic, tuple(sorted(found)))
+
+
+async def partitions_in(admin: Admin, scopes: Iterable[Scope]) -> list[TopicPartition]:
+    """All partitions of the scopes; a topic that does not exist is an error, as the cluster tells it."""
+    from ruslo.model.topics import TopicPartition
+
+    found: dict[TopicPartition, None] = {}
+    for scope in scopes:
+        topic = await admin.topics.describe(scope.topic)
+        numbers = [p.partition for p in topic.partitions] if scope.partitions is None else scope.partitions
+        found |= dict.fromkeys(TopicPartition(scope.topic, number) for number in numbers)
+    return sorted(found)
 
 
 def shown_partitions(partitions: Iterable[TopicPartition]) -> str:

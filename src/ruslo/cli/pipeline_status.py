@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @files_argument
 @output_option
 def status(paths: tuple[Path, ...], output: str) -> None:
-    """Show how pipelines do, or how they did when they last ran. Exits 1 if one of them has failed."""
+    """Show how pipelines do, or how they did when they last ran. Exits 1 if one has failed or died."""
     found = [_status(pipeline) for pipeline in load_valid(paths)]
     if output == "json":
         print_json(found)
@@ -32,7 +32,7 @@ def status(paths: tuple[Path, ...], output: str) -> None:
             (
                 entry["pipeline"],
                 query["sink"],
-                query["state"] if entry["running"] else f"{query['state']}, not running",
+                "died" if entry["state"] == "died" else query["state"],
                 query["records_in"],
                 round(query["in_per_second"]),
                 query["records_out"],
@@ -66,7 +66,7 @@ def status(paths: tuple[Path, ...], output: str) -> None:
             for query in entry["queries"]:
                 if query["error"] is not None:
                     click.echo(f"{entry['pipeline']}.{query['sink']}: {query['error']}", err=True)
-    if any(entry["state"] == "failed" for entry in found):
+    if any(entry["state"] in ("failed", "died") for entry in found):
         raise click.exceptions.Exit(1)
 
 
@@ -136,4 +136,7 @@ def _status(pipeline: Pipeline) -> dict[str, Any]:
             "dead_letters": None,
         }
         last |= {"started_at": None, "updated_at": None, "queries": [], "pid": None, "host": None}
-    return last | {"running": folder.is_held() and last["state"] in ("running", "waiting")}
+    held, active = folder.is_held(), last["state"] in ("running", "waiting")
+    if active and not held:
+        last["state"] = "died"  # without time to say so
+    return last | {"running": held and active}

@@ -101,6 +101,10 @@ class Connection:
         self._send(message, self.version_for(message, min_version))
         await self._frames.drain()
 
+    async def wait_lost(self) -> None:
+        """Return when there is no connection any more, whoever ended it."""
+        await self._gone.wait()
+
     async def close(self) -> None:
         self._end(ConnectionLost(f"the connection to {self.host}:{self.port} was closed"))
         if self._transport is not None:

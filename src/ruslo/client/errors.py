@@ -11,7 +11,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 from collections.abc import Sequence
 
@@ -19,14 +21,20 @@ from ruslo.model.errors import ErrorCode, KafkaError
 
 
 class BrokerUnreachable(KafkaError):
-    def __init__(self, message: str, addresses: Sequence[tuple[str, int]]) -> None:
+    def __init__(self, message: str, addresses: Sequence[tuple[str, int]], *, refused: bool = False) -> None:
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
         self.addresses = tuple(addresses)
+        self.refused = refused
+        """Every host answered, and said that nobody listens there: proof, unlike silence."""
 
     @classmethod
     def from_problems(cls, problems: Sequence[tuple[tuple[str, int], BaseException]]) -> BrokerUnreachable:
         causes = [f"{host}:{port} ({_reason(error)})" for (host, port), error in problems]
-        return cls(f"cannot connect to {', '.join(causes)}", [address for address, _ in problems])
+        return cls(
+            f"cannot connect to {', '.join(causes)}",
+            [address for address, _ in problems],
+            refused=all(_is_refusal(error) for _, error in problems),
+        )
 
 
 class ConnectionLost(KafkaError):
@@ -41,6 +49,14 @@ class RequestTimedOut(KafkaError):
 
 class TransactionLost(KafkaError):
     pass
+
+
+def _is_refusal(error: BaseException) -> bool:
+    if isinstance(error, ConnectionRefusedError):
+        return True
+    # A name with several addresses: the event loop puts all failures into one text.
+    numbers = re.findall(r"\[Errno (\d+)\]", str(error)) if isinstance(error, OSError) else []
+    return bool(numbers) and all(int(number) == errno.ECONNREFUSED for number in numbers)
 
 
 def _reason(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from struct import Struct
+from typing import cast
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
@@ -39,8 +40,8 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()

@@ -97,14 +97,14 @@ def test_the_controller_hears_which_directories_are_lost(
             node.node.logs._take_offline(lost, StorageError("the disk is gone"))
             assert node.node.logs.offline_directory_ids() == [lost_id]
             heartbeats: list[list[bytes]] = []
-            submit = node.node.controller.submit
+            submit = node.node.gateway.submit
 
             def listen(request: Message) -> asyncio.Future[Message]:
                 if isinstance(request, BrokerHeartbeatRequest):
                     heartbeats.append(request.offline_log_dirs)
                 return submit(request)
 
-            monkeypatch.setattr(node.node.controller, "submit", listen)
+            monkeypatch.setattr(node.node.gateway, "submit", listen)
             await node.node.lifecycle._heartbeat()
             assert heartbeats
             assert all(each == [lost_id] for each in heartbeats)

@@ -133,7 +133,7 @@ def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
         ["produce", "t", "--json", "--whole"],
         ["produce", "t", "-D", ""],
         ["produce", "t", "-z", "brotli"],
-        ["dev", "--brokers", "3"],
+        ["dev", "--brokers", "0"],
         ["dev", "--port", "70000"],
         ["serve"],
         ["serve", "-c", "no-such-file"],

@@ -76,18 +76,23 @@ def write_checkpoint(
         footer = SnapshotFooterRecord(version=0)
         file.append(control_batch((footer,), base_offset=offset, epoch=epoch, timestamp_ms=now_ms))
         size = file.size()
-        if read_only:
-            _make_read_only(file)
-        file.sync()
+        seal_checkpoint(disk, file, path, read_only=read_only)
     except BaseException:
+        file.close()
         with contextlib.suppress(DiskError):  # The first failure is the one to report.
             disk.unlink(partial)
         raise
-    finally:
-        file.close()
-    disk.rename(partial, path)
-    disk.sync_directory(os.path.dirname(path))
     return size
+
+
+def seal_checkpoint(disk: Disk, file: DiskFile, path: str, *, read_only: bool = True) -> None:
+    """Sync and close what was written under the partial name, and give it its own."""
+    if read_only:
+        _make_read_only(file)
+    file.sync()
+    file.close()
+    disk.rename(path + PARTIAL_SUFFIX, path)
+    disk.sync_directory(os.path.dirname(path))
 
 
 def read_checkpoint(disk: Disk, path: str) -> Checkpoint:

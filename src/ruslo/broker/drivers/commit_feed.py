@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
 from ruslo.broker.drivers.metadata_transactions import TransactionFilter
-from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
+from ruslo.machines.raft.snapshots import NO_SNAPSHOT, SnapshotId, SnapshotPolicy
 from ruslo.protocol.message import Message
 
 
@@ -22,13 +22,17 @@ class AppendedBatch(NamedTuple):
 
 
 class CommitFeed:
+    """What a leader appends is handed out as it was given; everything else is read from the log."""
+
     def __init__(self, policy: SnapshotPolicy) -> None:
         self.listeners: list[MetadataLogListener] = []
-        self.applied = SnapshotId(0, 0)
+        self.read: Callable[[int, int], Iterator[AppendedBatch]] = _nothing_to_read
+        """Whole batches of the log between two offsets."""
+        self.applied = NO_SNAPSHOT
         """The end of what the listeners have been given; always between two batches."""
         self._policy = policy
         self._transactions = TransactionFilter()
-        self._pending: deque[AppendedBatch] = deque()
+        self._recent: deque[AppendedBatch] = deque()
         self._held = False
         self._delivering = False
 
@@ -37,7 +41,13 @@ class CommitFeed:
         return self._transactions.is_open
 
     def appended(self, batch: AppendedBatch) -> None:
-        self._pending.append(batch)
+        self._recent.append(batch)
+
+    def truncated(self, end_offset: int) -> None:
+        """What lies behind has never been committed, so nobody has seen it."""
+        assert end_offset >= self.applied.offset, "committed records are never cut off"
+        while self._recent and self._recent[-1].end_offset > end_offset:
+            self._recent.pop()
 
     def hold(self) -> None:
         """Deliver nothing until ``release``: someone reads the listeners' state over several turns."""
@@ -46,16 +56,30 @@ class CommitFeed:
     def release(self) -> None:
         self._held = False
 
-    def deliver(self, high_watermark: int, now_ms: int) -> None:
-        """Hand out what has committed. A listener may append from within its call."""
-        if self._delivering:
-            return  # A listener's append led here; the outer call goes on with it.
+    def deliver(self, high_watermark: int, now_ms: int, max_batches: int) -> bool:
+        """Hand out what has committed; False if there is more of it. A listener may append from within."""
+        if self._delivering or self._held:
+            return True  # The outer call, or the one after the hold, goes on with it.
         self._delivering = True
         try:
-            while self._pending and not self._held and self._pending[0].end_offset <= high_watermark:
-                self.apply(self._pending.popleft(), now_ms)
+            for count, batch in enumerate(self._committed(high_watermark), 1):
+                self.apply(batch, now_ms)
+                if count >= max_batches:
+                    return self.applied.offset >= high_watermark
         finally:
             self._delivering = False
+        return True
+
+    def _committed(self, high_watermark: int) -> Iterator[AppendedBatch]:
+        recent = self._recent
+        while (offset := self.applied.offset) < high_watermark:
+            while recent and recent[0].base_offset < offset:
+                recent.popleft()
+            if recent and recent[0].base_offset == offset:
+                yield recent.popleft()
+            else:
+                until = min(high_watermark, recent[0].base_offset) if recent else high_watermark
+                yield from self.read(offset, until)
 
     def apply(self, batch: AppendedBatch, now_ms: int) -> None:
         for run in self._transactions.feed(batch.base_offset, batch.epoch, batch.records):
@@ -70,7 +94,13 @@ class CommitFeed:
         for listener in self.listeners:
             listener.handle_snapshot(id.offset, id.epoch, records)
         self.applied = id
+        self._transactions = TransactionFilter()
+        self._recent.clear()
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
         for listener in self.listeners:
             listener.handle_leader_change(leader_id, epoch)
+
+
+def _nothing_to_read(from_offset: int, to_offset: int) -> Iterator[AppendedBatch]:
+    raise AssertionError("the log is open before anything is delivered")

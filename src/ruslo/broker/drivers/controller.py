@@ -12,12 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, cast
 
+from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.request_context import RequestContext
-from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
@@ -71,8 +72,10 @@ class ControllerDriver:
         """Offset of the last record of ours that listeners will be shown."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_ms = 0
+        self.suspect: Callable[[int, int], None] | None = None
+        """Told of every broker that should be there, and its epoch, when this node becomes the controller:
+        one of them may have died together with the controller before."""
+        self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self._run(TimerFired()))
 
     @property
     def is_active(self) -> bool:
@@ -98,11 +101,14 @@ class ControllerDriver:
                 future.set_exception(error)
         return future
 
+    def broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """The process of this registration is known to have ended."""
+        if self._active:
+            self._run(BrokerGone(broker_id, broker_epoch))
+
     def stop(self) -> None:
         self._lose_leadership()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.stop()
 
     # -- what the metadata log tells -------------------------------------------------------------------------
 
@@ -127,10 +133,15 @@ class ControllerDriver:
             logger.info("active controller of epoch %d", epoch)
             self._active, self._epoch = True, epoch
             self._run(Activated(self._log.kraft_version))
+            if self.suspect is not None:
+                for broker in self._machine.image.cluster.brokers.values():
+                    if not broker.fenced and broker.id != self._node_id:
+                        self.suspect(broker.id, broker.epoch)
 
     # -- the machine -----------------------------------------------------------------------------------------
 
     def _run(self, event: ControllerEvent) -> None:
+        self._machine.state.kraft_version = self._log.kraft_version
         outcome = self._machine.handle(event, self._clock.monotonic_ms())
         if outcome.append is None:
             _release(outcome.replies)
@@ -141,7 +152,7 @@ class ControllerDriver:
                 _release(outcome.replies)
             elif outcome.replies:
                 self._pending.append(_Pending(self._appended, outcome.replies))
-        self._arm_timer()
+        self._timer.arm()
 
     def _append(self, records: tuple[VersionedRecord, ...]) -> None:
         # Only what a broker's coming or going brings can be longer than a batch; it need not be atomic.
@@ -168,27 +179,6 @@ class ControllerDriver:
             image = self._metadata.image
             self._machine.load(image.offset + 1, (record for record, _ in image.to_records()))
             self._replayed = self._appended = image.offset
-
-    # -- time ------------------------------------------------------------------------------------------------
-
-    def _arm_timer(self) -> None:
-        deadline_ms = self._machine.deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_at_ms <= deadline_ms):
-            # A deadline that has moved away is noticed when the timer fires.
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_fired)
-        self._timer_at_ms = deadline_ms
-
-    def _timer_fired(self) -> None:
-        self._timer = None
-        deadline_ms = self._machine.deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
-            self._run(TimerFired())
-        else:
-            self._arm_timer()
 
 
 def _release(replies: tuple[Reply[Hashable, Answer], ...]) -> None:

@@ -39,6 +39,8 @@ SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SS
 _RETRY_MS = 100
 _CATCH_UP_MS = 10
 """Between heartbeats while the broker waits for something that a heartbeat brings about."""
+_NO_CONTROLLER_MS = 3_000
+"""A broker that goes down does not wait longer for somebody to hand over to: all of them may go down."""
 
 
 class ControllerChannel(Protocol):
@@ -101,7 +103,11 @@ class BrokerLifecycle:
                 if not registered:
                     await asyncio.sleep(_RETRY_MS / 1000)
             while not caught_up:
-                caught_up = (await self._heartbeat(want_fence=True)).is_caught_up
+                try:
+                    caught_up = (await self._heartbeat(want_fence=True)).is_caught_up
+                except KafkaError as error:
+                    if not _is_passing(error):
+                        raise
                 if not caught_up:
                     await asyncio.sleep(_CATCH_UP_MS / 1000)
         self.state = LifecycleState.RECOVERY
@@ -139,16 +145,19 @@ class BrokerLifecycle:
         if not was_registered:
             return True
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        last_heard_ms = self._clock.monotonic_ms()
         while self._clock.monotonic_ms() < deadline_ms:
             try:
                 if (await self._heartbeat(want_shut_down=True)).should_shut_down:
                     return True
             except KafkaError as error:
                 logger.warning("the controller did not take the wish to stop: %s", error)
-                if not error.code.retriable and error.code is not ErrorCode.NOT_CONTROLLER:
+                no_controller_ms = self._clock.monotonic_ms() - last_heard_ms
+                if not _is_passing(error) or no_controller_ms > _NO_CONTROLLER_MS:
                     return False
                 await asyncio.sleep(_RETRY_MS / 1000)
                 continue
+            last_heard_ms = self._clock.monotonic_ms()
             await asyncio.sleep(_CATCH_UP_MS / 1000)
         return False
 
@@ -178,7 +187,7 @@ class BrokerLifecycle:
             response = await self._controller.submit(request)
         except KafkaError as error:
             # Another process may hold the id until its session runs out; a controller may not be elected yet.
-            if error.code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.NOT_CONTROLLER):
+            if error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION and not _is_passing(error):
                 raise
             logger.info("broker %d is not registered yet: %s", identity.broker_id, error)
             return False
@@ -217,3 +226,8 @@ class BrokerLifecycle:
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
         return response
+
+
+def _is_passing(error: KafkaError) -> bool:
+    """Nobody is the active controller at the moment, or it does not answer: there will be another."""
+    return error.code.retriable or error.code is ErrorCode.NOT_CONTROLLER

@@ -14,6 +14,7 @@ from ruslo.broker.drivers.metadata_batches import ControlRecord
 from ruslo.broker.drivers.metadata_scan import scan_metadata_log
 from ruslo.broker.drivers.snapshot_store import SnapshotStore
 from ruslo.config.log_config import NO_LIMIT, LogConfig
+from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.quorum_state import QuorumState
 from ruslo.machines.raft.snapshots import SnapshotId, next_cut
 from ruslo.machines.raft.voters import VoterSet
@@ -79,10 +80,6 @@ class MetadataStore:
     def end_offset(self) -> int:
         return self.log.end_offset
 
-    @property
-    def last_epoch(self) -> int:
-        return max(self.log.epochs.latest, self.snapshot_id.epoch)
-
     def control_records(self) -> Iterator[tuple[int, ControlRecord]]:
         """What the quorum wrote about itself: the snapshot's records, then those of the log behind it."""
         if self.snapshot is not None:
@@ -121,8 +118,35 @@ class MetadataStore:
         header = read_header(read.slice.file.pread(HEADER_SIZE, read.slice.position))
         return header if header.last_offset == offset - 1 else None
 
-    def mark_flushed(self, targets: SyncTargets) -> None:
+    def mark_flushed(self, targets: SyncTargets) -> bool:
+        """False if the log was truncated meanwhile: then nobody knows what of it has been synced."""
         self.log.mark_flushed(targets, self._clock.now_ms())
+        return self.log.sync_targets().generation == targets.generation
+
+    def truncate(self, offset: int) -> int:
+        """Cut from the batch that holds ``offset`` on; returns where the log ends then."""
+        self.log.truncate_to(offset)
+        return self.log.end_offset
+
+    def begin_at(self, id: SnapshotId) -> None:
+        """A snapshot of the leader's takes the place of the whole log."""
+        self.log.truncate_fully_and_start_at(id.offset)
+        self._trash.remove_due()
+        self.snapshots.delete_before(id)
+
+    def log_view(self) -> LogView:
+        """What the raft machine is given at start."""
+        view = LogView(
+            end_offset=self.end_offset,
+            epochs=self.log.epochs.entries(),
+            start_offset=self.log.start_offset,
+            # The one at offset 0 is what format wrote; it holds nothing of the log.
+            snapshot=self.snapshot_id if self.snapshot_id.offset else None,
+        )
+        for offset, record in self.control_records():
+            if isinstance(record, QuorumRecord):
+                view.replay(offset, record)
+        return view
 
     def cut(self, *, max_retention_bytes: int, max_retention_ms: int) -> None:
         """After a snapshot was written: drop snapshots that are too old or too much, and the log before."""

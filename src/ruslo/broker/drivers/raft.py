@@ -1,52 +1,78 @@
-"""Runs the raft machine: owns the metadata log on disk, commits what is appended, feeds those who listen.
+"""Runs the raft machine: owns the metadata log on disk, talks to the other nodes, feeds those who listen.
 
 An append is written into the page cache at once; a sync, shared with others (``group_commit.py``), makes it
-durable. Then the machine moves the high watermark and the feed hands out what has committed.
+durable. Then the machine moves the high watermark, when a majority has it, and the feed hands out what has
+committed. A node that does not lead takes its log from the leader; an observer, which acknowledges nothing,
+leaves syncing to the kernel.
 
 A failed sync or write is final: nothing is known about the bytes any more, so the driver resigns, refuses
 appends and reports to ``on_failure``, and the node goes down. A full disk refuses the append and no more.
 
-A node that sits idle costs nothing here: no NoOp records as long as there is a single voter, one timer only,
-for the next snapshot, and that only while there is something a snapshot would add.
+A node that sits idle and alone costs nothing here: one timer only, for the next snapshot, and that only while
+there is something a snapshot would add.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import cast
 
 from ruslo.broker.drivers.commit_feed import AppendedBatch, CommitFeed
+from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.group_commit import GroupCommit
-from ruslo.broker.drivers.metadata_batches import (
-    MAX_BATCH_BYTES,
-    ControlRecord,
-    VersionedRecord,
-    control_batch,
-    data_batch,
-    read_data,
-)
+from ruslo.broker.drivers.metadata_batches import VersionedRecord
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
 from ruslo.broker.drivers.metadata_store import MetadataStore
+from ruslo.broker.drivers.quorum.catch_up import CatchUp
+from ruslo.broker.drivers.quorum.idle import IdleRecords
+from ruslo.broker.drivers.quorum.peers import Peers
+from ruslo.broker.drivers.quorum.replica_log import ReplicaLog
+from ruslo.broker.drivers.quorum.settings import (
+    bootstrap_servers,
+    peer_settings,
+    raft_settings,
+    static_voters,
+)
 from ruslo.broker.drivers.snapshotter import SnapshotSource, Snapshotter
 from ruslo.config.broker import BrokerConfig
-from ruslo.machines.raft.events import Appended, Flushed, Persisted, RaftEvent, Started, Stopping
-from ruslo.machines.raft.log_view import LogView, QuorumRecord
+from ruslo.machines.raft.effects import RaftOutcome, SnapshotPiece
+from ruslo.machines.raft.events import (
+    Answered,
+    Appended,
+    Asked,
+    Flushed,
+    PeerGone,
+    RaftEvent,
+    SnapshotTaken,
+    Started,
+    Stopping,
+    TimerFired,
+    Unanswered,
+    UpgradeAsked,
+)
+from ruslo.machines.raft.leader import Progress
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.quorum_state import NO_NODE
+from ruslo.machines.raft.rpc import Answer, Ask, ReplicaKey
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.ids import Uuid
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.abort_transaction_record import AbortTransactionRecord
-from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
+from ruslo.protocol.messages.no_op_record import NoOpRecord
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
 _BATCHES_PER_TURN = 200
-"""While the log is replayed at start: then the event loop gets a turn."""
+"""Handed out before the event loop gets a turn."""
+_GOODBYE_MS = 1_000
+"""How long a leader that goes down tries to tell the others."""
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +87,7 @@ class RaftDriver:
         directory_id: Uuid,
         endpoints: Sequence[Endpoint],
         on_failure: Callable[[BaseException], None],
+        cluster_id: str = "",
     ) -> None:
         """``disk``: of the metadata log directory, whose id is ``directory_id``.
         ``endpoints``: this node's controller listeners, as others reach them."""
@@ -83,10 +110,20 @@ class RaftDriver:
             resume=self._deliver,
             on_failure=self._snapshot_failed,
         )
-        self._store: MetadataStore | None = None
+        self._peers = Peers(peer_settings(config, cluster_id), on_gone=self._peer_gone)
+        self._catch_up = CatchUp(self._peers)
+        self._idle = IdleRecords(config.int("metadata.max.idle.interval.ms"), self._write_idle_record)
+        self._replica: ReplicaLog | None = None
         self._machine: RaftMachine | None = None
         self._commits: GroupCommit | None = None
-        self._started = False
+        self._events: deque[RaftEvent] = deque()
+        self._done: deque[RaftEvent] = deque()
+        """What the machine asked for and now has: reported before anything else can happen."""
+        self._handling = False
+        self._timer = DeadlineTimer(clock, self._deadline_ms, lambda: self._handle(TimerFired()))
+        self._told_leader: tuple[int, int] | None = None
+        self._aborting_epoch = -1
+        self._more: asyncio.Handle | None = None
         self._stopping = False
         self.failure: BaseException | None = None
         """Why this driver takes no appends any more."""
@@ -99,6 +136,15 @@ class RaftDriver:
         return NO_NODE if self._machine is None else self._machine.leader_id
 
     @property
+    def node_id(self) -> int:
+        return self._config.node_id
+
+    @property
+    def leader_endpoint(self) -> Endpoint | None:
+        """Where the leader's controller listener is."""
+        return None if self._machine is None else self._machine.leader_endpoint
+
+    @property
     def epoch(self) -> int:
         return 0 if self._machine is None else self._machine.epoch
 
@@ -109,11 +155,11 @@ class RaftDriver:
 
     @property
     def end_offset(self) -> int:
-        return self._open_store.end_offset
+        return self._open_replica.store.end_offset
 
     @property
     def start_offset(self) -> int:
-        return self._open_store.log.start_offset
+        return self._open_replica.store.log.start_offset
 
     @property
     def applied(self) -> SnapshotId:
@@ -128,6 +174,11 @@ class RaftDriver:
     def kraft_version(self) -> int:
         return self._running.log.kraft_version
 
+    @property
+    def replicas(self) -> Mapping[ReplicaKey, Progress]:
+        """On the leader: how far the others are."""
+        return self._running.replicas
+
     # --- life -----------------------------------------------------------------------------------------------
 
     def register(self, listener: MetadataLogListener) -> None:
@@ -140,47 +191,72 @@ class RaftDriver:
         self._snapshotter.source = source
 
     async def start(self) -> None:
-        """Open the log, win the election, give the listeners everything committed, then tell who leads.
+        """Open the log and take part in the quorum. Listeners are given what is known to be committed.
 
-        Raises ConfigError if this node is not the only voter, StorageError if the log cannot be used.
+        A sole voter leads when this returns; with others, elections and fetches go on in the background.
+        Raises ConfigError if this node has no part in any quorum, StorageError if the log cannot be used.
         """
-        store = self._store = self._open()
-        commits = self._commits = GroupCommit(store.log, on_synced=self._synced, on_failure=self._fail)
-        machine = self._machine = self._new_machine(store)
-        for offset, record in store.control_records():
-            if isinstance(record, QuorumRecord):
-                machine.replay(offset, record)
-        self._handle(Started())
-        commits.sync_now()
-        await self._replay()
-        if self._feed.in_transaction:
-            # Its writer is gone, and nobody else may end it (KIP-868).
-            abort = AbortTransactionRecord(reason="the controller restarted")
-            self._append(machine.epoch, [(abort, 0)])
-            commits.sync_now()
-            self._feed.deliver(machine.high_watermark, self._clock.monotonic_ms())
-        logger.info(
-            "leading the metadata log in epoch %d, offsets %d to %d",
-            machine.epoch,
-            store.log.start_offset,
-            store.end_offset,
+        store = MetadataStore(
+            self._disk,
+            self._clock,
+            segment_bytes=self._config.int("metadata.log.segment.bytes"),
+            segment_ms=self._config.int("metadata.log.segment.ms"),
+            snapshot_bytes=self._config.int("metadata.log.max.record.bytes.between.snapshots"),
         )
-        self._started = True
-        self._feed.leader_changed(machine.leader_id, machine.epoch)
-        self._snapshotter.check()
+        replica = self._replica = ReplicaLog(
+            store,
+            self._disk,
+            self._clock,
+            fetch_bytes=self._config.int("controller.quorum.fetch.max.bytes"),
+            piece_bytes=self._config.int("controller.quorum.fetch.snapshot.max.bytes"),
+        )
+        commits = self._commits = GroupCommit(store.log, on_synced=self._synced, on_failure=self._fail)
+        # The offset of a fetch acknowledges what is before it: a torn stop may have left that unsynced.
+        commits.sync_now()
+        self._feed.read = replica.read
+        machine = self._machine = RaftMachine(
+            node_id=self._config.node_id,
+            directory_id=self._directory_id,
+            endpoints=self._endpoints,
+            static_voters=static_voters(self._config),
+            bootstrap=bootstrap_servers(self._config, self._endpoints),
+            quorum=store.quorum,
+            log=replica.view,
+            settings=raft_settings(self._config),
+            random=random.Random(),
+        )
+        if store.snapshot is not None and store.snapshot_id.offset > 0:
+            self._feed.load_snapshot(store.snapshot_id, list(store.snapshot.records()))
+        self._handle(Started())
+        if machine.leads(machine.epoch):
+            commits.sync_now()
+            while self._told_leader is None and self.failure is None:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        if self.failure is not None:
+            raise self.failure
 
     async def stop(self) -> None:
         """Commit what was appended, resign, leave the files in order. May follow a failed start."""
         self._stopping = True
+        self._idle.stop()
         await self._snapshotter.stop()
         if self._commits is not None:
             await self._commits.finish()
-        in_order = self._started and self.failure is None
+        in_order = self._machine is not None and self.failure is None
         if in_order:
             self._handle(Stopping())
-            self._feed.leader_changed(NO_NODE, self.epoch)
-        if self._store is not None:
-            self._store.close(in_order=in_order)
+            self._tell(NO_NODE)
+            await self._say_goodbye()
+        self._machine_stopped()
+        await self._peers.close()
+        if self._replica is not None:
+            self._replica.close(in_order=in_order)
+
+    async def _say_goodbye(self) -> None:
+        machine = self._running
+        deadline_ms = self._clock.monotonic_ms() + _GOODBYE_MS
+        while not machine.said_goodbye and self._clock.monotonic_ms() < deadline_ms:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
     # --- appending ------------------------------------------------------------------------------------------
 
@@ -191,16 +267,16 @@ class RaftDriver:
         records: the offset of the last record appended so far. Raises KafkaError: NOT_CONTROLLER if this node
         does not lead ``epoch``, RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR if the disk is full.
         """
-        store, machine = self._open_store, self._running
+        machine = self._running
         if self._stopping or self.failure is not None or not machine.leads(epoch):
             raise KafkaError(
                 ErrorCode.NOT_CONTROLLER,
                 f"node {machine.node_id} does not lead the metadata log in epoch {epoch}",
             )
         if records:
-            self._append(epoch, records)
-            self._committing.request()
-        return store.end_offset - 1
+            replica = self._open_replica
+            self._write(lambda: replica.append(epoch, records))
+        return self.end_offset - 1
 
     async def write_snapshot(self, offset: int, epoch: int, records: Iterable[VersionedRecord]) -> None:
         """Write a snapshot of the state at ``offset`` and cut the log where that allows it.
@@ -210,158 +286,212 @@ class RaftDriver:
         """
         await self._write_snapshot(SnapshotId(offset, epoch), list(records))
 
+    # --- the quorum -----------------------------------------------------------------------------------------
+
+    def ask(self, ask: Ask) -> asyncio.Future[Answer]:
+        """What another node, or a tool, asks of this one."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._handle(Asked(answer, ask))
+        return answer
+
+    async def catch_up(self) -> None:
+        """Return when the listeners have been given everything that is committed by now, on any node.
+
+        Raises KafkaError if the leader cannot be asked.
+        """
+        await self._catch_up.wait(self._running, self._feed.applied.offset)
+
+    def upgrade_kraft_version(self) -> asyncio.Future[Answer]:
+        """From 0 to 1: the voters stand in the log from then on."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._handle(UpgradeAsked(answer))
+        return answer
+
     # --- how it works ---------------------------------------------------------------------------------------
 
     @property
-    def _open_store(self) -> MetadataStore:
-        assert self._store is not None, "the driver has been started"
-        return self._store
-
-    @property
-    def _committing(self) -> GroupCommit:
-        assert self._commits is not None, "the driver has been started"
-        return self._commits
+    def _open_replica(self) -> ReplicaLog:
+        assert self._replica is not None, "the driver has been started"
+        return self._replica
 
     @property
     def _running(self) -> RaftMachine:
         assert self._machine is not None, "the driver has been started"
         return self._machine
 
-    def _open(self) -> MetadataStore:
-        return MetadataStore(
-            self._disk,
-            self._clock,
-            segment_bytes=self._config.int("metadata.log.segment.bytes"),
-            segment_ms=self._config.int("metadata.log.segment.ms"),
-            snapshot_bytes=self._config.int("metadata.log.max.record.bytes.between.snapshots"),
-        )
-
-    def _new_machine(self, store: MetadataStore) -> RaftMachine:
-        addresses = self._config.quorum_voters
-        listener = self._config.controller_listener_names[0]
-        return RaftMachine(
-            node_id=self._config.node_id,
-            directory_id=self._directory_id,
-            endpoints=self._endpoints,
-            static_voters=VoterSet.static(addresses, listener) if addresses else None,
-            quorum=store.quorum,
-            log=LogView(end_offset=store.end_offset, last_epoch=store.last_epoch),
-        )
-
     def _handle(self, event: RaftEvent) -> None:
         """Let the machine react, and do what it asks for, until it asks for nothing more."""
-        store, machine = self._open_store, self._running
-        next_event: RaftEvent | None = event
-        while next_event is not None:
-            outcome = machine.handle(next_event, self._clock.monotonic_ms())
-            next_event = None
-            if outcome.persist is not None:
-                store.store_quorum(outcome.persist, machine.log.kraft_version, machine.voters)
-                next_event = Persisted(outcome.persist)
-            if outcome.append is not None:
-                self._append_control(outcome.append.records)
-
-    def _append(self, epoch: int, records: Sequence[VersionedRecord]) -> None:
-        base_offset = self._open_store.end_offset
-        now_ms = self._clock.now_ms()
-        batch = data_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms)
-        if len(batch) > MAX_BATCH_BYTES:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(records)} metadata records take {len(batch)} bytes, at most {MAX_BATCH_BYTES} go into "
-                "one change; make it in smaller steps",
-            )
-        self._write(batch, now_ms, [record for record, _ in records])
-
-    def _append_control(self, records: Sequence[QuorumRecord]) -> None:
-        base_offset = self._open_store.end_offset
-        now_ms = self._clock.now_ms()
-        batch = control_batch(
-            records, base_offset=base_offset, epoch=self._running.epoch, timestamp_ms=now_ms
-        )
-        self._write(batch, now_ms, ())
-        for offset, record in enumerate(records, base_offset):
-            self._running.replay(offset, record)
-
-    def _write(self, batch: bytearray, now_ms: int, records: Sequence[Message]) -> None:
-        store, machine = self._open_store, self._running
-        base_offset = store.end_offset
+        self._events.append(event)
+        if self._handling or self._machine is None:
+            return
+        machine = self._machine
+        self._handling = True
         try:
-            store.append(batch, now_ms)
+            while self._done or self._events:
+                next_event = self._done.popleft() if self._done else self._events.popleft()
+                try:
+                    self._carry_out(machine.handle(next_event, self._clock.monotonic_ms()))
+                except RusloError as error:
+                    self._fail(error)
+        finally:
+            self._handling = False
+        self._timer.arm()
+        self._deliver()
+
+    def _carry_out(self, outcome: RaftOutcome) -> None:
+        replica, machine = self._open_replica, self._running
+        if outcome.persist is not None:
+            replica.store.store_quorum(outcome.persist, machine.log.kraft_version, machine.voters)
+        if outcome.truncate_to is not None:
+            truncated = replica.truncate(outcome.truncate_to)
+            logger.info("cut the metadata log to offset %d, where the leader's parts", truncated.end_offset)
+            self._feed.truncated(truncated.end_offset)
+            self._done.append(truncated)
+        if outcome.take is not None:
+            self._done.extend(replica.take(outcome.take, machine.epoch))
+            if self._config.is_controller:
+                self._committing.request()
+        if outcome.snapshot_piece is not None:
+            self._store_piece(outcome.snapshot_piece)
+        if outcome.append is not None:
+            records = outcome.append.records
+            self._write(lambda: replica.append_control(machine.epoch, records))
+        for reply in outcome.replies:
+            future = cast("asyncio.Future[Answer]", reply.token)
+            if not future.done():
+                future.set_result(replica.filled(cast(Answer, reply.message)))
+        for send in outcome.sends:
+            self._send(send.node, cast(Ask, send.request))
+
+    @property
+    def _committing(self) -> GroupCommit:
+        assert self._commits is not None, "the driver has been started"
+        return self._commits
+
+    def _write(self, append: Callable[[], AppendedBatch]) -> None:
+        try:
+            batch = append()
         except DiskError as error:
             if error.fatal:
                 self._fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._feed.appended(AppendedBatch(base_offset, store.end_offset, machine.epoch, len(batch), records))
-        self._handle(Appended(store.end_offset, machine.epoch))
+        self._feed.appended(batch)
+        self._idle.appended()
+        self._committing.request()
+        self._done.append(Appended(batch.end_offset, batch.epoch))
+        if not self._handling:
+            self._handle(self._done.pop())
 
-    async def _replay(self) -> None:
-        """Give the listeners what was committed before this epoch: the snapshot, then the log behind it."""
-        store, machine = self._open_store, self._running
-        if store.snapshot is not None and store.snapshot_id.offset > 0:
-            self._feed.load_snapshot(store.snapshot_id, list(store.snapshot.records()))
-        now_ms = self._clock.monotonic_ms()
-        behind_snapshot = store.batches(store.snapshot_id.offset, machine.epoch_start_offset)
-        for count, (header, batch) in enumerate(behind_snapshot, 1):
-            records = () if header.is_control else read_data(batch)
-            self._feed.apply(
-                AppendedBatch(
-                    header.base_offset, header.last_offset + 1, header.leader_epoch, header.size, records
-                ),
-                now_ms,
-            )
-            if count % _BATCHES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        self._feed.deliver(machine.high_watermark, now_ms)
+    def _store_piece(self, piece: SnapshotPiece) -> None:
+        loaded = self._open_replica.add_piece(piece)
+        if loaded is not None:
+            event, records = loaded
+            logger.info("took over the leader's snapshot of offset %d, epoch %d", *event.id)
+            self._feed.load_snapshot(event.id, records)
+            self._policy.taken()
+            self._done.append(event)
+
+    def _send(self, node_id: int, ask: Ask) -> None:
+        endpoint = self._running.address_of(node_id)
+        if endpoint is None:
+            self._events.append(Unanswered(node_id, ask))
+        else:
+            self._peers.ask(node_id, endpoint, ask, partial(self._answered, node_id, ask))
+
+    def _answered(self, node_id: int, ask: Ask, answer: Answer | None) -> None:
+        self._handle(Unanswered(node_id, ask) if answer is None else Answered(node_id, ask, answer))
+
+    def _peer_gone(self, node_id: int) -> None:
+        self._handle(PeerGone(node_id))
+
+    # --- what is committed ----------------------------------------------------------------------------------
 
     def _synced(self, targets: SyncTargets) -> None:
-        store = self._open_store
-        if self.failure is not None:
-            return
-        store.mark_flushed(targets)
-        self._handle(Flushed(targets.end_offset))
-        store.log.advance_high_watermark(self.high_watermark)
-        if self._started:
-            self._deliver()
+        if self.failure is None and self._open_replica.store.mark_flushed(targets) and self._machine:
+            self._handle(Flushed(targets.end_offset))
 
     def _deliver(self) -> None:
+        """Hand out what has committed, tell who leads, take a snapshot if one is due."""
+        if self.failure is not None or self._machine is None:
+            return
+        self._more = None
+        high_watermark = self._machine.high_watermark
+        self._open_replica.store.log.advance_high_watermark(high_watermark)
         try:
-            self._feed.deliver(self.high_watermark, self._clock.monotonic_ms())
+            everything = self._feed.deliver(high_watermark, self._clock.monotonic_ms(), _BATCHES_PER_TURN)
         except Exception as error:
             # A listener that cannot apply a committed record must not go on with half of it.
             logger.exception("a committed metadata record could not be applied")
             self._fail(error)
             return
+        self._catch_up.applied(self._feed.applied.offset)
+        if not everything and self._more is None:
+            self._more = asyncio.get_running_loop().call_soon(self._deliver)
+        self._tell_who_leads()
         self._snapshotter.check()
 
-    async def _write_snapshot(self, id: SnapshotId, records: list[VersionedRecord]) -> None:
-        store, machine = self._open_store, self._running
-        last_batch = store.batch_before(id.offset)
-        if id.offset > machine.high_watermark or last_batch is None or last_batch.leader_epoch != id.epoch:
-            raise RusloError(
-                f"a snapshot at offset {id.offset}, epoch {id.epoch} does not end with a committed batch; "
-                f"the high watermark is {machine.high_watermark}"
-            )
-        if store.snapshots.ids() and id <= store.snapshots.ids()[-1]:
+    def _tell_who_leads(self) -> None:
+        machine = self._running
+        leadership = (machine.node_id, machine.epoch)
+        if self._stopping or self.failure is not None:
             return
-        control: tuple[ControlRecord, ...] = ()
-        if machine.log.kraft_version > 0:
-            control = (
-                KRaftVersionRecord(version=0, kraft_version=machine.log.kraft_version),
-                machine.voters.to_record(),
+        if machine.leader_id != machine.node_id:
+            self._idle.stop()
+            self._tell(machine.leader_id)
+        elif self._told_leader == leadership:
+            return
+        elif self._feed.applied.offset <= machine.epoch_start_offset:
+            # It hears of its leadership only when it knows everything from before.
+            self._tell(NO_NODE)
+        elif self._feed.in_transaction:
+            # Its writer is gone, and nobody else may end it (KIP-868).
+            if self._aborting_epoch != machine.epoch:
+                self._aborting_epoch = machine.epoch
+                abort = AbortTransactionRecord(reason="the controller changed")
+                self.append(machine.epoch, [(abort, 0)])
+        else:
+            logger.info(
+                "leading the metadata log in epoch %d, offsets %d to %d",
+                machine.epoch,
+                self.start_offset,
+                self.end_offset,
             )
-        await asyncio.to_thread(
-            store.snapshots.write,
+            self._idle.start()
+            self._tell(machine.node_id)
+
+    def _tell(self, leader_id: int) -> None:
+        told = (leader_id, self.epoch)
+        if self._told_leader == told or (self._told_leader is None and leader_id == NO_NODE):
+            return
+        self._told_leader = told
+        self._feed.leader_changed(*told)
+
+    def _write_idle_record(self) -> None:
+        machine = self._running
+        followed = len(machine.voters.voters) > 1 or bool(machine.replicas)
+        if followed and machine.leads(machine.epoch) and not self._stopping and self.failure is None:
+            self.append(machine.epoch, [(NoOpRecord(), 0)])
+
+    def _deadline_ms(self) -> int | None:
+        return None if self._machine is None else self._machine.deadline_ms()
+
+    def _machine_stopped(self) -> None:
+        self._timer.stop()
+        if self._more is not None:
+            self._more.cancel()
+
+    # --- snapshots and failures -----------------------------------------------------------------------------
+
+    async def _write_snapshot(self, id: SnapshotId, records: list[VersionedRecord]) -> None:
+        written = await self._open_replica.write_snapshot(
             id,
-            control=control,
-            records=records,
-            last_timestamp_ms=last_batch.max_timestamp,
-            now_ms=self._clock.now_ms(),
-        )
-        store.cut(
+            records,
+            high_watermark=self._running.high_watermark,
             max_retention_bytes=self._config.int("metadata.max.retention.bytes"),
             max_retention_ms=self._config.int("metadata.max.retention.ms"),
         )
+        if written:
+            self._handle(SnapshotTaken(id, self.start_offset))
 
     def _snapshot_failed(self, error: BaseException) -> None:
         if isinstance(error, DiskError) and error.disk_full:
@@ -378,7 +508,8 @@ class RaftDriver:
         self.failure = error
         logger.critical("the metadata log has failed: %s", error)
         self._handle(Stopping())
+        self._machine_stopped()
         try:
-            self._feed.leader_changed(NO_NODE, self.epoch)
+            self._tell(NO_NODE)
         finally:
             self._on_failure(error)

@@ -18,7 +18,7 @@ from ruslo.broker.drivers.checkpoint_file import (
 )
 from ruslo.broker.drivers.metadata_batches import ControlRecord, VersionedRecord
 from ruslo.machines.raft.snapshots import SnapshotId, StoredSnapshot
-from ruslo.model.errors import CorruptLogError
+from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError
 from ruslo.storage.disk import Disk
 
 SUFFIX = ".checkpoint"
@@ -89,6 +89,21 @@ class SnapshotStore:
         checkpoint = read_checkpoint(self._disk, self.path(id))
         self._timestamps[id] = checkpoint.last_timestamp_ms
         return checkpoint
+
+    def piece(self, id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes]:
+        """The size of the whole, and some of it; KafkaError if there is no such snapshot or position."""
+        if id not in self.ids() or id.offset == 0:
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"there is no snapshot {snapshot_name(id)}")
+        file = self._disk.open(self.path(id))
+        try:
+            size = file.size()
+            if not 0 <= position < size:
+                raise KafkaError(
+                    ErrorCode.POSITION_OUT_OF_RANGE, f"{snapshot_name(id)} has {size} bytes, not {position}"
+                )
+            return size, file.pread(min(max_bytes, size - position), position)
+        finally:
+            file.close()
 
     def set_aside(self, id: SnapshotId) -> None:
         """Keep a damaged one for whoever wants to look at it, under a name that is no snapshot's."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 
 async def handle(
-    services: Services, request: AlterConfigsRequest, context: RequestContext
+    services: NodeServices, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
     try:
         response = await services.controller.submit(request, context)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.protocol.apis import API_BY_NAME
@@ -26,7 +26,9 @@ _HOT_APIS = ("Produce", "Fetch")
 """Served beside the table, by handlers of their own kind."""
 
 
-def handle(services: Services, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+def handle(
+    services: NodeServices, request: ApiVersionsRequest, context: RequestContext
+) -> ApiVersionsResponse:
     for_controllers = context.listener_name in services.config.controller_listener_names
     response = ApiVersionsResponse(api_keys=_api_keys(for_controllers))
     if context.api_version >= 3:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from ruslo.protocol.messages.create_partitions_response import (
@@ -13,7 +13,7 @@ from ruslo.protocol.messages.create_partitions_response import (
 
 
 async def handle(
-    services: Services, request: CreatePartitionsRequest, context: RequestContext
+    services: NodeServices, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     try:
         response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)

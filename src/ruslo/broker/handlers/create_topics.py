@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.config.resolution import describe_topic
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
@@ -21,7 +21,7 @@ from ruslo.protocol.messages.create_topics_response import (
 
 
 async def handle(
-    services: Services, request: CreateTopicsRequest, context: RequestContext
+    services: NodeServices, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     try:
         response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
@@ -39,7 +39,9 @@ async def handle(
     return response
 
 
-def _tell_configs(services: Services, request: CreateTopicsRequest, response: CreateTopicsResponse) -> None:
+def _tell_configs(
+    services: NodeServices, request: CreateTopicsRequest, response: CreateTopicsResponse
+) -> None:
     asked = {topic.name: topic.configs for topic in request.topics}
     known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     for result in response.topics:
@@ -51,7 +53,7 @@ def _tell_configs(services: Services, request: CreateTopicsRequest, response: Cr
             result.configs = known[key]
 
 
-def _configs(services: Services, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+def _configs(services: NodeServices, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
     return [
         CreatableTopicConfigs(
             name=entry.name,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
 
 
 async def handle(
-    services: Services, request: DeleteTopicsRequest, context: RequestContext
+    services: NodeServices, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
     if not services.config.bool("delete.topic.enable"):
         # The error of its own is known from v3 on.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.controller_id import controller_id
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -17,7 +17,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 def handle(
-    services: Services, request: DescribeClusterRequest, context: RequestContext
+    services: NodeServices, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     of_controllers = context.listener_name in services.config.controller_listener_names
     asked_of = _CONTROLLERS if of_controllers else _BROKERS
@@ -47,7 +47,7 @@ def handle(
     return response
 
 
-def _brokers(services: Services, listener_name: str, include_fenced: bool) -> list[DescribeClusterBroker]:
+def _brokers(services: NodeServices, listener_name: str, include_fenced: bool) -> list[DescribeClusterBroker]:
     brokers: list[DescribeClusterBroker] = []
     for broker in services.metadata.image.cluster.brokers.values():
         endpoint = broker.endpoint(listener_name)
@@ -64,7 +64,7 @@ def _brokers(services: Services, listener_name: str, include_fenced: bool) -> li
     return brokers
 
 
-def _controllers(services: Services, listener_name: str) -> list[DescribeClusterBroker]:
+def _controllers(services: NodeServices, listener_name: str) -> list[DescribeClusterBroker]:
     return [
         DescribeClusterBroker(broker_id=voter.node_id, host=endpoint.host, port=endpoint.port)
         for voter in services.raft.voters.voters

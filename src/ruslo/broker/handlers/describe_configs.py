@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from ruslo.broker.loggers import logger_levels, require_own_loggers
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.config.definition import ConfigType
 from ruslo.config.resolution import (
     ConfigEntry,
@@ -34,13 +34,13 @@ ASSIGNOR_ERROR = "ruslo.assignor.error"
 
 
 def handle(
-    services: Services, request: DescribeConfigsRequest, context: RequestContext
+    services: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=[_describe(services, request, each) for each in request.resources])
 
 
 def _describe(
-    services: Services, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    services: NodeServices, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
@@ -55,7 +55,7 @@ def _describe(
 
 
 def _entries(
-    services: Services, resource: DescribeConfigsResource, names: Collection[str] | None
+    services: NodeServices, resource: DescribeConfigsResource, names: Collection[str] | None
 ) -> list[ConfigEntry]:
     name, image = resource.resource_name, services.metadata.image
     config = services.dynamic_config.current

@@ -6,9 +6,10 @@ v1 adds times (KIP-836), v2 directory ids, endpoints and messages (KIP-853).
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.leader import Progress
+from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import ZERO_UUID
 from ruslo.model.topics import METADATA_TOPIC
 from ruslo.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from ruslo.protocol.messages.describe_quorum_response import (
@@ -22,7 +23,7 @@ from ruslo.protocol.messages.describe_quorum_response import (
 
 
 def handle(
-    services: Services, request: DescribeQuorumRequest, context: RequestContext
+    services: NodeServices, request: DescribeQuorumRequest, context: RequestContext
 ) -> DescribeQuorumResponse:
     nodes = [
         Node(
@@ -50,7 +51,7 @@ def handle(
     )
 
 
-def _partition(services: Services, topic: str, index: int, version: int) -> PartitionData:
+def _partition(services: NodeServices, topic: str, index: int, version: int) -> PartitionData:
     raft = services.raft
     answer = PartitionData(partition_index=index, error_message=None)
     if topic != METADATA_TOPIC or index != 0:
@@ -59,19 +60,34 @@ def _partition(services: Services, topic: str, index: int, version: int) -> Part
     if raft.leader_id != services.node_id:
         answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return answer
-    now_ms = services.clock.now_ms()
     answer.leader_id = raft.leader_id
     answer.leader_epoch = raft.epoch
     answer.high_watermark = raft.high_watermark
-    # The leader is the only voter, so what it has is what the quorum has.
-    answer.current_voters = [
-        ReplicaState(
-            replica_id=voter.node_id,
-            replica_directory_id=voter.directory_id if version >= 2 else ZERO_UUID,
-            log_end_offset=raft.end_offset,
-            last_fetch_timestamp=now_ms,
-            last_caught_up_timestamp=now_ms,
-        )
-        for voter in raft.voters.voters
-    ]
+    replicas = dict(raft.replicas)
+    for voter in raft.voters.voters:
+        key = ReplicaKey(voter.node_id, voter.directory_id)
+        progress = None if voter.node_id == services.node_id else replicas.pop(key, Progress())
+        answer.current_voters.append(_replica(services, key, progress, version))
+    answer.observers = [_replica(services, key, progress, version) for key, progress in replicas.items()]
     return answer
+
+
+def _replica(
+    services: NodeServices, key: ReplicaKey, progress: Progress | None, version: int
+) -> ReplicaState:
+    """``progress`` None: the leader itself, which is always as far as it is."""
+    clock = services.clock
+    since_boot_ms = clock.now_ms() - clock.monotonic_ms()
+    state = ReplicaState(replica_id=key.node_id)
+    if version >= 2:
+        state.replica_directory_id = key.directory_id
+    if progress is None:
+        state.log_end_offset = services.raft.end_offset
+        state.last_fetch_timestamp = state.last_caught_up_timestamp = clock.now_ms()
+        return state
+    state.log_end_offset = progress.end_offset
+    if progress.last_fetch_ms >= 0:
+        state.last_fetch_timestamp = since_boot_ms + progress.last_fetch_ms
+    if progress.last_caught_up_ms >= 0:
+        state.last_caught_up_timestamp = since_boot_ms + progress.last_caught_up_ms
+    return state

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ruslo.broker.loggers import change_logger_levels
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.machines.controller.config_image import BROKER_LOGGER
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.incremental_alter_configs_request import (
@@ -21,7 +21,7 @@ from ruslo.protocol.messages.incremental_alter_configs_response import (
 
 
 async def handle(
-    services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
+    services: NodeServices, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != BROKER_LOGGER]
@@ -33,7 +33,7 @@ async def handle(
 
 
 async def _submit(
-    services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
+    services: NodeServices, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> list[AlterConfigsResourceResponse]:
     try:
         response = await services.controller.submit(request, context)
@@ -45,7 +45,7 @@ async def _submit(
 
 
 def _change_loggers(
-    services: Services, resource: AlterConfigsResource, validate_only: bool
+    services: NodeServices, resource: AlterConfigsResource, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     changes = [(each.name, each.config_operation, each.value) for each in resource.configs]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.services import NodeServices
 from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.errors import ErrorCode
@@ -17,7 +17,7 @@ _ALL_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 def handle(
-    services: Services, request: ListConfigResourcesRequest, context: RequestContext
+    services: NodeServices, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
     wanted = [CLIENT_METRICS] if context.api_version == 0 else list(dict.fromkeys(request.resource_types))
     if any(each not in _ALL_TYPES for each in wanted):

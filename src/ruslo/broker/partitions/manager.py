@@ -15,8 +15,10 @@ from functools import partial
 
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
@@ -44,6 +46,8 @@ class PartitionManager:
         logs: LogManager,
         configs: DynamicConfig,
         assignments: DirectoryAssignments,
+        replication: ReplicationSettings,
+        fetchers: ReplicaFetchers,
         metadata_log_dir: str,
         on_unservable: Callable[[str], None],
     ) -> None:
@@ -51,6 +55,8 @@ class PartitionManager:
         self._logs = logs
         self._configs = configs
         self._assignments = assignments
+        self._replication = replication
+        self._fetchers = fetchers
         self._metadata_log_dir = metadata_log_dir
         self._on_unservable = on_unservable
         """Told why the node cannot go on: the directory it needs most, or the last one, is lost."""
@@ -157,7 +163,10 @@ class PartitionManager:
 
     def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         image = topic.partitions[index]
-        if self._node_id not in image.replicas or topic.id not in metadata.topics.by_id:
+        if topic.id not in metadata.topics.by_id:
+            return
+        if self._node_id not in image.replicas:
+            self._remove_replica(topic, index)
             return
         partition = self.by_id.get(topic.id, {}).get(index)
         if partition is None:
@@ -183,9 +192,12 @@ class PartitionManager:
             if directory is not None and directory.directory_id != directory_id:
                 self._assignments.tell(topic.id, index, directory.directory_id)
         if image.leader == self._node_id:
-            partition.become_leader(image.leader_epoch)
-        else:
+            self._fetchers.leave((topic.id, index))
+            replicas = Replicas(image.partition_epoch, image.replicas, image.isr)
+            partition.become_leader(image.leader_epoch, replicas, self._replication)
+        elif (partition.leader_id, partition.leader_epoch) != (image.leader, image.leader_epoch):
             partition.step_down(image.leader, image.leader_epoch)
+            self._fetchers.follow(partition)
 
     def _place_again(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         """The disk was full when the partition came: see whether there is room now."""
@@ -223,12 +235,23 @@ class PartitionManager:
         self.by_name.pop(topic.name, None)
         self._topic_ids.pop(topic.name, None)
         self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
-        for index, partition in partitions.items():
-            partition.retire()
-            try:
-                self._logs.delete(TopicPartition(topic.name, index))
-            except StorageError as error:
-                logger.error("the log of %s-%d cannot be deleted: %s", topic.name, index, error)
+        for partition in partitions.values():
+            self._delete(partition)
+
+    def _remove_replica(self, topic: TopicImage, index: int) -> None:
+        """A reassignment has given it to other brokers."""
+        partition = self.by_id.get(topic.id, {}).pop(index, None)
+        if partition is not None:
+            self.by_name[topic.name].pop(index)
+            self._delete(partition)
+
+    def _delete(self, partition: Partition) -> None:
+        self._fetchers.leave((partition.topic_id, partition.index))
+        partition.retire()
+        try:
+            self._logs.delete(TopicPartition(partition.topic, partition.index))
+        except StorageError as error:
+            logger.error("the log of %s-%d cannot be deleted: %s", partition.topic, partition.index, error)
 
     def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
         for partition in self.by_name.get(topic, {}).values():
@@ -255,6 +278,7 @@ class PartitionManager:
             partition = self.by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self.by_id[partition.topic_id].pop(index)
+                self._fetchers.leave((partition.topic_id, index))
                 self._note_offline(topic, partition.topic_id, index)
                 partition.retire()
         if directory.path == self._metadata_log_dir:
@@ -279,6 +303,12 @@ class PartitionManager:
                 error.fatal = error.fatal and not error.disk_full
                 self.storage_failed(error)
 
+    def drop_laggards(self) -> None:
+        """Replicas that have fallen behind leave their in-sync sets."""
+        for partition in self:
+            if partition.replication is not None:
+                partition.replication.drop_laggards()
+
     def sync_due_logs(self) -> None:
         """Bring to disk, in the background, what rolls and creations left unsynced."""
         for log in self._logs.due_flushes():
@@ -289,6 +319,7 @@ class PartitionManager:
     async def close(self) -> None:
         """Answer whoever waits, let running syncs finish."""
         self._work.clear()
+        await self._fetchers.stop()
         for partition in self:
             partition.retire()
         for flusher in self._flushers.values():

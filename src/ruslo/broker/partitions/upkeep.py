@@ -55,6 +55,11 @@ class Upkeep:
                 self._check_retention,
                 min(FIRST_RETENTION_CHECK_MS, retention_ms),
             ),
+            Chore(
+                "check of in-sync replicas",
+                config.int("replica.lag.time.max.ms") // 2,
+                _on_loop(partitions.drop_laggards),
+            ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
             Chore("producer expiry", PRODUCER_EXPIRY_MS, log_by_log(logs.expire_producers_of)),
             Chore("release of idle files", IDLE_FILES_MS, log_by_log(Log.release_idle_files)),

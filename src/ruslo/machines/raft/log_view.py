@@ -1,10 +1,14 @@
-"""What the raft machine knows of its log: where it ends, how far it is safe on disk, and what the control
-records in it say about the quorum itself."""
+"""What the raft machine knows of its log: where it begins and ends, which epoch wrote what, how far it is
+safe on disk, and what the control records in it say about the quorum itself."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable
 from typing import TypeAlias
 
+from ruslo.machines.raft.rpc import EpochEnd
+from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.machines.raft.voters import VoterSet
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ruslo.protocol.messages.leader_change_message import LeaderChangeMessage
@@ -18,37 +22,160 @@ and so in nobody else's log."""
 
 
 class LogView:
-    """A KRaftVersion or Voters record is in force from the moment it is appended, committed or not."""
+    """A KRaftVersion or Voters record is in force from the moment it is appended, committed or not; cut off
+    the log again, it never was."""
 
-    def __init__(self, *, end_offset: int, last_epoch: int) -> None:
+    def __init__(
+        self,
+        *,
+        end_offset: int = 0,
+        epochs: Iterable[tuple[int, int]] = (),
+        start_offset: int = 0,
+        snapshot: SnapshotId | None = None,
+    ) -> None:
+        """``epochs``: each with the offset where it begins. ``snapshot``: the newest, of the log itself."""
+        self.start_offset = start_offset
         self.end_offset = end_offset
-        self.last_epoch = last_epoch
-        self.flushed_offset = 0
-        self.kraft_version = 0
-        self.voters: VoterSet | None = None
-        self._voters_offset = BOOTSTRAP_OFFSET
+        self.flushed_offset = end_offset
+        self.snapshot = snapshot
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        self._versions: list[tuple[int, int]] = []
+        self._voters: list[tuple[int, VoterSet]] = []
+        entries = list(epochs)
+        if snapshot is not None and (not entries or entries[0][1] >= snapshot.offset):
+            self._epoch_begins(snapshot.epoch, snapshot.offset)
+        for epoch, start in entries:
+            self._epoch_begins(epoch, start)
+
+    # -- records ---------------------------------------------------------------------------------------------
 
     @property
-    def voters_in_log(self) -> bool:
-        """Whether the voters in force stand in the log itself, or in a snapshot of it."""
-        return self.voters is not None and self._voters_offset != BOOTSTRAP_OFFSET
+    def last_epoch(self) -> int:
+        """Of the last record, 0 if there never was one."""
+        return self._epochs[-1] if self._epochs else 0
 
     def appended(self, end_offset: int, epoch: int) -> None:
         assert end_offset > self.end_offset, "an append moves the end"
         assert epoch >= self.last_epoch, "epochs never fall"
+        self._epoch_begins(epoch, self.end_offset)
         self.end_offset = end_offset
-        self.last_epoch = epoch
 
     def flushed(self, end_offset: int) -> None:
-        assert end_offset <= self.end_offset, "nothing beyond the end can be on disk"
-        self.flushed_offset = max(self.flushed_offset, end_offset)
+        # A sync that a truncation overtook tells of more than there is now.
+        self.flushed_offset = max(self.flushed_offset, min(end_offset, self.end_offset))
+
+    def truncated(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        while self._starts and self._starts[-1] >= end_offset and not self._is_snapshot_epoch():
+            self._starts.pop()
+            self._epochs.pop()
+        self._versions = [each for each in self._versions if each[0] < end_offset]
+        self._voters = [each for each in self._voters if each[0] < end_offset]
+
+    def snapshot_taken(self, id: SnapshotId, start_offset: int) -> None:
+        self.snapshot = id
+        self.start_offset = start_offset
+        at = bisect_right(self._starts, start_offset) - 1
+        if at >= 0:
+            del self._starts[:at], self._epochs[:at]
+            self._starts[0] = max(self._starts[0], start_offset)
+
+    def snapshot_loaded(self, id: SnapshotId, control: Iterable[QuorumRecord]) -> None:
+        """Everything that was known is replaced by the snapshot."""
+        self.snapshot = id
+        self.start_offset = self.end_offset = self.flushed_offset = id.offset
+        self._epochs, self._starts = [id.epoch], [id.offset]
+        self._versions.clear()
+        self._voters.clear()
+        for record in control:
+            self.replay(id.offset - 1, record)
+
+    def end_of_epoch(self, epoch: int) -> EpochEnd | None:
+        """The largest known epoch up to this one, and where it ends; None if all known ones are later."""
+        at = bisect_right(self._epochs, epoch) - 1
+        if at < 0:
+            return None
+        following = self._starts[at + 1] if at + 1 < len(self._starts) else self.end_offset
+        return EpochEnd(self._epochs[at], following)
+
+    def epoch_entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def check_position(self, offset: int, last_epoch: int) -> EpochEnd | SnapshotId | None:
+        """Whether a follower's log, ending so, is a beginning of this one.
+
+        None: it is. Otherwise where the two part at the latest, or the snapshot with which to begin anew.
+        """
+        if self.snapshot is not None:
+            if offset < self.start_offset or offset == 0:
+                return self.snapshot
+            if (offset, last_epoch) == self.snapshot:
+                return None
+        if offset == 0 and last_epoch == 0:
+            return None
+        end = self.end_of_epoch(last_epoch)
+        if end is None:
+            return self.snapshot or EpochEnd(0, 0)
+        return None if end.epoch == last_epoch and offset <= end.end_offset else end
+
+    def truncation_for(self, leaders: EpochEnd) -> int:
+        """Where to cut this log so that nothing in it lies beyond what the leader has of that epoch."""
+        own = self.end_of_epoch(leaders.epoch)
+        if own is None:
+            return self.start_offset
+        if own.epoch == leaders.epoch:
+            return min(own.end_offset, leaders.end_offset)
+        return own.end_offset
+
+    def _epoch_begins(self, epoch: int, start: int) -> None:
+        if not self._epochs or epoch > self._epochs[-1]:
+            self._epochs.append(epoch)
+            self._starts.append(start)
+
+    def _is_snapshot_epoch(self) -> bool:
+        """Whether the last epoch known is that of the snapshot that the log begins behind."""
+        return self.snapshot == (self._starts[-1], self._epochs[-1]) and len(self._epochs) == 1
+
+    # -- the quorum's own records ----------------------------------------------------------------------------
+
+    @property
+    def kraft_version(self) -> int:
+        return self._versions[-1][1] if self._versions else 0
+
+    @property
+    def voters(self) -> VoterSet | None:
+        return self._voters[-1][1] if self._voters else None
+
+    @property
+    def former_voters(self) -> VoterSet | None:
+        """Those before the voters in force, if the log still tells."""
+        return self._voters[-2][1] if len(self._voters) > 1 else None
+
+    @property
+    def voters_offset(self) -> int:
+        """Where the voters in force stand."""
+        return self._voters[-1][0] if self._voters else BOOTSTRAP_OFFSET
+
+    @property
+    def voters_in_log(self) -> bool:
+        """Whether the voters in force stand in the log itself, or in a snapshot of it."""
+        return self.voters_offset != BOOTSTRAP_OFFSET
+
+    def quorum_records_before(self, offset: int) -> tuple[KRaftVersionRecord | VotersRecord, ...]:
+        """What a snapshot that ends at ``offset`` says about the quorum."""
+        versions = [version for at, version in self._versions if at < offset]
+        voters = [voter_set for at, voter_set in self._voters if at < offset]
+        if not versions or not versions[-1] or not voters:
+            return ()
+        return (KRaftVersionRecord(version=0, kraft_version=versions[-1]), voters[-1].to_record())
 
     def replay(self, offset: int, record: QuorumRecord) -> None:
         match record:
             case KRaftVersionRecord():
-                self.kraft_version = record.kraft_version
+                self._versions.append((offset, record.kraft_version))
             case VotersRecord():
-                self.voters = VoterSet.from_record(record)
-                self._voters_offset = offset
+                self._voters.append((offset, VoterSet.from_record(record)))
             case LeaderChangeMessage():
                 pass  # The epoch of its batch says the same; the record is there for readers of the log.

@@ -19,6 +19,9 @@ class SnapshotId(NamedTuple):
     """The epoch of the last record it holds."""
 
 
+NO_SNAPSHOT = SnapshotId(0, 0)
+
+
 class StoredSnapshot(NamedTuple):
     id: SnapshotId
     size: int

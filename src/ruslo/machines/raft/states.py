@@ -5,6 +5,8 @@ through every state; the vote is durable before anybody, the node itself include
 a question only ("would you vote for me?"), so it raises no epoch and writes nothing.
 
 A sole voter asks nobody: it walks Unattached or Resigned, Prospective, Candidate, Leader in one go at start.
+
+Observers, which do not vote, are Unattached or Followers and nothing else.
 """
 
 from __future__ import annotations
@@ -45,6 +47,6 @@ LEGAL_NEXT: Mapping[State, frozenset[State]] = MappingProxyType(
         _C: frozenset({_L, _P, _F, _U}),  # majority; lost and waited; leader learnt; higher epoch
         _F: frozenset({_F, _P, _U}),  # new leader; voter's fetch timeout; observer's, or higher epoch
         _L: frozenset({_R, _U, _F}),  # stop, quorum lost; higher epoch without, with a leader
-        _R: frozenset({_U, _P, _F}),  # higher epoch; sole voter, at start; leader learnt
+        _R: frozenset({_U, _P, _F}),  # higher epoch or election timeout; sole voter, at start; leader learnt
     }
 )

@@ -51,6 +51,16 @@ class VoterSet:
         """The voter that this node is, or None for an observer."""
         return next((voter for voter in self.voters if voter.is_node(node_id, directory_id)), None)
 
+    def updated(self, voter: Voter) -> VoterSet:
+        """With this one in the place of the voter of the same id."""
+        return VoterSet(tuple(voter if each.node_id == voter.node_id else each for each in self.voters))
+
+    def added(self, voter: Voter) -> VoterSet:
+        return VoterSet((*self.voters, voter))
+
+    def removed(self, voter: Voter) -> VoterSet:
+        return VoterSet(tuple(each for each in self.voters if each != voter))
+
     @classmethod
     def static(cls, addresses: Mapping[int, tuple[str, int]], listener: str) -> VoterSet:
         """From ``controller.quorum.voters``: host and port by node id."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.abort_transaction_record import AbortTransactionRecord
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -172,14 +172,3 @@ def test_a_listener_that_fails_stops_the_driver(tmp_path: Path) -> None:
         assert len(node.failures) == 1
 
     asyncio.run(story())
-
-
-def test_more_voters_than_one_are_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        node = MetadataNode(tmp_path, {"controller.quorum.voters": "1@localhost:9093,2@localhost:9094"})
-        with pytest.raises(ConfigError, match="runs a single voter"):
-            await node.driver.start()
-        await node.driver.stop()
-
-    asyncio.run(story())
-    assert not (metadata_dir(tmp_path) / "quorum-state").exists()

@@ -111,7 +111,7 @@ def test_an_open_transaction_holds_readers_of_committed_data_back(tmp_path: Path
             async def latest(isolation: int) -> int:
                 partition = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
                 topic = ListOffsetsTopic(name="t", partitions=[partition])
-                request = ListOffsetsRequest(isolation_level=isolation, topics=[topic])
+                request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
                 answer = await client.call(request, ListOffsetsResponse, 8)
                 return answer.topics[0].partitions[0].offset
 

@@ -1,0 +1,45 @@
+"""Wakes a machine at its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ruslo.model.clock import Clock
+
+
+class DeadlineTimer:
+    def __init__(self, clock: Clock, deadline_ms: Callable[[], int | None], fire: Callable[[], None]) -> None:
+        """``deadline_ms``: on the monotonic clock; None: nothing is due."""
+        self._clock = clock
+        self._deadline_ms = deadline_ms
+        self._fire = fire
+        self._timer: asyncio.TimerHandle | None = None
+        self._at_ms = 0
+        self._stopped = False
+
+    def arm(self) -> None:
+        """After every event: the machine may have a nearer deadline than before."""
+        deadline_ms = None if self._stopped else self._deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._at_ms <= deadline_ms):
+            # A deadline that has moved away is noticed when the timer fires.
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fired)
+        self._at_ms = deadline_ms
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _fired(self) -> None:
+        self._timer = None
+        deadline_ms = self._deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
+            self._fire()
+        else:
+            self.arm()

@@ -1,0 +1,54 @@
+"""BeginQuorumEpoch v0-1 (KIP-595): a new leader of the metadata log tells its voters.
+
+v1 adds the voter it is meant for and where the leader is (KIP-853).
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.rpc import BeginEpochAsk, ReplicaKey
+from ruslo.machines.raft.voters import Endpoint
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
+from ruslo.protocol.messages.begin_quorum_epoch_response import (
+    BeginQuorumEpochResponse,
+    NodeEndpoint,
+    PartitionData,
+    TopicData,
+)
+
+
+async def handle(
+    services: NodeServices, request: BeginQuorumEpochRequest, context: RequestContext
+) -> BeginQuorumEpochResponse:
+    error = cluster_error(services, request.cluster_id)
+    if error is not ErrorCode.NONE:
+        return BeginQuorumEpochResponse(error_code=error)
+    response = BeginQuorumEpochResponse()
+    endpoints = tuple(Endpoint(at.name, at.host, at.port) for at in request.leader_endpoints)
+    for topic in request.topics:
+        answered = TopicData(topic_name=topic.topic_name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            if not is_metadata_log(topic.topic_name, partition.partition_index):
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answered.partitions.append(
+                    PartitionData(partition_index=partition.partition_index, error_code=unknown)
+                )
+                continue
+            answer = await services.raft.ask(
+                BeginEpochAsk(
+                    epoch=partition.leader_epoch,
+                    leader_id=partition.leader_id,
+                    voter=ReplicaKey(request.voter_id, partition.voter_directory_id),
+                    endpoints=endpoints,
+                )
+            )
+            answered.partitions.append(
+                PartitionData(error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch)
+            )
+            if context.api_version >= 1:
+                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+    return response

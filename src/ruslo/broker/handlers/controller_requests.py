@@ -1,0 +1,22 @@
+"""What brokers, and controllers, ask of the active controller for themselves: decided by it, answered when it
+is committed. NOT_CONTROLLER tells them to look for another one.
+
+AllocateProducerIds v0 (KIP-730), AlterPartition v2-3 (KIP-497), AssignReplicasToDirs v0 (KIP-858),
+BrokerHeartbeat v0-2 and BrokerRegistration v0-4 (KIP-631), ControllerRegistration v0 (KIP-919),
+UnregisterBroker v0 (KIP-631).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+
+
+def handle(services: NodeServices, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+    if isinstance(request, BrokerHeartbeatRequest) and context.connection is not None:
+        services.death_watch.heard_from(request.broker_id, request.broker_epoch, context.connection)
+    return services.controller.submit(request, context)

@@ -1,0 +1,54 @@
+"""EndQuorumEpoch v0-1 (KIP-595): the leader of the metadata log steps down and names its successors.
+
+v1 names them with their directory ids (KIP-853).
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.rpc import EndEpochAsk, ReplicaKey
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
+from ruslo.protocol.messages.end_quorum_epoch_response import (
+    EndQuorumEpochResponse,
+    NodeEndpoint,
+    PartitionData,
+    TopicData,
+)
+
+
+async def handle(
+    services: NodeServices, request: EndQuorumEpochRequest, context: RequestContext
+) -> EndQuorumEpochResponse:
+    error = cluster_error(services, request.cluster_id)
+    if error is not ErrorCode.NONE:
+        return EndQuorumEpochResponse(error_code=error)
+    response = EndQuorumEpochResponse()
+    for topic in request.topics:
+        answered = TopicData(topic_name=topic.topic_name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            if not is_metadata_log(topic.topic_name, partition.partition_index):
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answered.partitions.append(
+                    PartitionData(partition_index=partition.partition_index, error_code=unknown)
+                )
+                continue
+            if context.api_version >= 1:
+                preferred = tuple(
+                    ReplicaKey(each.candidate_id, each.candidate_directory_id)
+                    for each in partition.preferred_candidates
+                )
+            else:
+                preferred = tuple(ReplicaKey(node_id) for node_id in partition.preferred_successors)
+            answer = await services.raft.ask(
+                EndEpochAsk(epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=preferred)
+            )
+            answered.partitions.append(
+                PartitionData(error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch)
+            )
+            if context.api_version >= 1:
+                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+    return response

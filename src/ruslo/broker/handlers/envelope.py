@@ -1,0 +1,54 @@
+"""Envelope v0 (KIP-590): a broker passes on what a client asked of it, with who the client is."""
+
+from __future__ import annotations
+
+import ipaddress
+from inspect import isawaitable
+
+from ruslo.broker.forwarding import answer_envelope, open_envelope
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.messages.envelope_request import EnvelopeRequest
+from ruslo.protocol.messages.envelope_response import EnvelopeResponse
+
+
+async def handle(
+    services: NodeServices, request: EnvelopeRequest, context: RequestContext
+) -> EnvelopeResponse:
+    # Imported late: the table lists this handler too.
+    from ruslo.broker.api_table import controller_apis
+
+    try:
+        header, message, principal = open_envelope(request)
+        host = str(ipaddress.ip_address(bytes(request.client_host_address)))
+    except (ProtocolError, ValueError) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the envelope cannot be opened: {error}") from error
+    api = API_BY_KEY[header.api_key]
+    served = controller_apis().get(api.key)
+    if served is None or served.handle is None or not api.forwardable:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api.name} is nothing that a broker may pass on")
+    if services.raft.leader_id != services.node_id:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    original = RequestContext(
+        api_version=header.api_version,
+        client_id=header.client_id,
+        listener_name=context.listener_name,
+        peer_host=host,
+        principal=principal,
+    )
+    try:
+        response = served.handle(services, message, original)
+        if isawaitable(response):
+            response = await response
+    except KafkaError as error:
+        if error.code is ErrorCode.NOT_CONTROLLER:
+            return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        response = api.response()
+        if not hasattr(response, "error_code"):
+            raise
+        response.error_code = error.code
+        if hasattr(response, "error_message"):
+            response.error_message = error.message
+    return EnvelopeResponse(response_data=answer_envelope(header, response))

@@ -1,0 +1,62 @@
+"""FetchSnapshot v0-1 (KIP-630): a piece of a snapshot of the metadata log.
+
+v1 adds the directory id of the replica and where the leader is (KIP-853).
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft import snapshots
+from ruslo.machines.raft.rpc import ReplicaKey, SnapshotAnswer, SnapshotAsk
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
+from ruslo.protocol.messages.fetch_snapshot_response import (
+    FetchSnapshotResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionSnapshot,
+    SnapshotId,
+    TopicSnapshot,
+)
+
+
+async def handle(
+    services: NodeServices, request: FetchSnapshotRequest, context: RequestContext
+) -> FetchSnapshotResponse:
+    error = cluster_error(services, request.cluster_id)
+    if error is not ErrorCode.NONE:
+        return FetchSnapshotResponse(error_code=error)
+    response = FetchSnapshotResponse()
+    for topic in request.topics:
+        answered = TopicSnapshot(name=topic.name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            asked = partition.snapshot_id
+            if not is_metadata_log(topic.name, partition.partition):
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answered.partitions.append(PartitionSnapshot(index=partition.partition, error_code=unknown))
+                continue
+            answer = await services.raft.ask(
+                SnapshotAsk(
+                    epoch=partition.current_leader_epoch,
+                    replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
+                    id=snapshots.SnapshotId(asked.end_offset, asked.epoch),
+                    position=partition.position,
+                )
+            )
+            assert isinstance(answer, SnapshotAnswer)
+            answered.partitions.append(
+                PartitionSnapshot(
+                    error_code=answer.error,
+                    snapshot_id=SnapshotId(end_offset=asked.end_offset, epoch=asked.epoch),
+                    current_leader=LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.epoch),
+                    size=answer.size,
+                    position=answer.position,
+                    unaligned_records=memoryview(answer.piece)[: request.max_bytes],
+                )
+            )
+            if context.api_version >= 1:
+                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+    return response

@@ -1,0 +1,18 @@
+"""What a broker does not decide or know itself: it asks the active controller, and gives its answer
+(KIP-590).
+
+AddRaftVoter v0-1 and RemoveRaftVoter v0 (KIP-853), DescribeQuorum v0-2 (KIP-595), UnregisterBroker v0
+(KIP-631)."""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.controller_gateway import ControllerGateway
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import Services
+from ruslo.protocol.message import Message
+
+
+async def handle(services: Services, request: Message, context: RequestContext) -> Message:
+    gateway = services.controller
+    assert isinstance(gateway, ControllerGateway), "brokers reach the controller through it"
+    return await gateway.forward(request, context)

@@ -1,0 +1,35 @@
+"""What the answers of the quorum's APIs have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.quorum_state import NO_NODE
+from ruslo.machines.raft.rpc import Answer
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import METADATA_TOPIC
+
+EndpointT = TypeVar("EndpointT")
+
+
+def foreign_cluster(services: NodeServices, cluster_id: str | None) -> bool:
+    """Whether the asker belongs to another cluster; not to say which is to belong to any."""
+    return cluster_id is not None and cluster_id != services.cluster_id
+
+
+def cluster_error(services: NodeServices, cluster_id: str | None) -> ErrorCode:
+    return ErrorCode.INCONSISTENT_CLUSTER_ID if foreign_cluster(services, cluster_id) else ErrorCode.NONE
+
+
+def is_metadata_log(topic_name: str, partition_index: int) -> bool:
+    return topic_name == METADATA_TOPIC and partition_index == 0
+
+
+def node_endpoints(answer: Answer, make: Callable[..., EndpointT]) -> list[EndpointT]:
+    """Where the leader is, in the API's own kind of endpoint."""
+    at = answer.endpoint
+    if at is None or answer.leader_id == NO_NODE:
+        return []
+    return [make(node_id=answer.leader_id, host=at.host, port=at.port)]

@@ -1,0 +1,37 @@
+"""UpdateRaftVoter v0 (KIP-853): a voter tells a new leader where it is and what it supports."""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.quorum_answers import foreign_cluster
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.rpc import UpdateVoterAsk
+from ruslo.machines.raft.voters import Endpoint, Voter
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
+from ruslo.protocol.messages.update_raft_voter_response import CurrentLeader, UpdateRaftVoterResponse
+
+
+async def handle(
+    services: NodeServices, request: UpdateRaftVoterRequest, context: RequestContext
+) -> UpdateRaftVoterResponse:
+    if foreign_cluster(services, request.cluster_id):
+        return UpdateRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+    supported = request.kraft_version_feature
+    answer = await services.raft.ask(
+        UpdateVoterAsk(
+            request.current_leader_epoch,
+            Voter(
+                request.voter_id,
+                request.voter_directory_id,
+                tuple(Endpoint(at.name, at.host, at.port) for at in request.listeners),
+                (supported.min_supported_version, supported.max_supported_version),
+            ),
+        )
+    )
+    response = UpdateRaftVoterResponse(error_code=answer.error)
+    response.current_leader = CurrentLeader(leader_id=answer.leader_id, leader_epoch=answer.epoch)
+    if answer.endpoint is not None:
+        response.current_leader.host = answer.endpoint.host
+        response.current_leader.port = answer.endpoint.port
+    return response

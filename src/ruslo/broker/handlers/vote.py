@@ -1,0 +1,53 @@
+"""Vote v0-2 (KIP-595): another node wants to lead the metadata log.
+
+v1 adds directory ids and endpoints (KIP-853), v2 the pre-vote (KIP-996).
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.machines.raft.rpc import ReplicaKey, VoteAnswer, VoteAsk
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.vote_request import VoteRequest
+from ruslo.protocol.messages.vote_response import NodeEndpoint, PartitionData, TopicData, VoteResponse
+
+
+async def handle(services: NodeServices, request: VoteRequest, context: RequestContext) -> VoteResponse:
+    error = cluster_error(services, request.cluster_id)
+    if error is not ErrorCode.NONE:
+        return VoteResponse(error_code=error)
+    response = VoteResponse()
+    for topic in request.topics:
+        answered = TopicData(topic_name=topic.topic_name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            if not is_metadata_log(topic.topic_name, partition.partition_index):
+                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answered.partitions.append(
+                    PartitionData(partition_index=partition.partition_index, error_code=unknown)
+                )
+                continue
+            answer = await services.raft.ask(
+                VoteAsk(
+                    epoch=partition.replica_epoch,
+                    candidate=ReplicaKey(partition.replica_id, partition.replica_directory_id),
+                    voter=ReplicaKey(request.voter_id, partition.voter_directory_id),
+                    last_epoch=partition.last_offset_epoch,
+                    end_offset=partition.last_offset,
+                    pre_vote=partition.pre_vote,
+                )
+            )
+            assert isinstance(answer, VoteAnswer)
+            answered.partitions.append(
+                PartitionData(
+                    error_code=answer.error,
+                    leader_id=answer.leader_id,
+                    leader_epoch=answer.epoch,
+                    vote_granted=answer.granted,
+                )
+            )
+            if context.api_version >= 1:
+                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+    return response

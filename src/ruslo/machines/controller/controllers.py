@@ -1,0 +1,46 @@
+"""Controllers make themselves known (KIP-919): where they are, and what they support."""
+
+from __future__ import annotations
+
+from ruslo.machines.controller.records import CONTROLLER_REGISTRATION_SUPPORTED
+from ruslo.machines.controller.state import ControllerState, Decision
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from ruslo.protocol.messages.controller_registration_response import ControllerRegistrationResponse
+from ruslo.protocol.messages.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+
+
+def register_controller(
+    state: ControllerState, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    if state.metadata_version < CONTROLLER_REGISTRATION_SUPPORTED:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "the cluster's metadata.version has no registration of controllers"
+        )
+    known = state.image.cluster.controllers.get(request.controller_id)
+    if known is not None and known.incarnation_id == request.incarnation_id:
+        return [], ControllerRegistrationResponse(error_message=None)
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            ControllerEndpoint(
+                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
+            )
+            for each in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in request.features
+        ],
+    )
+    return [(record, 0)], ControllerRegistrationResponse(error_message=None)

@@ -1,0 +1,124 @@
+"""What must be true of the quorum after every step, whatever happens to its nodes."""
+
+from __future__ import annotations
+
+from ruslo.machines.raft.quorum_state import NO_NODE
+from ruslo.machines.raft.states import State
+from ruslo.machines.raft.voters import VoterSet
+from ruslo.protocol.messages.voters_record import VotersRecord
+from ruslo.testing.simulation.raft.log import SimBatch
+from ruslo.testing.simulation.raft.node import SimRaftNode
+
+ONE_LEADER = "one leader per epoch"
+VOTE_ONCE = "a node votes once in an epoch"
+COMMITTED_KEPT = "what is committed is never lost"
+LOGS_AGREE = "logs agree up to the high watermark"
+HIGH_WATERMARK_RISES = "the high watermark never goes back"
+VOTERS_ONE_BY_ONE = "voters change one at a time"
+PROGRESS = "a quorum without faults makes progress"
+
+
+class InvariantBrokenError(AssertionError):
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name = name
+
+
+class RaftInvariants:
+    def __init__(self) -> None:
+        self.committed: list[SimBatch] = []
+        """Everything that any node has ever seen committed, from the beginning of the log."""
+        self._ends: dict[int, int] = {}
+        """End offset of a committed batch → how many batches that is."""
+        self._leaders: dict[int, int] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._high_watermarks: dict[tuple[int, int], int] = {}
+        self._checked: dict[int, tuple[int, int]] = {}
+
+    @property
+    def committed_end(self) -> int:
+        return self.committed[-1].end_offset if self.committed else 0
+
+    def check(self, node: SimRaftNode, life: int) -> None:
+        machine = node.machine
+        if machine is None:
+            return
+        self._check_leader(node, life)
+        self._check_vote(node)
+        before = self._high_watermarks.get((node.node_id, life), -1)
+        now = machine.high_watermark
+        if now < before:
+            raise InvariantBrokenError(HIGH_WATERMARK_RISES, f"{node.node_id}: {before} → {now}")
+        if now > before:
+            self._high_watermarks[node.node_id, life] = now
+            self._check_committed(node, now)
+
+    def _check_leader(self, node: SimRaftNode, life: int) -> None:
+        machine = node.machine
+        assert machine is not None
+        if machine.state is not State.LEADER or self._checked.get(node.node_id) == (life, machine.epoch):
+            return
+        self._checked[node.node_id] = (life, machine.epoch)
+        first = self._leaders.setdefault(machine.epoch, node.node_id)
+        if first != node.node_id:
+            raise InvariantBrokenError(ONE_LEADER, f"{first} and {node.node_id} lead epoch {machine.epoch}")
+        if node.log.end_offset < self.committed_end:
+            raise InvariantBrokenError(
+                COMMITTED_KEPT,
+                f"{node.node_id} leads epoch {machine.epoch} with a log up to {node.log.end_offset}, but "
+                f"{self.committed_end} is committed",
+            )
+        self._compare(node, self.committed_end, COMMITTED_KEPT)
+
+    def _check_vote(self, node: SimRaftNode) -> None:
+        assert node.machine is not None
+        quorum = node.machine.quorum
+        if quorum.voted_id != NO_NODE:
+            first = self._votes.setdefault((node.node_id, quorum.epoch), quorum.voted_id)
+            if first != quorum.voted_id:
+                raise InvariantBrokenError(
+                    VOTE_ONCE,
+                    f"{node.node_id} voted in epoch {quorum.epoch} for {first}, then for {quorum.voted_id}",
+                )
+
+    def _check_committed(self, node: SimRaftNode, high_watermark: int) -> None:
+        if high_watermark <= self.committed_end:
+            self._compare(node, high_watermark, LOGS_AGREE)
+            return
+        self._compare(node, self.committed_end, LOGS_AGREE)
+        for batch in node.log.batches_from(self.committed_end, len(node.log.batches)):
+            if batch.end_offset > high_watermark:
+                break
+            self.committed.append(batch)
+            self._ends[batch.end_offset] = len(self.committed)
+
+    def _compare(self, node: SimRaftNode, offset: int, name: str) -> None:
+        """The last batches before ``offset`` are enough: each was compared when it was the last."""
+        own = node.log.batches_before(offset)[-3:]
+        if not own:
+            return
+        count = self._ends.get(own[-1].end_offset)
+        shared = [] if count is None else self.committed[max(count - len(own), 0) : count]
+        if shared != own:
+            raise InvariantBrokenError(
+                name, f"{node.node_id} has {own} before offset {offset}, committed is {shared}"
+            )
+
+    def appended(self, node: SimRaftNode, batch: SimBatch) -> None:
+        for record in batch.control:
+            if isinstance(record, VotersRecord):
+                assert node.machine is not None
+                before = node.machine.log.voters
+                after = VoterSet.from_record(record)
+                if before is not None and node.machine.log.kraft_version > 0:
+                    changed = {(v.node_id, v.directory_id) for v in before.voters} ^ {
+                        (v.node_id, v.directory_id) for v in after.voters
+                    }
+                    high_watermark = node.machine.high_watermark
+                    unsettled = node.machine.leads(batch.epoch) and (
+                        node.machine.log.voters_offset >= max(high_watermark, 0)
+                    )
+                    if len(changed) > 1 or (changed and unsettled):
+                        raise InvariantBrokenError(
+                            VOTERS_ONE_BY_ONE, f"{node.node_id} went from {before} to {after}"
+                        )

@@ -1,0 +1,127 @@
+"""A replica's log and quorum state in memory: what is written, and what of it a loss of power would leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from ruslo.machines.raft.log_view import LogView, QuorumRecord
+from ruslo.machines.raft.quorum_state import QuorumState
+from ruslo.machines.raft.snapshots import SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class SimBatch:
+    base_offset: int
+    end_offset: int
+    epoch: int
+    value: int = -1
+    """What a client wrote; -1 in a batch of the quorum's own records."""
+    control: tuple[QuorumRecord, ...] = ()
+
+    def __repr__(self) -> str:
+        what = "".join(type(record).__name__[0] for record in self.control) or str(self.value)
+        return f"{self.base_offset}@{self.epoch}:{what}"
+
+
+@dataclass(slots=True)
+class SimSnapshot:
+    id: SnapshotId
+    control: tuple[QuorumRecord, ...]
+
+
+class SimRaftLog:
+    def __init__(self) -> None:
+        self.batches: list[SimBatch] = []
+        self.snapshot: SimSnapshot | None = None
+        self.start_offset = 0
+        self.quorum = QuorumState()
+        self._durable: list[SimBatch] = []
+        self._durable_quorum = QuorumState()
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1].end_offset if self.batches else self.start_offset
+
+    def append(self, batch: SimBatch) -> None:
+        assert batch.base_offset == self.end_offset, f"{batch} does not follow offset {self.end_offset}"
+        self.batches.append(batch)
+
+    def truncate(self, offset: int) -> int:
+        while self.batches and self.batches[-1].end_offset > offset:
+            self.batches.pop()
+        return self.end_offset
+
+    def batches_from(self, offset: int, count: int) -> list[SimBatch]:
+        first = self._index(offset)
+        return self.batches[first : first + count]
+
+    def batches_before(self, offset: int) -> list[SimBatch]:
+        return self.batches[: self._index(offset)]
+
+    def sync(self) -> None:
+        self._durable = list(self.batches)
+
+    def store_quorum(self, quorum: QuorumState, *, sync: bool = True) -> None:
+        self.quorum = quorum
+        if sync:
+            self._durable_quorum = quorum
+
+    def take_snapshot(self, snapshot: SimSnapshot, start_offset: int) -> None:
+        """Durable at once: a snapshot is synced before it counts."""
+        self.snapshot = snapshot
+        self.start_offset = start_offset
+        self.batches = [batch for batch in self.batches if batch.base_offset >= start_offset]
+        self._durable = [batch for batch in self._durable if batch.base_offset >= start_offset]
+
+    def replace_by(self, snapshot: SimSnapshot) -> None:
+        self.batches.clear()
+        self._durable.clear()
+        self.snapshot = snapshot
+        self.start_offset = snapshot.id.offset
+
+    def lose_power(self, random: Random) -> None:
+        """What was not synced may be there or not, but without a gap."""
+        self.quorum = self._durable_quorum
+        common = 0
+        for kept, written in zip(self._durable, self.batches, strict=False):
+            if kept != written:
+                break
+            common += 1
+        if common < len(self._durable) and random.random() < 0.5:
+            self.batches = list(self._durable)
+        elif common == len(self._durable):
+            self.batches = self.batches[: random.randint(common, len(self.batches))]
+        self._durable = list(self.batches)
+
+    def view(self) -> LogView:
+        """What the machine is given at start, everything replayed."""
+        epochs: list[tuple[int, int]] = []
+        for batch in self.batches:
+            if not epochs or batch.epoch > epochs[-1][0]:
+                epochs.append((batch.epoch, batch.base_offset))
+        view = LogView(
+            end_offset=self.end_offset,
+            epochs=epochs,
+            start_offset=self.start_offset,
+            # The one at offset 0 is what formatting wrote; it holds nothing of the log.
+            snapshot=self.snapshot.id if self.snapshot is not None and self.snapshot.id.offset else None,
+        )
+        if self.snapshot is not None:
+            for record in self.snapshot.control:
+                view.replay(self.snapshot.id.offset - 1, record)
+        for batch in self.batches:
+            if self.snapshot is None or batch.base_offset >= self.snapshot.id.offset:
+                for offset, record in enumerate(batch.control, batch.base_offset):
+                    view.replay(offset, record)
+        return view
+
+    def _index(self, offset: int) -> int:
+        low, high = 0, len(self.batches)
+        while low < high:
+            middle = (low + high) // 2
+            if self.batches[middle].end_offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low

@@ -1,0 +1,47 @@
+"""The lines between the nodes: what is sent arrives late, out of order, twice, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ruslo.testing.simulation.clock import SimClock
+
+
+@dataclass(slots=True)
+class NetworkFaults:
+    """May be changed at any time; all zero: a perfect network."""
+
+    lost: float = 0.0
+    repeated: float = 0.0
+    slow: float = 0.0
+    """Part that takes up to ``slow_ms`` instead of up to ``usual_ms``; so it may be overtaken."""
+    usual_ms: int = 3
+    slow_ms: int = 1_500
+
+
+class SimNetwork:
+    def __init__(self, clock: SimClock, faults: NetworkFaults | None = None) -> None:
+        self.clock = clock
+        self.faults = faults or NetworkFaults()
+        self.cut: set[tuple[int, int]] = set()
+        """From whom to whom nothing goes through; one direction alone may be cut."""
+
+    def send(self, source: int, target: int, arrive: Callable[[], object]) -> None:
+        random, faults = self.clock.random, self.faults
+        if (source, target) in self.cut or random.random() < faults.lost:
+            return
+        for _ in range(2 if random.random() < faults.repeated else 1):
+            longest_ms = faults.slow_ms if random.random() < faults.slow else faults.usual_ms
+            self.clock.call_later(random.randint(0, longest_ms), arrive)
+
+    def isolate(self, node: int, others: list[int], *, inwards: bool = True, outwards: bool = True) -> None:
+        for other in others:
+            if other != node:
+                if inwards:
+                    self.cut.add((other, node))
+                if outwards:
+                    self.cut.add((node, other))
+
+    def heal(self) -> None:
+        self.cut.clear()

@@ -1,0 +1,314 @@
+"""One node of the quorum: the real machine on a log in memory, under virtual time.
+
+It does what the broker's driver does: persists before anything else, appends, syncs later, answers, sends.
+And it does what nodes suffer: it is killed with the unsynced part of its log, its disk is slow, its clock
+runs too fast or too slow."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+from ruslo.machines.raft.effects import RaftOutcome, SnapshotPiece
+from ruslo.machines.raft.events import (
+    Answered,
+    Appended,
+    Asked,
+    Flushed,
+    PeerGone,
+    RaftEvent,
+    SnapshotLoaded,
+    SnapshotTaken,
+    Started,
+    Stopping,
+    Taken,
+    TimerFired,
+    Truncated,
+    Unanswered,
+)
+from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.raft.rpc import (
+    Answer,
+    Ask,
+    FetchAnswer,
+    ReplicaKey,
+    SnapshotAnswer,
+    VersionsAnswer,
+    VersionsAsk,
+)
+from ruslo.machines.raft.settings import RaftSettings
+from ruslo.machines.raft.snapshots import SnapshotId
+from ruslo.machines.raft.voters import Endpoint, VoterSet
+from ruslo.model.errors import ErrorCode
+from ruslo.testing.simulation.clock import Timer
+from ruslo.testing.simulation.raft.log import SimBatch, SimRaftLog, SimSnapshot
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.raft.quorum import SimQuorum
+
+REQUEST_TIMEOUT_MS = 2_000
+BATCHES_PER_FETCH = (1, 1, 2, 8)
+SNAPSHOT_PIECE_BYTES = 100
+SNAPSHOT_BYTES = 250
+TRACE_LENGTH = 60
+
+
+@dataclass(slots=True)
+class DiskFaults:
+    usual_ms: int = 4
+    slow: float = 0.0
+    """Part of the syncs that take up to ``slow_ms``."""
+    slow_ms: int = 800
+
+
+class SimRaftNode:
+    def __init__(
+        self,
+        quorum: SimQuorum,
+        key: ReplicaKey,
+        *,
+        static_voters: VoterSet | None,
+        settings: RaftSettings,
+        clock_rate: float = 1.0,
+    ) -> None:
+        self.quorum = quorum
+        self.key = key
+        self.endpoint = Endpoint("CONTROLLER", f"node-{key.node_id}", 9093)
+        self.log = SimRaftLog()
+        self.disk = DiskFaults()
+        self.machine: RaftMachine | None = None
+        """None while it is down."""
+        self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
+        self._static_voters = static_voters
+        self._settings = settings
+        self._clock_rate = clock_rate
+        self._life = 0
+        self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        self._events: deque[RaftEvent] = deque()
+        self._done: deque[RaftEvent] = deque()
+        """What the machine asked for and now has: reported before anything else can happen."""
+        self._running = False
+        self._outstanding: dict[int, tuple[int, Ask]] = {}
+        self._next_call = 0
+        self._callers: dict[Hashable, Callable[[Answer], None]] = {}
+        self._synced_at_ms = 0
+
+    @property
+    def node_id(self) -> int:
+        return self.key.node_id
+
+    @property
+    def may_vote(self) -> bool:
+        return self._settings.may_vote
+
+    @property
+    def is_up(self) -> bool:
+        return self.machine is not None
+
+    def now_ms(self) -> int:
+        """By its own clock."""
+        return int(self.quorum.clock.monotonic_ms() * self._clock_rate)
+
+    # -- up and down -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        assert self.machine is None
+        self.log.sync()
+        self.machine = RaftMachine(
+            node_id=self.key.node_id,
+            directory_id=self.key.directory_id,
+            endpoints=(self.endpoint,) if self._settings.may_vote else (),
+            static_voters=self._static_voters,
+            bootstrap=self.quorum.bootstrap,
+            quorum=self.log.quorum,
+            log=self.log.view(),
+            settings=self._settings,
+            random=Random(self.quorum.clock.random.getrandbits(32)),
+        )
+        self.handle(Started())
+
+    def kill(self) -> None:
+        """Dies on the spot; what was not synced may be lost."""
+        self.machine = None
+        self._life += 1
+        self._events.clear()
+        self._done.clear()
+        self._outstanding.clear()
+        self._callers.clear()
+        self._synced_at_ms = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.log.lose_power(self.quorum.clock.random)
+
+    def resign(self) -> None:
+        if self.machine is not None:
+            self.handle(Stopping())
+
+    def peer_gone(self, node_id: int) -> None:
+        """What a driver sees when a peer's process ends: its calls fail, and its address refuses."""
+        for call, (target, ask) in list(self._outstanding.items()):
+            if target == node_id:
+                del self._outstanding[call]
+                self.handle(Unanswered(node_id, ask))
+        if self.machine is not None:
+            self.handle(PeerGone(node_id))
+
+    # -- what clients do -------------------------------------------------------------------------------------
+
+    def append(self, value: int) -> bool:
+        machine = self.machine
+        if machine is None or not machine.leads(machine.epoch):
+            return False
+        self._append(SimBatch(self.log.end_offset, self.log.end_offset + 1, machine.epoch, value))
+        self._pump()
+        return True
+
+    def ask(self, ask: Ask, on_answer: Callable[[Answer], None]) -> None:
+        if self.machine is None:
+            return
+        if isinstance(ask, VersionsAsk):
+            on_answer(VersionsAnswer(kraft_versions=(0, 1)))
+            return
+        token = object()
+        self._callers[token] = on_answer
+        self.handle(Asked(token, ask))
+
+    def take_snapshot(self, *, cut: bool) -> None:
+        machine = self.machine
+        if machine is None:
+            return
+        committed = self.log.batches_before(machine.high_watermark)
+        if not committed or committed[-1].end_offset > machine.high_watermark:
+            return
+        id = SnapshotId(committed[-1].end_offset, committed[-1].epoch)
+        if self.log.snapshot is not None and id <= self.log.snapshot.id:
+            return
+        snapshot = SimSnapshot(id, machine.log.quorum_records_before(id.offset))
+        self.quorum.snapshots[id] = snapshot
+        self.log.take_snapshot(snapshot, id.offset if cut else self.log.start_offset)
+        self.handle(SnapshotTaken(id, self.log.start_offset))
+
+    # -- the driver's part -----------------------------------------------------------------------------------
+
+    def handle(self, event: RaftEvent) -> None:
+        self._events.append(event)
+        self._pump()
+
+    def _pump(self) -> None:
+        if self._running:
+            return
+        self._running = True
+        try:
+            while (self._done or self._events) and self.machine is not None:
+                event = self._done.popleft() if self._done else self._events.popleft()
+                self.trace.append((self.quorum.clock.monotonic_ms(), event))
+                outcome = self.machine.handle(event, self.now_ms())
+                self._carry_out(outcome)
+                self.quorum.stepped(self)
+        finally:
+            self._running = False
+        self._arm_timer()
+
+    def _carry_out(self, outcome: RaftOutcome) -> None:
+        if outcome.persist is not None:
+            self.log.store_quorum(outcome.persist, sync=self.quorum.sync_votes)
+        if outcome.truncate_to is not None:
+            self._done.append(Truncated(self.log.truncate(outcome.truncate_to)))
+        if outcome.take is not None:
+            for batch in cast("list[SimBatch]", outcome.take):
+                self._append(batch)
+            self._done.append(Taken())
+        if outcome.snapshot_piece is not None:
+            self._store_piece(outcome.snapshot_piece)
+        if outcome.append is not None:
+            assert self.machine is not None
+            base, records = self.log.end_offset, outcome.append.records
+            self._append(SimBatch(base, base + len(records), self.machine.epoch, control=records))
+        for reply in outcome.replies:
+            caller = self._callers.pop(reply.token, None)
+            if caller is not None:
+                caller(self._with_data(cast(Answer, reply.message)))
+        for send in outcome.sends:
+            self._call(send.node, cast(Ask, send.request))
+
+    def _append(self, batch: SimBatch) -> None:
+        assert self.machine is not None
+        self.log.append(batch)
+        self.quorum.appended(self, batch)
+        for offset, record in enumerate(batch.control, batch.base_offset):
+            self.machine.replay(offset, record)
+        self._done.append(Appended(batch.end_offset, batch.epoch))
+        random, disk = self.quorum.clock.random, self.disk
+        longest_ms = disk.slow_ms if random.random() < disk.slow else disk.usual_ms
+        now_ms = self.quorum.clock.monotonic_ms()
+        self._synced_at_ms = max(self._synced_at_ms, now_ms + random.randint(0, longest_ms))
+        self.quorum.clock.call_at(self._synced_at_ms, partial(self._synced, self._life))
+
+    def _synced(self, life: int) -> None:
+        if life == self._life:
+            self.log.sync()
+            self.handle(Flushed(self.log.end_offset))
+
+    def _with_data(self, answer: Answer) -> Answer:
+        if isinstance(answer, FetchAnswer) and answer.records_from is not None:
+            count = self.quorum.clock.random.choice(BATCHES_PER_FETCH)
+            batches = self.log.batches_from(answer.records_from, count)
+            return replace(answer, records=cast(bytes, batches))
+        if isinstance(answer, SnapshotAnswer) and answer.error is ErrorCode.NONE:
+            if self.log.snapshot is None or self.log.snapshot.id != answer.id:
+                return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+            piece = bytes(min(SNAPSHOT_PIECE_BYTES, SNAPSHOT_BYTES - answer.position))
+            return replace(answer, size=SNAPSHOT_BYTES, piece=piece)
+        return answer
+
+    def _store_piece(self, piece: SnapshotPiece) -> None:
+        if piece.is_last:
+            snapshot = self.quorum.snapshots[piece.id]
+            self.log.replace_by(snapshot)
+            self._done.append(SnapshotLoaded(snapshot.id, snapshot.control))
+
+    # -- calls -----------------------------------------------------------------------------------------------
+
+    def _call(self, node_id: int, ask: Ask) -> None:
+        network, clock, life = self.quorum.network, self.quorum.clock, self._life
+        target = self.quorum.node_at(node_id)
+        call = self._next_call
+        self._next_call += 1
+        self._outstanding[call] = (node_id, ask)
+
+        def answered(answer: Answer) -> None:
+            network.send(target.node_id, self.node_id, partial(self._answered, life, call, answer))
+
+        clock.call_later(REQUEST_TIMEOUT_MS, partial(self._answered, life, call, None))
+        network.send(self.node_id, target.node_id, partial(target.ask, ask, answered))
+
+    def _answered(self, life: int, call: int, answer: Answer | None) -> None:
+        if life != self._life or call not in self._outstanding:
+            return
+        node_id, ask = self._outstanding.pop(call)
+        self.handle(Unanswered(node_id, ask) if answer is None else Answered(node_id, ask, answer))
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def _arm_timer(self) -> None:
+        deadline_ms = None if self.machine is None else self.machine.deadline_ms()
+        if deadline_ms is None:
+            return
+        at_ms = max(int(deadline_ms / self._clock_rate) + 1, self.quorum.clock.monotonic_ms() + 1)
+        if self._timer is not None:
+            if self._timer_at_ms == at_ms:
+                return
+            self._timer.cancel()
+        self._timer_at_ms = at_ms
+        self._timer = self.quorum.clock.call_at(at_ms, partial(self._timer_fired, self._life))
+
+    def _timer_fired(self, life: int) -> None:
+        self._timer = None
+        if life == self._life:
+            self.handle(TimerFired())

@@ -1,0 +1,122 @@
+"""Apache Kafka's own tools on a quorum of Ruslo: they read it, and they change it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ruslo.model.ids import uuid_to_text
+from ruslo.storage.disk import LocalDisk
+from ruslo.storage.meta_properties import read_meta_properties
+from tests.support.java_tools import JavaTools
+from tests.support.quorum import QuorumCluster, QuorumNode
+from tests.support.tools import require_tool
+
+TOOLS = "org.apache.kafka.tools"
+
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[JavaTools]:
+    require_tool("java")
+    with JavaTools() as tools:
+        yield tools
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumCluster]:
+    """Two voters of which one is a broker too, snapshots at every turn, and a controller that may join."""
+    properties = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+    roles = ("broker,controller", "controller")
+    with QuorumCluster(
+        tmp_path_factory.mktemp("quorum"), roles=roles, dynamic=True, properties=properties
+    ).start() as cluster:
+        yield cluster
+
+
+def quorum(java: JavaTools, cluster: QuorumCluster, *arguments: str) -> str:
+    return java.run(
+        f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-server", cluster.brokers[0].bootstrap, *arguments
+    )
+
+
+def directory_id(node: QuorumNode) -> str:
+    meta = read_meta_properties(LocalDisk(str(node.data_dirs[0])))
+    assert meta is not None
+    return uuid_to_text(meta.directory_id)
+
+
+def described_replicas(java: JavaTools, cluster: QuorumCluster) -> dict[int, str]:
+    """Node id → what it is."""
+    described = quorum(java, cluster, "describe", "--replication")
+    rows = [line.split() for line in described.splitlines()[1:] if line.strip()]
+    return {int(row[0]): row[-1] for row in rows}
+
+
+def test_the_quorum_is_described(java: JavaTools, cluster: QuorumCluster) -> None:
+    leader = cluster.leader()
+    status = quorum(java, cluster, "describe", "--status")
+    assert re.search(rf"LeaderId:\s+{leader}\b", status)
+    assert re.search(r"MaxFollowerLag:\s+\d+", status)
+    voters = re.search(r"CurrentVoters:\s+(\[.*\])", status)
+    assert voters is not None
+    for node in cluster.nodes.values():
+        assert f'"directoryId": "{directory_id(node)}"' in voters[1]
+        assert f"CONTROLLER://127.0.0.1:{node.controller_port}" in voters[1]
+    described = described_replicas(java, cluster)
+    assert described == {node_id: "Leader" if node_id == leader else "Follower" for node_id in cluster.nodes}
+
+
+def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumCluster) -> None:
+    joining = cluster.add("controller")
+    cluster.start([joining])
+    cluster.until(lambda: joining.node_id in described_replicas(java, cluster) or None)
+    quorum(java, cluster, "--command-config", str(joining.properties_file), "add-controller")
+    added = described_replicas(java, cluster)
+    assert added[joining.node_id] == "Follower"
+
+    leaving = cluster.leader()
+    if leaving == cluster.brokers[0].node_id:
+        leaving = 2
+    quorum(
+        java,
+        cluster,
+        "remove-controller",
+        "--controller-id",
+        str(leaving),
+        "--controller-directory-id",
+        directory_id(cluster.nodes[leaving]),
+    )
+    cluster.leader()
+    left = described_replicas(java, cluster)
+    assert sorted(left.values()).count("Observer") == 1
+    assert left[leaving] == "Observer"
+
+
+def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, cluster: QuorumCluster) -> None:
+    def snapshots(node: QuorumNode) -> list[Path]:
+        folder = node.data_dirs[0] / "__cluster_metadata-0"
+        return [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
+
+    def has_snapshots(node: QuorumNode) -> bool | None:
+        return bool(snapshots(node)) or None
+
+    for node in cluster.nodes.values():
+        cluster.until(partial(has_snapshots, node))
+        folder = node.data_dirs[0] / "__cluster_metadata-0"
+        files = [*folder.glob("*.log"), snapshots(node)[-1]]
+        dumped = java.run(
+            f"{TOOLS}.DumpLogSegments", "--cluster-metadata-decoder", "--files", ",".join(map(str, files))
+        )
+        assert "isvalid: false" not in dumped
+        assert "Could not" not in dumped
+        kinds = ["KRaftVoters", "SnapshotFooter", "REGISTER_CONTROLLER_RECORD", "NO_OP_RECORD"]
+        if (
+            folder / f"{0:020}.log"
+        ).exists():  # A node that joined late began with a snapshot of the leader's.
+            kinds.append("LeaderChange")
+        for kind in kinds:
+            assert kind in dumped, kind
