@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +42,11 @@ def topics(node: QuorumNode) -> set[str]:
 def wait_for_topics(cluster: QuorumCluster, *names: str) -> None:
     """Until every running broker has them."""
     for node in cluster.running_brokers:
-        cluster.until(lambda node=node: set(names) <= topics(node) or None)
+        cluster.until(partial(_has_topics, node, set(names)))
+
+
+def _has_topics(node: QuorumNode, names: set[str]) -> bool | None:
+    return names <= topics(node) or None
 
 
 def test_metadata_survives_the_death_of_every_leader_in_turn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,15 +96,18 @@ def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumClust
     assert left[leaving] == "Observer"
 
 
-def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, cluster: QuorumCluster) -> None:
-    def snapshots(node: QuorumNode) -> list[Path]:
-        folder = node.data_dirs[0] / "__cluster_metadata-0"
-        return [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
+def snapshots(node: QuorumNode) -> list[Path] | None:
+    """None: it has not taken any yet."""
+    folder = node.data_dirs[0] / "__cluster_metadata-0"
+    found = [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
+    return found or None
 
+
+def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, cluster: QuorumCluster) -> None:
     for node in cluster.nodes.values():
-        cluster.until(lambda node=node: snapshots(node) or None)
+        newest = cluster.until(partial(snapshots, node))[-1]
         folder = node.data_dirs[0] / "__cluster_metadata-0"
-        files = [*folder.glob("*.log"), snapshots(node)[-1]]
+        files = [*folder.glob("*.log"), newest]
         dumped = java.run(
             f"{TOOLS}.DumpLogSegments", "--cluster-metadata-decoder", "--files", ",".join(map(str, files))
         )

@@ -138,9 +138,7 @@ class ControllerGateway:
             await asyncio.sleep(_RETRY_MS / 1000)
         name = type(request).__name__
         reason = problem.message if problem is not None else "none has been elected"
-        raise KafkaError(
-            ErrorCode.NOT_CONTROLLER, f"there is no active controller to take {name}: {reason}"
-        )
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"there is no active controller to take {name}: {reason}")
 
     async def _exchange(
         self, endpoint: Endpoint, request: Message, context: RequestContext | None, timeout_ms: int

@@ -40,7 +40,7 @@ _RETRY_MS = 100
 _CATCH_UP_MS = 10
 """Between heartbeats while the broker waits for something that a heartbeat brings about."""
 _NO_CONTROLLER_MS = 3_000
-"""A broker that goes down does not wait longer for somebody to hand over to: the whole cluster may go down."""
+"""A broker that stops does not wait longer for somebody to hand over to: the whole cluster may stop."""
 
 
 class ControllerChannel(Protocol):
