@@ -87,3 +87,9 @@ def test_a_snapshot_in_place_of_the_log(log: LogView) -> None:
     log.appended(31, 8)
     log.truncated(30)
     assert log.last_epoch == 7, "the epoch of the snapshot stays known"
+
+
+def test_everything_behind_the_own_snapshot_is_cut_off(log: LogView) -> None:
+    log.snapshot_taken(SnapshotId(10, 3), start_offset=10)
+    log.truncated(10)
+    assert (log.end_offset, log.last_epoch) == (10, 3)
