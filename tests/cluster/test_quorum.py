@@ -39,14 +39,14 @@ def topics(node: QuorumNode) -> set[str]:
     return {topic.name for topic in listed}
 
 
-def knows(node: QuorumNode, names: set[str]) -> bool | None:
-    return names <= topics(node) or None
-
-
 def wait_for_topics(cluster: QuorumCluster, *names: str) -> None:
     """Until every running broker has them."""
     for node in cluster.running_brokers:
-        cluster.until(partial(knows, node, set(names)))
+        cluster.until(partial(_has_topics, node, set(names)))
+
+
+def _has_topics(node: QuorumNode, names: set[str]) -> bool | None:
+    return names <= topics(node) or None
 
 
 def test_metadata_survives_the_death_of_every_leader_in_turn(tmp_path: Path) -> None:

@@ -96,18 +96,18 @@ def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumClust
     assert left[leaving] == "Observer"
 
 
+def snapshots(node: QuorumNode) -> list[Path] | None:
+    """None: it has not taken any yet."""
+    folder = node.data_dirs[0] / "__cluster_metadata-0"
+    found = [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
+    return found or None
+
+
 def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, cluster: QuorumCluster) -> None:
-    def snapshots(node: QuorumNode) -> list[Path]:
-        folder = node.data_dirs[0] / "__cluster_metadata-0"
-        return [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
-
-    def has_snapshots(node: QuorumNode) -> bool | None:
-        return bool(snapshots(node)) or None
-
     for node in cluster.nodes.values():
-        cluster.until(partial(has_snapshots, node))
+        newest = cluster.until(partial(snapshots, node))[-1]
         folder = node.data_dirs[0] / "__cluster_metadata-0"
-        files = [*folder.glob("*.log"), snapshots(node)[-1]]
+        files = [*folder.glob("*.log"), newest]
         dumped = java.run(
             f"{TOOLS}.DumpLogSegments", "--cluster-metadata-decoder", "--files", ",".join(map(str, files))
         )

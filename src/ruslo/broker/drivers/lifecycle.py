@@ -39,8 +39,8 @@ SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SS
 _RETRY_MS = 100
 _CATCH_UP_MS = 10
 """Between heartbeats while the broker waits for something that a heartbeat brings about."""
-_NO_CONTROLLER_MS = 3_000
-"""A broker that goes down does not wait longer for somebody to hand over to: all of them may go down."""
+_NO_CONTROLLER_MS = 2_000
+"""A broker that stops does not wait longer for somebody to hand over to: the whole cluster may stop."""
 
 
 class ControllerChannel(Protocol):
@@ -145,19 +145,23 @@ class BrokerLifecycle:
         if not was_registered:
             return True
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        last_heard_ms = self._clock.monotonic_ms()
         while self._clock.monotonic_ms() < deadline_ms:
             try:
-                if (await self._heartbeat(want_shut_down=True)).should_shut_down:
+                async with asyncio.timeout(_NO_CONTROLLER_MS / 1000):
+                    response = await self._heartbeat(want_shut_down=True)
+                if response.should_shut_down:
                     return True
+            except TimeoutError:
+                logger.warning(
+                    "there is no controller to hand over to; broker %d stops", self.identity.broker_id
+                )
+                return False
             except KafkaError as error:
                 logger.warning("the controller did not take the wish to stop: %s", error)
-                no_controller_ms = self._clock.monotonic_ms() - last_heard_ms
-                if not _is_passing(error) or no_controller_ms > _NO_CONTROLLER_MS:
+                if not _is_passing(error):
                     return False
                 await asyncio.sleep(_RETRY_MS / 1000)
                 continue
-            last_heard_ms = self._clock.monotonic_ms()
             await asyncio.sleep(_CATCH_UP_MS / 1000)
         return False
 

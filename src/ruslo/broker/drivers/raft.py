@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -27,17 +26,11 @@ from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.group_commit import GroupCommit
 from ruslo.broker.drivers.metadata_batches import VersionedRecord
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
-from ruslo.broker.drivers.metadata_store import MetadataStore
 from ruslo.broker.drivers.quorum.catch_up import CatchUp
-from ruslo.broker.drivers.quorum.idle import IdleRecords
+from ruslo.broker.drivers.quorum.leadership import LeadershipNews
 from ruslo.broker.drivers.quorum.peers import Peers
-from ruslo.broker.drivers.quorum.replica_log import ReplicaLog
-from ruslo.broker.drivers.quorum.settings import (
-    bootstrap_servers,
-    peer_settings,
-    raft_settings,
-    static_voters,
-)
+from ruslo.broker.drivers.quorum.replica_log import ReplicaLog, open_replica
+from ruslo.broker.drivers.quorum.settings import new_machine, peer_settings
 from ruslo.broker.drivers.snapshotter import SnapshotSource, Snapshotter
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.raft.effects import RaftOutcome, SnapshotPiece
@@ -64,8 +57,6 @@ from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.ids import Uuid
-from ruslo.protocol.messages.abort_transaction_record import AbortTransactionRecord
-from ruslo.protocol.messages.no_op_record import NoOpRecord
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
@@ -112,7 +103,6 @@ class RaftDriver:
         )
         self._peers = Peers(peer_settings(config, cluster_id), on_gone=self._peer_gone)
         self._catch_up = CatchUp(self._peers)
-        self._idle = IdleRecords(config.int("metadata.max.idle.interval.ms"), self._write_idle_record)
         self._replica: ReplicaLog | None = None
         self._machine: RaftMachine | None = None
         self._commits: GroupCommit | None = None
@@ -121,8 +111,7 @@ class RaftDriver:
         """What the machine asked for and now has: reported before anything else can happen."""
         self._handling = False
         self._timer = DeadlineTimer(clock, self._deadline_ms, lambda: self._handle(TimerFired()))
-        self._told_leader: tuple[int, int] | None = None
-        self._aborting_epoch = -1
+        self._news: LeadershipNews | None = None
         self._more: asyncio.Handle | None = None
         self._stopping = False
         self.failure: BaseException | None = None
@@ -196,41 +185,28 @@ class RaftDriver:
         A sole voter leads when this returns; with others, elections and fetches go on in the background.
         Raises ConfigError if this node has no part in any quorum, StorageError if the log cannot be used.
         """
-        store = MetadataStore(
-            self._disk,
-            self._clock,
-            segment_bytes=self._config.int("metadata.log.segment.bytes"),
-            segment_ms=self._config.int("metadata.log.segment.ms"),
-            snapshot_bytes=self._config.int("metadata.log.max.record.bytes.between.snapshots"),
-        )
-        replica = self._replica = ReplicaLog(
-            store,
-            self._disk,
-            self._clock,
-            fetch_bytes=self._config.int("controller.quorum.fetch.max.bytes"),
-            piece_bytes=self._config.int("controller.quorum.fetch.snapshot.max.bytes"),
-        )
+        replica = self._replica = open_replica(self._config, self._disk, self._clock)
+        store = replica.store
         commits = self._commits = GroupCommit(store.log, on_synced=self._synced, on_failure=self._fail)
         # The offset of a fetch acknowledges what is before it: a torn stop may have left that unsynced.
         commits.sync_now()
         self._feed.read = replica.read
-        machine = self._machine = RaftMachine(
-            node_id=self._config.node_id,
-            directory_id=self._directory_id,
-            endpoints=self._endpoints,
-            static_voters=static_voters(self._config),
-            bootstrap=bootstrap_servers(self._config, self._endpoints),
-            quorum=store.quorum,
-            log=replica.view,
-            settings=raft_settings(self._config),
-            random=random.Random(),
+        key = ReplicaKey(self._config.node_id, self._directory_id)
+        machine = self._machine = new_machine(
+            self._config, key, self._endpoints, quorum=store.quorum, log=replica.view
+        )
+        self._news = LeadershipNews(
+            machine,
+            self._feed,
+            self.append,
+            idle_interval_ms=self._config.int("metadata.max.idle.interval.ms"),
         )
         if store.snapshot is not None and store.snapshot_id.offset > 0:
             self._feed.load_snapshot(store.snapshot_id, list(store.snapshot.records()))
         self._handle(Started())
         if machine.leads(machine.epoch):
             commits.sync_now()
-            while self._told_leader is None and self.failure is None:  # noqa: ASYNC110
+            while self._news.told is None and self.failure is None:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
@@ -238,14 +214,13 @@ class RaftDriver:
     async def stop(self) -> None:
         """Commit what was appended, resign, leave the files in order. May follow a failed start."""
         self._stopping = True
-        self._idle.stop()
         await self._snapshotter.stop()
         if self._commits is not None:
             await self._commits.finish()
         in_order = self._machine is not None and self.failure is None
         if in_order:
             self._handle(Stopping())
-            self._tell(NO_NODE)
+            self._stop_news()
             await self._say_goodbye()
         self._machine_stopped()
         await self._peers.close()
@@ -376,7 +351,8 @@ class RaftDriver:
                 self._fail(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._feed.appended(batch)
-        self._idle.appended()
+        if self._news is not None:
+            self._news.appended()
         self._committing.request()
         self._done.append(Appended(batch.end_offset, batch.epoch))
         if not self._handling:
@@ -427,53 +403,16 @@ class RaftDriver:
         self._catch_up.applied(self._feed.applied.offset)
         if not everything and self._more is None:
             self._more = asyncio.get_running_loop().call_soon(self._deliver)
-        self._tell_who_leads()
+        if self._news is not None and not self._stopping and self.failure is None:
+            self._news.update()
         self._snapshotter.check()
-
-    def _tell_who_leads(self) -> None:
-        machine = self._running
-        leadership = (machine.node_id, machine.epoch)
-        if self._stopping or self.failure is not None:
-            return
-        if machine.leader_id != machine.node_id:
-            self._idle.stop()
-            self._tell(machine.leader_id)
-        elif self._told_leader == leadership:
-            return
-        elif self._feed.applied.offset <= machine.epoch_start_offset:
-            # It hears of its leadership only when it knows everything from before.
-            self._tell(NO_NODE)
-        elif self._feed.in_transaction:
-            # Its writer is gone, and nobody else may end it (KIP-868).
-            if self._aborting_epoch != machine.epoch:
-                self._aborting_epoch = machine.epoch
-                abort = AbortTransactionRecord(reason="the controller changed")
-                self.append(machine.epoch, [(abort, 0)])
-        else:
-            logger.info(
-                "leading the metadata log in epoch %d, offsets %d to %d",
-                machine.epoch,
-                self.start_offset,
-                self.end_offset,
-            )
-            self._idle.start()
-            self._tell(machine.node_id)
-
-    def _tell(self, leader_id: int) -> None:
-        told = (leader_id, self.epoch)
-        if self._told_leader == told or (self._told_leader is None and leader_id == NO_NODE):
-            return
-        self._told_leader = told
-        self._feed.leader_changed(*told)
-
-    def _write_idle_record(self) -> None:
-        machine = self._running
-        followed = len(machine.voters.voters) > 1 or bool(machine.replicas)
-        if followed and machine.leads(machine.epoch) and not self._stopping and self.failure is None:
-            self.append(machine.epoch, [(NoOpRecord(), 0)])
 
     def _deadline_ms(self) -> int | None:
         return None if self._machine is None else self._machine.deadline_ms()
+
+    def _stop_news(self) -> None:
+        if self._news is not None:
+            self._news.stop()
 
     def _machine_stopped(self) -> None:
         self._timer.stop()
@@ -510,6 +449,6 @@ class RaftDriver:
         self._handle(Stopping())
         self._machine_stopped()
         try:
-            self._tell(NO_NODE)
+            self._stop_news()
         finally:
             self._on_failure(error)

@@ -68,9 +68,11 @@ class LogView:
     def truncated(self, end_offset: int) -> None:
         self.end_offset = end_offset
         self.flushed_offset = min(self.flushed_offset, end_offset)
-        while self._starts and self._starts[-1] >= end_offset and not self._is_snapshot_epoch():
+        while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
+        if self.snapshot is not None and not self._epochs:
+            self._epoch_begins(self.snapshot.epoch, self.snapshot.offset)
         self._versions = [each for each in self._versions if each[0] < end_offset]
         self._voters = [each for each in self._voters if each[0] < end_offset]
 
@@ -133,10 +135,6 @@ class LogView:
         if not self._epochs or epoch > self._epochs[-1]:
             self._epochs.append(epoch)
             self._starts.append(start)
-
-    def _is_snapshot_epoch(self) -> bool:
-        """Whether the last epoch known is that of the snapshot that the log begins behind."""
-        return self.snapshot == (self._starts[-1], self._epochs[-1]) and len(self._epochs) == 1
 
     # -- the quorum's own records ----------------------------------------------------------------------------
 

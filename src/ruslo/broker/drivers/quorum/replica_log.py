@@ -17,6 +17,7 @@ from ruslo.broker.drivers.metadata_batches import (
 )
 from ruslo.broker.drivers.metadata_store import MetadataStore
 from ruslo.broker.drivers.quorum.snapshot_download import SnapshotDownload
+from ruslo.config.broker import BrokerConfig
 from ruslo.machines.raft.effects import SnapshotPiece
 from ruslo.machines.raft.events import Appended, RaftEvent, SnapshotLoaded, Taken, Truncated
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
@@ -28,6 +29,24 @@ from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.protocol.message import Message
 from ruslo.records.reader import iter_batches
 from ruslo.storage.disk import Disk
+
+
+def open_replica(config: BrokerConfig, disk: Disk, clock: Clock) -> ReplicaLog:
+    """Raises StorageError if the log cannot be used."""
+    store = MetadataStore(
+        disk,
+        clock,
+        segment_bytes=config.int("metadata.log.segment.bytes"),
+        segment_ms=config.int("metadata.log.segment.ms"),
+        snapshot_bytes=config.int("metadata.log.max.record.bytes.between.snapshots"),
+    )
+    return ReplicaLog(
+        store,
+        disk,
+        clock,
+        fetch_bytes=config.int("controller.quorum.fetch.max.bytes"),
+        piece_bytes=config.int("controller.quorum.fetch.snapshot.max.bytes"),
+    )
 
 
 class ReplicaLog:

@@ -6,11 +6,35 @@ from collections.abc import Sequence
 
 from ruslo.broker.drivers.quorum.peers import PeerSettings
 from ruslo.config.broker import BrokerConfig
+from ruslo.machines.raft.log_view import LogView
+from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.raft.quorum_state import QuorumState
+from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 
 _FIRST_BOOTSTRAP_ID = -2
 """Ids of addresses behind which it is not known who answers count down from here."""
+
+
+def new_machine(
+    config: BrokerConfig,
+    key: ReplicaKey,
+    endpoints: tuple[Endpoint, ...],
+    *,
+    quorum: QuorumState,
+    log: LogView,
+) -> RaftMachine:
+    return RaftMachine(
+        node_id=key.node_id,
+        directory_id=key.directory_id,
+        endpoints=endpoints,
+        static_voters=static_voters(config),
+        bootstrap=bootstrap_servers(config, endpoints),
+        quorum=quorum,
+        log=log,
+        settings=raft_settings(config),
+    )
 
 
 def raft_settings(config: BrokerConfig) -> RaftSettings:

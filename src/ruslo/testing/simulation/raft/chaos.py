@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
+from ruslo.machines.raft.quorum_state import NO_NODE, QuorumState
 from ruslo.machines.raft.rpc import AddVoterAsk, RemoveVoterAsk, ReplicaKey
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.voters import Voter
@@ -105,14 +106,21 @@ class RaftChaos:
                     self._kill(node)
 
     def _kill_voting(self) -> None:
-        """Kill nodes in the middle of an election: what they have voted must survive them."""
+        """Kill nodes that have just voted, in a noisy election: what they have voted must survive them."""
         quorum, random = self.quorum, self._random
         leader = quorum.leader
         if leader is not None:
             self._kill(leader, down_ms=random.choice((20, 60)))
-        for _ in range(random.randint(1, 6)):
-            quorum.clock.run_for(random.randint(1, 40))
-            self._kill(self._some_node(), down_ms=random.choice((1, 3, 10)))
+        before, quorum.network.faults = quorum.network.faults, NetworkFaults(slow=0.3, slow_ms=100)
+        for _ in range(150):
+            quorum.clock.run_for(2)
+            for node in quorum.nodes.values():
+                voted = node.machine.quorum if node.machine is not None else QuorumState()
+                if voted.voted_id not in (NO_NODE, node.node_id) and voted.leader_id == NO_NODE:
+                    self._kill(node, down_ms=random.choice((1, 3, 10)))
+            if quorum.leader is not None:
+                break
+        quorum.network.faults = before
 
     def _hunt_leaders(self) -> None:
         """Kill one leader after the other, each as soon as it has written something that reached a few."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.states import State
 from ruslo.machines.raft.voters import VoterSet
@@ -28,6 +30,8 @@ class RaftInvariants:
     def __init__(self) -> None:
         self.committed: list[SimBatch] = []
         """Everything that any node has ever seen committed, from the beginning of the log."""
+        self._committed_in: list[int] = []
+        """For each of them the epoch of the leader that committed it."""
         self._ends: dict[int, int] = {}
         """End offset of a committed batch → how many batches that is."""
         self._leaders: dict[int, int] = {}
@@ -62,13 +66,16 @@ class RaftInvariants:
         first = self._leaders.setdefault(machine.epoch, node.node_id)
         if first != node.node_id:
             raise InvariantBrokenError(ONE_LEADER, f"{first} and {node.node_id} lead epoch {machine.epoch}")
-        if node.log.end_offset < self.committed_end:
+        # Later leaders have it all; one that hears late of having won an epoch of the past can do no harm.
+        count = bisect_left(self._committed_in, machine.epoch)
+        committed_end = self.committed[count - 1].end_offset if count else 0
+        if node.log.end_offset < committed_end:
             raise InvariantBrokenError(
                 COMMITTED_KEPT,
                 f"{node.node_id} leads epoch {machine.epoch} with a log up to {node.log.end_offset}, but "
-                f"{self.committed_end} is committed",
+                f"{committed_end} is committed",
             )
-        self._compare(node, self.committed_end, COMMITTED_KEPT)
+        self._compare(node, committed_end, COMMITTED_KEPT)
 
     def _check_vote(self, node: SimRaftNode) -> None:
         assert node.machine is not None
@@ -90,6 +97,9 @@ class RaftInvariants:
             if batch.end_offset > high_watermark:
                 break
             self.committed.append(batch)
+            assert node.machine is not None
+            epoch = node.machine.epoch
+            self._committed_in.append(max(epoch, self._committed_in[-1] if self._committed_in else 0))
             self._ends[batch.end_offset] = len(self.committed)
 
     def _compare(self, node: SimRaftNode, offset: int, name: str) -> None:
