@@ -70,6 +70,14 @@ def test_the_quorum_is_described(java: JavaTools, cluster: QuorumCluster) -> Non
     assert described == {node_id: "Leader" if node_id == leader else "Follower" for node_id in cluster.nodes}
 
 
+def test_a_controller_is_asked_directly(java: JavaTools, cluster: QuorumCluster) -> None:
+    controllers = ",".join(f"127.0.0.1:{node.controller_port}" for node in cluster.nodes.values())
+    status = java.run(
+        f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-controller", controllers, "describe", "--status"
+    )
+    assert re.search(rf"LeaderId:\s+{cluster.leader()}\b", status)
+
+
 def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumCluster) -> None:
     joining = cluster.add("controller")
     cluster.start([joining])

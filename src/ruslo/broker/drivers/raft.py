@@ -44,6 +44,7 @@ from ruslo.machines.raft.events import (
     SnapshotTaken,
     Started,
     Stopping,
+    Taken,
     TimerFired,
     Unanswered,
     UpgradeAsked,
@@ -54,6 +55,7 @@ from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import Answer, Ask, ReplicaKey
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.machines.raft.voters import Endpoint, VoterSet
+from ruslo.model.buffers import ReadBuffer
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.ids import Uuid
@@ -62,6 +64,7 @@ from ruslo.storage.log_sync import SyncTargets
 
 _BATCHES_PER_TURN = 200
 """Handed out before the event loop gets a turn."""
+_DAMAGED_PAUSE_S = 0.5
 _GOODBYE_MS = 1_000
 """How long a leader that goes down tries to tell the others."""
 
@@ -114,6 +117,7 @@ class RaftDriver:
         self._news: LeadershipNews | None = None
         self._more: asyncio.Handle | None = None
         self._stopping = False
+        self._machine_done = False
         self.failure: BaseException | None = None
         """Why this driver takes no appends any more."""
 
@@ -265,6 +269,8 @@ class RaftDriver:
 
     def ask(self, ask: Ask) -> asyncio.Future[Answer]:
         """What another node, or a tool, asks of this one."""
+        if self._machine_done:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node is going down")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._handle(Asked(answer, ask))
         return answer
@@ -323,7 +329,7 @@ class RaftDriver:
             self._feed.truncated(truncated.end_offset)
             self._done.append(truncated)
         if outcome.take is not None:
-            self._done.extend(replica.take(outcome.take, machine.epoch))
+            self._take(outcome.take)
             if self._config.is_controller:
                 self._committing.request()
         if outcome.snapshot_piece is not None:
@@ -357,6 +363,14 @@ class RaftDriver:
         self._done.append(Appended(batch.end_offset, batch.epoch))
         if not self._handling:
             self._handle(self._done.pop())
+
+    def _take(self, records: ReadBuffer) -> None:
+        try:
+            self._done.extend(self._open_replica.take(records, self._running.epoch))
+        except KafkaError as error:
+            # Damaged on the way, or by the leader: it is fetched again, but not in a hurry.
+            logger.error("what the leader of the metadata log sent cannot be appended: %s", error)
+            asyncio.get_running_loop().call_later(_DAMAGED_PAUSE_S, self._handle, Taken())
 
     def _store_piece(self, piece: SnapshotPiece) -> None:
         loaded = self._open_replica.add_piece(piece)
@@ -415,6 +429,7 @@ class RaftDriver:
             self._news.stop()
 
     def _machine_stopped(self) -> None:
+        self._machine_done = True
         self._timer.stop()
         if self._more is not None:
             self._more.cancel()

@@ -109,6 +109,11 @@ def on_introduced(node: QuorumNode, ask: Ask, answer: Answer) -> None:
     role.update_at_ms = NEVER_MS if done else again_ms
 
 
+def on_unanswered(node: QuorumNode, node_id: int) -> None:
+    """Whoever only looks for a leader can wait a little; everything else is urgent."""
+    node.pause(node_id, DISCOVERY_INTERVAL_MS if isinstance(node.role, Unattached) else None)
+
+
 def on_fetched(node: QuorumNode, from_id: int, ask: FetchAsk, answer: Answer) -> None:
     role = node.role
     assert isinstance(answer, FetchAnswer)

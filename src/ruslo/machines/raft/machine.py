@@ -208,7 +208,7 @@ class RaftMachine:
             case Unanswered(node_id, ask):
                 if node.in_flight.get(node_id) is ask:
                     del node.in_flight[node_id]
-                    node.pause(node_id)
+                    following.on_unanswered(node, node_id)
             case PeerGone(node_id):
                 self._peer_gone(node_id)
             case Appended(end_offset, epoch):

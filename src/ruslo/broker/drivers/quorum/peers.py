@@ -115,6 +115,7 @@ class Peers:
         if existing is None:
             self._addresses[node_id] = address
             existing = asyncio.create_task(self._open(node_id, address))
+            existing.add_done_callback(_look_at)
             self._connections[node_id] = existing
         return await asyncio.shield(existing)
 
@@ -151,6 +152,12 @@ class Peers:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _look_at(attempt: asyncio.Task[Connection]) -> None:
+    """Whoever wanted the connection may have given up; then nobody else hears that it failed."""
+    if not attempt.cancelled():
+        attempt.exception()
 
 
 def _versions(connection: Connection) -> VersionsAnswer:

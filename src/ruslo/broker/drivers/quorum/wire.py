@@ -268,11 +268,13 @@ def _endpoint_of(leader_id: int, endpoints: Iterable[_NodeEndpoint]) -> Endpoint
 
 
 def decode(ask: Ask, response: Message) -> Answer:
-    """Raises ProtocolError when the response is not about the metadata log."""
+    """Raises ProtocolError when the response is not about the metadata log, or has an error nobody knows."""
     try:
         return _decode(ask, response)
     except IndexError as error:
         raise ProtocolError(f"{type(response).__name__} says nothing about the metadata log") from error
+    except ValueError as error:
+        raise ProtocolError(f"{type(response).__name__}: {error}") from error
 
 
 def _decode(ask: Ask, response: Message) -> Answer:
