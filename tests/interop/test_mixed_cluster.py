@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -70,6 +72,17 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
             broker.stop()
 
 
+def wait_until_listening(port: int, timeout_s: float = 90) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on port {port}"
+            time.sleep(0.05)
+
+
 @pytest.mark.parametrize("leader", ["kafka", "ruslo"])
 def test_a_quorum_of_both(tmp_path: Path, leader: Literal["kafka", "ruslo"]) -> None:
     """Two voters, so that nothing is committed which either of them has not got."""
@@ -97,6 +110,8 @@ def test_a_quorum_of_both(tmp_path: Path, leader: Literal["kafka", "ruslo"]) -> 
 
     kafka.launch()
     try:
+        # Where nobody listens nobody lives: the other one would stand for election at once.
+        wait_until_listening(ports[0])
         ruslo.launch()
         kafka.wait_until_ready()
         asyncio.run(story())
