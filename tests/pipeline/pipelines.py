@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ruslo.client.producer import Producer
 from ruslo.pipeline.files.load import load_pipelines
 from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
+from ruslo.pipeline.runner.stop_signals import StopSignals
 from ruslo.pipeline.runner.supervisor import Supervisor
 from tests.support.cli_checks import Cli
 
@@ -59,7 +60,8 @@ def supervise(
     """Run until all are over; ``watch`` is called again and again, and may ask them to stop."""
     pipelines = [loaded.valid() for loaded in load_pipelines(paths)]
     runs = [PipelineRun(spark, pipeline, RunOptions(bootstrap, **options)) for pipeline in pipelines]
-    Supervisor(runs).run(watch)
+    with StopSignals() as signals:
+        Supervisor(runs, signals).run(watch)
     for run in runs:
         for query in run.runs:
             assert query.error is None, query.error

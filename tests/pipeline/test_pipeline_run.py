@@ -129,6 +129,32 @@ def test_history_first_then_live(spark: SparkSession, bootstrap: str, tmp_path: 
     assert last["v1"] == {"van": "v1", "km": 1000.0, "positions": 1000}
 
 
+def test_a_table_is_seen_as_it_is_when_a_batch_begins(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    create(bootstrap, "sold", "people", "sold-named")
+    (path,) = example(tmp_path, "join_with_table.yaml")
+    text = (
+        path.read_text().replace("topic: orders", "topic: sold").replace("topic: customers", "topic: people")
+    )
+    path.write_text(text.replace("topic: named-orders", "topic: sold-named") + "trigger: 100ms\n")
+    send(bootstrap, "people", [{"id": "c1", "name": "Ann"}], key="id")
+    send(bootstrap, "sold", [{"id": 1, "customer": "c1"}])
+    told: list[str] = []
+
+    def watch(runs: Sequence[PipelineRun]) -> None:
+        rows_out = runs[0].runs[0].figures.records_out
+        if rows_out == 1 and not told:
+            told.append("a new name")
+            send(bootstrap, "people", [{"id": "c1", "name": "Anna"}], key="id")
+            send(bootstrap, "sold", [{"id": 2, "customer": "c1"}])
+        if rows_out == 2:
+            runs[0].folder.ask_to_stop()
+
+    supervise(spark, [path], bootstrap, watch=watch)
+    assert {row["id"]: row["name"] for row in received(bootstrap, "sold-named")} == {1: "Ann", 2: "Anna"}
+
+
 LIVE = """\
 source: {{name: numbers, type: topic, topic: {topic}, schema: n INT, max_records_per_batch: 50}}
 steps:

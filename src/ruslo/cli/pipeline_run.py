@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,9 @@ from ruslo.cli.output import hint, print_json, print_table
 from ruslo.cli.pipeline_files import files_argument, load_valid
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ruslo.pipeline.files.model import Pipeline
     from ruslo.pipeline.runner.pipeline_run import PipelineRun
 
 
@@ -102,47 +104,62 @@ def run(
         )
     from ruslo.cli.node_logging import log_to_stderr
     from ruslo.cli.pipeline_view import run_view
-    from ruslo.pipeline.pack.environment import packed_settings
     from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
     from ruslo.pipeline.runner.prometheus import metrics_server
-    from ruslo.pipeline.runner.spark_settings import shared_settings
+    from ruslo.pipeline.runner.stop_signals import StopSignals
     from ruslo.pipeline.runner.supervisor import Supervisor
-    from ruslo.pipeline.session import new_session
 
     pipelines = load_valid(paths)
     log_to_stderr("WARNING")
-    folder = Path(tempfile.mkdtemp(prefix="ruslo-run-"))
-    places = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
-    given = {**places, "spark.log.level": log_level.upper(), **settings}
-    name = ", ".join(pipeline.name for pipeline in pipelines)
-    packed = packed_settings(environment, folder)
-    # Who ends a whole process group (`timeout`, a container) must not end the JVM under a batch in hand: it
-    # ignores what is ignored when it starts, and ends with this process.
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with contextlib.chdir(folder if packed else "."):
-        spark = new_session(name, master, shared_settings(pipelines, {**packed, **given}))
-    signal.signal(signal.SIGTERM, before)
-    try:
-        runs = [
-            PipelineRun(
-                spark,
-                pipeline,
-                RunOptions(bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP, once=once, history=history),
-            )
-            for pipeline in pipelines
-        ]
-        supervisor = Supervisor(runs, stop_within_s=stop_timeout)
-        with metrics_server(runs, metrics_port, metrics_host) as port, run_view() as show:
-            if port is not None:
-                click.echo(f"metrics at http://{metrics_host}:{port}/metrics", err=True)
-            hint(f"See it from elsewhere: ruslo pipeline status {' '.join(map(str, paths))}")
-            went_well = supervisor.run(show)
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    _summarize(runs, output)
+    given = {"spark.log.level": log_level.upper(), **settings}
+    with StopSignals() as signals:
+        with _spark(pipelines, master, environment, given) as spark:
+            signals.listen()
+            runs = [
+                PipelineRun(
+                    spark,
+                    pipeline,
+                    RunOptions(
+                        bootstrap or pipeline.bootstrap or DEFAULT_BOOTSTRAP, once=once, history=history
+                    ),
+                )
+                for pipeline in pipelines
+            ]
+            supervisor = Supervisor(runs, signals, stop_within_s=stop_timeout)
+            with metrics_server(runs, metrics_port, metrics_host) as port, run_view() as show:
+                if port is not None:
+                    click.echo(f"metrics at http://{metrics_host}:{port}/metrics", err=True)
+                hint(f"See it from elsewhere: ruslo pipeline status {' '.join(map(str, paths))}")
+                went_well = supervisor.run(show)
+        _summarize(runs, output)
     if not went_well:
         raise click.exceptions.Exit(1)
+
+
+@contextlib.contextmanager
+def _spark(
+    pipelines: Sequence[Pipeline], master: str, environment: Path | None, given: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    from ruslo.pipeline.pack.environment import packed_settings
+    from ruslo.pipeline.runner.spark_settings import shared_settings
+    from ruslo.pipeline.session import new_session
+
+    name = ", ".join(pipeline.name for pipeline in pipelines)
+    with tempfile.TemporaryDirectory(prefix="ruslo-run-", ignore_cleanup_errors=True) as folder:
+        packed = packed_settings(environment, Path(folder))
+        places = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        # Who ends a whole process group (`timeout`, a container) must not end the JVM under a batch in hand:
+        # it ignores what is ignored when it starts, and ends with this process.
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        try:
+            with contextlib.chdir(folder if packed else "."):
+                spark = new_session(name, master, shared_settings(pipelines, {**places, **packed, **given}))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 def _summarize(runs: Sequence[PipelineRun], output: str) -> None:

@@ -229,7 +229,7 @@ class TableSource(_Records):
 
         whole = {"subscribe": self.topic, "startingOffsets": "earliest"}
         options = self._decoding(around) | whole | self.options
-        records = spark.read.format("ruslo").options(**options).load()
+        records = spark.read.format("ruslo-table").options(**options).load()
         # The records of a key are in one partition, so that the highest offset is the latest.
         last = records.groupBy("key").agg(F.max_by(F.struct(*records.columns), "offset").alias("last"))
         return self._flat(last.select("last.*").where("value IS NOT NULL"), headers=False)

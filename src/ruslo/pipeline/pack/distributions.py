@@ -10,8 +10,8 @@ from pathlib import Path
 from ruslo.model.errors import ConfigError
 
 OWN = "ruslo"
-_ALWAYS = ("pyarrow", "numba", "pandas")
-"""What Spark's Python workers and the decoder use; they come with the extra ``spark``."""
+_ALWAYS = ("pyarrow", "numba", "pandas", "fastavro", "protobuf")
+"""What Spark's Python workers, its state in Python and the decoder use: the extra ``spark``."""
 _FROM_THE_CLUSTER = frozenset({"pyspark", "py4j"})
 """Spark puts its own on every executor's path, and they must be the cluster's version."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -17,12 +17,15 @@ _REPORTS_KEPT = 16
 
 
 def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    from ruslo.pipeline.connectors.table_format import TableDataSource
+
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REPORTS_KEPT)
     for key, value in pipeline.resources.session_settings().items():
         session.conf.set(key, value)
     with _active(session, spark):
         register(session)
+        session.dataSource.register(TableDataSource)
     return session
 
 

@@ -8,7 +8,16 @@ from ruslo.pipeline.pack.distributions import files_of, needed_distributions
 
 def test_what_executors_need_and_nothing_of_the_cluster() -> None:
     found = needed_distributions()
-    assert {"ruslo", "numba", "llvmlite", "numpy", "pandas", "pyarrow", "crc32c"} <= found.keys()
+    assert {
+        "ruslo",
+        "numba",
+        "llvmlite",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "fastavro",
+        "protobuf",
+    } <= found.keys()
     assert not {"pyspark", "py4j", "pytest", "mypy"} & found.keys()
 
 

@@ -1,0 +1,66 @@
+"""``format("ruslo-table")``: topics read whole, up to their ends at the time when a task reads.
+
+Spark plans a batch reader of Python once and keeps the plan for as long as the query lives, so that
+``format("ruslo")`` gives every micro-batch the rows of the first one. Here the plan holds partitions only;
+where they end is found out by each task.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TOPIC = "subscribe"
+
+
+class TableDataSource(DataSource):
+    """The options are those of ``format("ruslo")`` with one topic in ``subscribe``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ruslo-table"
+
+    def schema(self) -> StructType | str:
+        from ruslo.pipeline.datasource import RusloDataSource
+
+        return RusloDataSource(self.options).schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TableReader(dict(self.options), schema)
+
+
+@dataclass
+class TablePartition(InputPartition):
+    number: int
+
+
+class TableReader(DataSourceReader):
+    def __init__(self, options: dict[str, str], schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        from ruslo.pipeline.sink.partition_counts import partition_count
+        from ruslo.pipeline.source.options import SourceOptions
+
+        client = SourceOptions.parse(self._options, streaming=False).client
+        return [TablePartition(number) for number in range(partition_count(client, self._options[_TOPIC]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from ruslo.pipeline.source.options import SourceOptions
+        from ruslo.pipeline.source.reader import new_batch_reader
+
+        assert isinstance(partition, TablePartition), "Spark gives back what was planned"
+        options = {name: value for name, value in self._options.items() if name != _TOPIC}
+        options["assign"] = json.dumps({self._options[_TOPIC]: [partition.number]})
+        now = new_batch_reader(SourceOptions.parse(options, streaming=False), self._schema)
+        for part in now.partitions():
+            yield from now.read(part)
