@@ -226,7 +226,8 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     assert (code, summary["state"]) == (0, "stopped")
     commits = {name for name in os.listdir(tmp_path / "state" / "sink" / "commits") if name.isdigit()}
     begun = {name for name in os.listdir(tmp_path / "state" / "sink" / "offsets") if name.isdigit()}
-    assert commits == begun, "the batch in hand was finished"
+    assert commits <= begun
+    assert len(begun - commits) <= 1, "the batch in hand was finished, at most the next one was planned"
 
     (rest,) = supervise(spark, [path], bootstrap, once=True)
     assert summary["queries"][0]["records_out"] + rest.runs[0].figures.records_out == 500
