@@ -98,7 +98,9 @@ class ProduceHandler:
                     continue
                 log = partition.log
                 if appended.end_offset > log.high_watermark and not is_safe(partition, appended, acks):
-                    unsafe.append((len(results), len(answers), partition, appended.end_offset))
+                    unsafe.append(
+                        (len(results), len(answers), partition, appended.end_offset, partition.leader_epoch)
+                    )
                 answers.append(
                     (
                         index,

@@ -30,8 +30,9 @@ ALL = -1
 _FRAME_HEAD = struct.Struct(">ii")
 
 Results = list[tuple[str | bytes, list[PartitionResult]]]
-Unsafe = tuple[int, int, "Partition", int]
-"""Place in the results (topic, partition), the partition, the offset its high watermark must reach."""
+Unsafe = tuple[int, int, "Partition", int, int]
+"""Place in the results (topic, partition), the partition, the offset its high watermark must reach, and the
+leader epoch of the append: under another leader the offset may hold another record."""
 
 
 def check_place(
@@ -79,23 +80,26 @@ def answer_when_safe(
     """``endpoints``: of the leaders that the results name by then."""
 
     def complete() -> None:
-        for topic_at, at, partition, end_offset in unsafe:
-            error = _why_unsafe(partition, end_offset, acks, delayed.late)
+        for topic_at, at, partition, end_offset, epoch in unsafe:
+            error = why_unsafe(partition, end_offset, epoch, acks, delayed.late)
             if error is not None:
                 index = results[topic_at][1][at][0]
                 results[topic_at][1][at] = refused(index, error, partition)
         reply.send((encode(results, version, correlation_id, endpoints()),))
 
     delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
-    for _, _, partition, end_offset in unsafe:
+    for _, _, partition, end_offset, _ in unsafe:
         if acks == ALL or partition.replication is None:
             partition.when_safe(end_offset, delayed)
         else:
             partition.replication.when_safe_here(end_offset, delayed)
 
 
-def _why_unsafe(partition: Partition, end_offset: int, acks: int, late: bool) -> KafkaError | None:
+def why_unsafe(partition: Partition, end_offset: int, epoch: int, acks: int, late: bool) -> KafkaError | None:
+    """Why a batch that was appended in this leader epoch cannot be acknowledged; None if it can."""
     replication = partition.replication
+    if partition.log.failure is None and not (partition.is_leader and partition.leader_epoch == epoch):
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if partition.log.high_watermark >= end_offset:
         if acks == ALL and replication is not None and not replication.has_enough:
             return KafkaError(

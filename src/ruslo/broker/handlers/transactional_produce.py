@@ -139,7 +139,7 @@ class TransactionalProduce:
             assert partition is not None
             log = partition.log
             if outcome.end_offset > log.high_watermark and not is_safe(partition, outcome, self._acks):
-                self._unsafe.append((topic_at, at, partition, outcome.end_offset))
+                self._unsafe.append((topic_at, at, partition, outcome.end_offset, partition.leader_epoch))
             base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
             answers[at] = (index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
         else:

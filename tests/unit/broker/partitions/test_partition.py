@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.broker.handlers.produce_results import ALL, why_unsafe
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
 from ruslo.config.log_config import LogConfig
@@ -198,5 +199,22 @@ def test_reads_are_bounded_by_what_is_safe(tmp_path: Path) -> None:
             partition.read(3, 1 << 20, False, True)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
         bench.disk.free.set()
+
+    on_bench(tmp_path, story)
+
+
+def test_an_offset_of_another_leader_acknowledges_nothing(tmp_path: Path) -> None:
+    """A request for several partitions ends with its last one; the first may have another leader by then."""
+
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        append(partition, b"a")
+        assert why_unsafe(partition, 1, partition.leader_epoch, ALL, False) is None
+        for change in (lambda: partition.step_down(2, 1), lambda: partition.become_leader(2)):
+            change()
+            assert partition.log.high_watermark == 1
+            error = why_unsafe(partition, 1, 0, ALL, False)
+            assert error is not None
+            assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     on_bench(tmp_path, story)

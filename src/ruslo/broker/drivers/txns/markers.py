@@ -58,6 +58,8 @@ class _Step(NamedTuple):
 class _Unsafe(NamedTuple):
     partition: Partition
     end_offset: int
+    leader_epoch: int
+    """Of the append: under another leader the offset may hold another record."""
     result: WritableTxnMarkerPartitionResult
 
 
@@ -126,7 +128,7 @@ class MarkerWriter:
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             else:
                 if appended.end_offset > partition.log.high_watermark:
-                    unsafe.append(_Unsafe(partition, appended.end_offset, result))
+                    unsafe.append(_Unsafe(partition, appended.end_offset, partition.leader_epoch, result))
 
     def _append(self, partition: Partition, step: _Step) -> Appended:
         marker = bytearray(step.batch)
@@ -141,12 +143,14 @@ class MarkerWriter:
             return
 
         def complete() -> None:
-            for partition, end_offset, result in waiting:
-                if partition.log.high_watermark < end_offset:
+            for partition, end_offset, leader_epoch, result in waiting:
+                if not partition.is_leader or partition.leader_epoch != leader_epoch:
+                    result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif partition.log.high_watermark < end_offset:
                     late = ErrorCode.REQUEST_TIMED_OUT
                     result.error_code = late if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
             finish()
 
         delayed = DelayedProduce(len(waiting), self._timeout_ms, complete)
-        for partition, end_offset, _ in waiting:
+        for partition, end_offset, _, _ in waiting:
             partition.when_safe(end_offset, delayed)
