@@ -5,10 +5,10 @@ ARGS ?=
 SECONDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak bench format generate lock clean
+.PHONY: help setup runtime demo test check soak soak-spark bench bench-spark format generate lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 setup: ## everything that demo, test, check and bench need; quick when nothing changed
 	@$(PYTHON) scripts/bootstrap.py dev
@@ -30,11 +30,18 @@ check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/python codegen/generate.py --check
 	$(BIN)/python -m ruslo.config.reference --check
 
-soak: setup ## consumers killed and started at random for minutes, the figures printed (SECONDS=300)
-	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py $(ARGS)
+soak: setup ## clients and brokers killed and started at random for minutes, the figures printed (SECONDS=300)
+	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py \
+		tests/cluster/test_transaction_histories.py --timeout=0 $(ARGS)
+
+soak-spark: setup ## a Spark query with driver, workers and broker killed at random; each record must arrive once
+	@RUSLO_SPARK_SOAK=1 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py $(ARGS)
 
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-spark: setup ## compare the Spark source with Spark's own connector (ARGS="--only 1k", "--help")
+	@$(BIN)/python -m bench.spark_source $(ARGS)
 
 format: setup ## let ruff fix and format
 	@$(BIN)/ruff check --quiet --fix

@@ -4,39 +4,30 @@
  *   load consume BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   every partition from its start until RECORDS were read
  *   load group   BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   the same as the only member of a new consumer group
  *   load latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   partition 0, one record at a time, acks=all
+ *   load wide    BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   all partitions in a single transaction
+ *   load small   BOOTSTRAP TOPIC SECONDS PRODUCERS [key=value ...]   small transactions, see transactions.c
  *
  * "consume" uses partitions directly and no consumer group, so only Metadata, ListOffsets and Fetch are needed.
  * "group" subscribes and commits as librdkafka does by itself; its clock starts with the first record.
  * The pairs are librdkafka settings and come after the ones chosen here. */
-#include <librdkafka/rdkafka.h>
+#include "load.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define GIVE_UP_AFTER_S 300.0
 #define BATCH 10000
+#define QUEUE_FULL_PAUSE_MS 5
 
-struct job {
-  const char *mode, *bootstrap, *topic;
-  long records;
-  size_t size;
-  int settings;
-  char **setting;
-};
-
-struct deliveries {
-  long acked, failed;
-};
-
-static double now_s(void) {
+double now_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void die(const char *format, ...) {
+void die(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   fputs("load: ", stderr);
@@ -46,12 +37,12 @@ static void die(const char *format, ...) {
   exit(1);
 }
 
-static void set(rd_kafka_conf_t *conf, const char *key, const char *value) {
+void set(rd_kafka_conf_t *conf, const char *key, const char *value) {
   char why[512];
   if (rd_kafka_conf_set(conf, key, value, why, sizeof why) != RD_KAFKA_CONF_OK) die("%s", why);
 }
 
-static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
+void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
   struct deliveries *deliveries = opaque;
   (void)client;
   if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -61,14 +52,15 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
   }
 }
 
-static rd_kafka_t *new_client(const struct job *job, rd_kafka_type_t type, rd_kafka_conf_t *conf) {
+rd_kafka_t *new_client(const struct job *job, rd_kafka_type_t type, rd_kafka_conf_t *conf) {
   char why[512];
   set(conf, "bootstrap.servers", job->bootstrap);
   for (int i = 0; i < job->settings; i++) {
-    char *equals = strchr(job->setting[i], '=');
+    const char *equals = strchr(job->setting[i], '=');
     if (!equals) die("'%s' is not key=value", job->setting[i]);
-    *equals = 0;
-    set(conf, job->setting[i], equals + 1);
+    char *key = strndup(job->setting[i], (size_t)(equals - job->setting[i]));
+    set(conf, key, equals + 1);
+    free(key);
   }
   rd_kafka_t *client = rd_kafka_new(type, conf, why, sizeof why);
   if (!client) die("%s", why);
@@ -76,7 +68,7 @@ static rd_kafka_t *new_client(const struct job *job, rd_kafka_type_t type, rd_ka
 }
 
 /* Waits for metadata, so that connecting is not counted as work, and returns the number of partitions. */
-static int partition_count(rd_kafka_t *client, rd_kafka_topic_t *topic) {
+int partition_count(rd_kafka_t *client, rd_kafka_topic_t *topic) {
   const struct rd_kafka_metadata *metadata;
   rd_kafka_resp_err_t error = rd_kafka_metadata(client, 0, topic, &metadata, 30000);
   if (error) die("metadata: %s", rd_kafka_err2str(error));
@@ -87,7 +79,7 @@ static int partition_count(rd_kafka_t *client, rd_kafka_topic_t *topic) {
   return count;
 }
 
-static char *new_payload(size_t size) {
+char *new_payload(size_t size) {
   char *payload = malloc(size ? size : 1);
   for (size_t i = 0; i < size; i++) payload[i] = (char)('a' + rand() % 16);
   return payload;
@@ -99,8 +91,10 @@ static void print_rate(const char *mode, long records, double bytes, double seco
          mode, records, bytes, seconds, bytes / 1e6 / seconds, (double)records / seconds);
 }
 
-static rd_kafka_t *new_producer(const struct job *job, struct deliveries *deliveries, const char *linger_ms) {
+static rd_kafka_t *new_producer(const struct job *job, struct deliveries *deliveries, const char *linger_ms,
+                                const char *only_failures) {
   rd_kafka_conf_t *conf = rd_kafka_conf_new();
+  set(conf, "delivery.report.only.error", only_failures);
   set(conf, "acks", "all");
   set(conf, "linger.ms", linger_ms);
   set(conf, "queue.buffering.max.messages", "1000000");
@@ -112,25 +106,33 @@ static rd_kafka_t *new_producer(const struct job *job, struct deliveries *delive
 
 static int produce(const struct job *job) {
   struct deliveries deliveries = {0, 0};
-  rd_kafka_t *client = new_producer(job, &deliveries, "5");
+  rd_kafka_t *client = new_producer(job, &deliveries, "5", "true");
   rd_kafka_topic_t *topic = rd_kafka_topic_new(client, job->topic, NULL);
   partition_count(client, topic);
   char *payload = new_payload(job->size);
 
-  double start = now_s();
-  for (long i = 0; i < job->records; i++) {
-    while (rd_kafka_produce(topic, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, payload, job->size, NULL, 0, NULL)) {
-      if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL) die("%s", rd_kafka_err2str(rd_kafka_last_error()));
-      rd_kafka_poll(client, 10);
-    }
-    if (i % 1024 == 0) rd_kafka_poll(client, 0);
+  rd_kafka_message_t *messages = calloc(BATCH, sizeof *messages);
+  for (int i = 0; i < BATCH; i++) {
+    messages[i].payload = payload;
+    messages[i].len = job->size;
   }
-  rd_kafka_flush(client, (int)(GIVE_UP_AFTER_S * 1000));
+
+  double start = now_s();
+  for (long sent = 0; sent < job->records;) {
+    int count = job->records - sent < BATCH ? (int)(job->records - sent) : BATCH;
+    int taken = rd_kafka_produce_batch(topic, RD_KAFKA_PARTITION_UA, 0, messages, count);
+    sent += taken;
+    for (int i = 0; taken < count && i < count; i++)
+      if (messages[i].err && messages[i].err != RD_KAFKA_RESP_ERR__QUEUE_FULL) die("%s", rd_kafka_err2str(messages[i].err));
+    if (taken < count) rd_kafka_poll(client, QUEUE_FULL_PAUSE_MS);
+  }
+  rd_kafka_resp_err_t unfinished = rd_kafka_flush(client, (int)(GIVE_UP_AFTER_S * 1000));
   double seconds = now_s() - start;
 
-  if (deliveries.failed || deliveries.acked != job->records)
-    die("%ld of %ld records were acked, %ld failed", deliveries.acked, job->records, deliveries.failed);
-  print_rate(job->mode, deliveries.acked, (double)deliveries.acked * (double)job->size, seconds);
+  if (deliveries.failed || unfinished)
+    die("%ld deliveries failed, %d records were not acked", deliveries.failed, rd_kafka_outq_len(client));
+  print_rate(job->mode, job->records, (double)job->records * (double)job->size, seconds);
+  free(messages);
   rd_kafka_topic_destroy(topic);
   rd_kafka_destroy(client);
   free(payload);
@@ -226,14 +228,14 @@ static int consume_in_group(const struct job *job) {
   return 0;
 }
 
-static int by_value(const void *a, const void *b) {
+int by_value(const void *a, const void *b) {
   double left = *(const double *)a, right = *(const double *)b;
   return (left > right) - (left < right);
 }
 
 static int latency(const struct job *job) {
   struct deliveries deliveries = {0, 0};
-  rd_kafka_t *client = new_producer(job, &deliveries, "0");
+  rd_kafka_t *client = new_producer(job, &deliveries, "0", "false");
   rd_kafka_topic_t *topic = rd_kafka_topic_new(client, job->topic, NULL);
   partition_count(client, topic);
   char *payload = new_payload(job->size);
@@ -261,7 +263,9 @@ static int latency(const struct job *job) {
 
 int main(int count, char **argument) {
   if (count < 6) {
-    fputs("usage: load produce|consume|group|latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n", stderr);
+    fputs("usage: load produce|consume|group|latency|wide BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n"
+          "       load small BOOTSTRAP TOPIC SECONDS PRODUCERS [key=value ...]\n",
+          stderr);
     return 2;
   }
   struct job job = {argument[1], argument[2], argument[3], atol(argument[4]), (size_t)atol(argument[5]),
@@ -271,6 +275,8 @@ int main(int count, char **argument) {
   if (!strcmp(job.mode, "consume")) return consume(&job);
   if (!strcmp(job.mode, "group")) return consume_in_group(&job);
   if (!strcmp(job.mode, "latency")) return latency(&job);
+  if (!strcmp(job.mode, "wide")) return wide_transaction(&job);
+  if (!strcmp(job.mode, "small")) return small_transactions(&job);
   die("unknown mode '%s'", job.mode);
   return 2;
 }

@@ -1,14 +1,16 @@
-"""What a benchmark reads off the machine: processor time and memory of processes, and a warm page cache."""
+"""What a benchmark reads off the machine, processor time and memory of processes, and how it warms it up."""
 
 from __future__ import annotations
 
+import mmap
 import os
-import shutil
 from pathlib import Path
 
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 GB = 1_000_000_000
 MB = 1_000_000
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+LEFT_FREE_BYTES = 3 * GB
 
 
 def _family(pid: int) -> list[int]:
@@ -36,6 +38,22 @@ def cpu_s(pid: int) -> float:
     return ticks / CLOCK_TICKS_PER_S
 
 
+def cleaner_cpu_s(pid: int) -> float:
+    """What compaction has used so far: Kafka's cleaner thread, or the cleaner process Ruslo has started."""
+    ticks = 0
+    for member in _family(pid):
+        is_cleaner = b"ruslo.storage.cleaner" in Path(f"/proc/{member}/cmdline").read_bytes()
+        for task in Path(f"/proc/{member}/task").iterdir():
+            try:
+                head, _, rest = (task / "stat").read_text().rpartition(")")
+            except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
+                continue
+            if is_cleaner or "(kafka-log-clean" in head:
+                fields = rest.split()
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / CLOCK_TICKS_PER_S
+
+
 def resident_mb(pid: int) -> float:
     """Resident memory of the broker."""
     total_kb = 0
@@ -53,31 +71,15 @@ def available_memory_bytes() -> int:
     raise RuntimeError("/proc/meminfo has no MemAvailable line")
 
 
-class PageCacheFill:
-    """A big file that is kept in the page cache, so that brokers find memory that has been touched before.
+def warm_memory(wanted_bytes: int) -> None:
+    """Touch memory and free it, so that whoever allocates next finds pages that have been touched before.
 
-    The first touch of memory is expensive on virtual machines, and a page that is freed may go back to the
-    host. With memory full of a file that can be dropped, new pages come from there, for every broker alike.
+    A virtual machine gives free pages back to its host after some seconds, and the first touch of a page
+    that went back costs a multiple of what a broker does with it. What earlier work left to be written to
+    disk is written first: a full backlog slows down whoever writes next.
     """
-
-    BLOCK_BYTES = 8 << 20
-    LEFT_FREE_BYTES = 3 * GB
-
-    def __init__(self, folder: Path, wanted_bytes: int) -> None:
-        self._path = folder / "page-cache-fill"
-        room = min(available_memory_bytes() - self.LEFT_FREE_BYTES, shutil.disk_usage(folder).free // 2)
-        self.size = min(wanted_bytes, room)
-        block = b"\xa5" * self.BLOCK_BYTES
-        with self._path.open("wb", buffering=0) as file:
-            for _ in range(self.size // self.BLOCK_BYTES):
-                file.write(block)
-            os.fsync(file.fileno())
-
-    def refill(self) -> None:
-        """Read it all again: what the last broker left behind was deleted, and its memory is free."""
-        with self._path.open("rb", buffering=0) as file:
-            while file.read(self.BLOCK_BYTES):
-                pass
-
-    def remove(self) -> None:
-        self._path.unlink(missing_ok=True)
+    os.sync()
+    room = max(0, available_memory_bytes() - LEFT_FREE_BYTES)
+    with mmap.mmap(-1, max(PAGE_BYTES, min(wanted_bytes, room))) as memory:
+        for offset in range(0, len(memory), PAGE_BYTES):
+            memory[offset] = 1

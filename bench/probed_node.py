@@ -1,25 +1,32 @@
 """A Ruslo node that watches its own event loop: ``python -m bench.probed_node server.properties FILE``.
 
-Every millisecond it looks how much processor time the loop's thread has used since the last look, which no
-single step of the loop can have exceeded. Unlike elapsed time it does not count the moments in which the
-system let another process run. Each line of FILE is a time and the longest such stretch around it.
+It takes the processor time of every step of the loop: of each callback, each stretch of a task between two
+awaits, and each time a connection hands over what it has read. Unlike elapsed time it does not count the
+moments in which the system let another process run. Each line of FILE is a time and the longest step around
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import functools
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVarTuple, Unpack
 
-from ruslo.broker.node import Node, run
+import uvloop
+
+from ruslo.broker.node import run
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import decode_properties, parse_properties
+from ruslo.net.connection import Connection
 from tests.support.ruslo import RusloNode
 
-LOOK_EVERY_S = 0.001
 WRITE_EVERY_S = 0.1
+ArgumentsT = TypeVarTuple("ArgumentsT")
 
 
 class ProbedNode(RusloNode):
@@ -38,36 +45,77 @@ class ProbedNode(RusloNode):
         return max((float(ms) for at_s, ms in steps if since_s <= float(at_s) <= until_s), default=0.0)
 
 
-class LoopProbe:
+class StepTimer:
+    """The longest step since it last wrote."""
+
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._loop = asyncio.get_running_loop()
-        self._used_s = time.thread_time()
         self._longest_s = 0.0
         self._written_s = 0.0
-        self._look()
 
-    def _look(self) -> None:
-        used_s = time.thread_time()
-        self._longest_s = max(self._longest_s, used_s - self._used_s)
-        now_s = time.monotonic()
-        if now_s - self._written_s > WRITE_EVERY_S:
-            self._out.write(f"{now_s:.6f} {self._longest_s * 1000:.3f}\n")
-            self._out.flush()
-            self._longest_s, self._written_s = 0.0, now_s
-        self._used_s = time.thread_time()
-        self._loop.call_later(LOOK_EVERY_S, self._look)
+    def run(self, step: Callable[[Unpack[ArgumentsT]], object], *arguments: *ArgumentsT) -> None:
+        begin_s = time.thread_time()
+        try:
+            step(*arguments)
+        finally:
+            self._longest_s = max(self._longest_s, time.thread_time() - begin_s)
+            now_s = time.monotonic()
+            if now_s - self._written_s > WRITE_EVERY_S:
+                self._out.write(f"{now_s:.6f} {self._longest_s * 1000:.3f}\n")
+                self._out.flush()
+                self._longest_s, self._written_s = 0.0, now_s
+
+
+class ProbedLoop(uvloop.Loop):
+    """Tasks and futures run their steps through these three methods too."""
+
+    def __init__(self, timer: StepTimer) -> None:
+        super().__init__()
+        self._timer = timer
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[ArgumentsT]], object],
+        *arguments: *ArgumentsT,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        return super().call_soon(self._timer.run, callback, *arguments, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[ArgumentsT]], object],
+        *arguments: *ArgumentsT,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return super().call_later(delay, self._timer.run, callback, *arguments, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[ArgumentsT]], object],
+        *arguments: *ArgumentsT,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return super().call_at(when, self._timer.run, callback, *arguments, context=context)
+
+
+def probe_reading(timer: StepTimer) -> None:
+    """The loop hands what it read straight to the connection."""
+    buffer_updated = Connection.buffer_updated
+
+    def timed(connection: Connection, nbytes: int) -> None:
+        timer.run(buffer_updated, connection, nbytes)
+
+    Connection.buffer_updated = timed  # type: ignore[assignment, method-assign]
 
 
 def main(properties: str, probe_file: str) -> int:
     config = BrokerConfig.from_properties(parse_properties(decode_properties(Path(properties).read_bytes())))
     with Path(probe_file).open("w") as out:
-        probes: list[LoopProbe] = []
-
-        def on_ready(node: Node) -> None:
-            probes.append(LoopProbe(out))
-
-        return run(config, on_ready)
+        timer = StepTimer(out)
+        probe_reading(timer)
+        return run(config, lambda node: None, functools.partial(ProbedLoop, timer))
 
 
 if __name__ == "__main__":

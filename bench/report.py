@@ -80,6 +80,18 @@ ROWS = [
     Row("produce meanwhile, ack p99", "groups", "produce_p99_ms_meanwhile", "ms", "less", None, 1),
     Row("produce meanwhile, longest ack", "groups", "produce_max_ms_meanwhile", "ms", "less", None, 1),
     Row("groups, memory", "groups", "groups_memory_mb", "MB", "less", None, 0),
+    Row("small transactions, 1 producer", "transactions", "small_1_per_s", "1/s", "more", 3.0, 0),
+    Row("small transactions, 1 producer, p50", "transactions", "small_1_p50_ms", "ms", "less", 0.2),
+    Row("small transactions, 20 producers", "transactions", "small_20_per_s", "1/s", "more", 3.0, 0),
+    Row("small transactions, 50 producers", "transactions", "small_50_per_s", "1/s", "more", 3.0, 0),
+    Row("small transactions, processor", "transactions", "small_50_cpu_ms_each", "CPU-ms", "less", None, 2),
+    Row("wide transaction, written", "transactions", "wide_write_s", "s", "less"),
+    Row("wide transaction, ended everywhere", "transactions", "wide_end_s", "s", "less"),
+    Row("longest step of the loop meanwhile", "transactions", "wide_longest_step_ms", "ms", "less", None, 1),
+    Row("compaction, 100 B, few keys", "compaction", "small_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 1 KB, few keys", "compaction", "large_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("compaction, 100 B, many keys", "compaction", "wide_mb_per_cpu_s", "MB/CPU-s", "more", 1.0, 0),
+    Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
 ]
 
 HEADINGS = ["work", "Ruslo", "Apache Kafka", "", "ratio", "wanted", ""]
@@ -136,16 +148,25 @@ librdkafka), which shares the processors with the broker. `ratio` is Ruslo's fig
 Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
 How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions; 2
-million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. The page cache is
-filled with a file before each broker starts, because the first touch of memory is expensive on virtual
-machines, and memory that was freed may be untouched again. Apache Kafka runs with the heap of 1 GB and the
+million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. Before each load
+memory is touched and freed, and the disk's backlog is written: the first touch of memory is expensive on
+virtual machines, and more expensive than the work that is measured. The load program hands its records to
+librdkafka without a copy and hears of failures only, so that both processors are left to the brokers as far
+as the client allows. Apache Kafka runs with the heap of 1 GB and the
 collector settings of its own start script. Processor time is user and system time of the broker process.
 "Ready" means that a ListOffsets request for all partitions is answered without an error. Consuming reads
 partitions directly; "in a group" subscribes, and its clock starts with the first record. Commits are
 requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000 per second on a
 core. 10,000 classic groups of one member and two groups of 1,000 members, one of each protocol, are made
-and rebalanced while another client produces one record at a time; no step of Ruslo's event loop may take 20
-ms of processor time meanwhile, and the figure is an upper bound of the longest.
+and rebalanced while another client produces one record at a time; no step of Ruslo's event loop, that is no
+callback, stretch of a task or read of a connection, may take 20 ms of processor time meanwhile. A small
+transaction is 5 records of 100 bytes on 2 partitions and a commit; every producer has a thread and a
+transactional id of its own and uses the librdkafka that confluent-kafka brings, which itself lets about a
+millisecond pass before each transaction. The wide one is a million records on 1,000 partitions; it has
+ended everywhere when its producer could commit the next. Compaction is of 300 MB of
+updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
+processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
+than half as much again in their p99.
 """
 
 

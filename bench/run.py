@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from bench.contenders import CONTENDERS, build_load_program
-from bench.measure import GB, PageCacheFill
+from bench.measure import GB
 from bench.report import Results, markdown_page, plain_table
 from bench.scenarios import SCENARIOS
 from bench.setting import Setting
@@ -29,7 +29,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--broker", action="append", choices=CONTENDERS, help="a broker to run (both)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records: minutes become seconds")
     parser.add_argument(
-        "--warm-gb", type=float, help="how much of the page cache to fill (default 18, quick: 6)"
+        "--warm-gb", type=float, help="how much memory to touch before each load (default 8, quick: 2)"
     )
     parser.add_argument("--dir", type=Path, default=OUTPUT / "data", help="where the brokers keep their data")
     parser.add_argument("--merge", type=Path, help="JSON file for figures not measured now")
@@ -49,20 +49,22 @@ def main(arguments: list[str]) -> int:
     if load_average > BUSY_LOAD_AVERAGE:
         say(f"the load average is {load_average:.1f}: other work on this machine disturbs the figures")
     results: Results = json.loads(options.merge.read_text()) if options.merge else {}
-    wanted_gb = options.warm_gb if options.warm_gb is not None else (6 if options.quick else 18)
-    fill = PageCacheFill(options.dir, int(wanted_gb * GB))
-    say(f"filled {fill.size / GB:.1f} GB of page cache")
+    warm_gb = options.warm_gb if options.warm_gb is not None else (2 if options.quick else 8)
     for scenario in scenarios:
         for broker in brokers:
-            fill.refill()
-            setting = Setting(program, options.dir / broker, 10 if options.quick else 1, CONTENDERS[broker])
+            setting = Setting(
+                program,
+                options.dir / broker,
+                10 if options.quick else 1,
+                CONTENDERS[broker],
+                int(warm_gb * GB),
+            )
             start = time.monotonic()
             figures = SCENARIOS[scenario](setting)
             results.setdefault(broker, {})[scenario] = figures
             RESULTS_FILE.write_text(json.dumps(results, indent=2) + "\n")
             listed = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items())
             say(f"{scenario} on {broker} ({time.monotonic() - start:.0f} s): {listed}")
-    fill.remove()
     shutil.rmtree(options.dir)
 
     print(f"\n{plain_table(results)}")

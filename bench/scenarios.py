@@ -6,10 +6,12 @@ import statistics
 import time
 from collections.abc import Callable
 
+from bench.compaction_scenario import compaction
 from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
-from bench.measure import GB, cpu_s, resident_mb
+from bench.measure import GB, cpu_s, resident_mb, warm_memory
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
+from bench.transaction_scenario import transactions
 from tests.support.node import Node
 
 PARTITIONS = 6
@@ -38,6 +40,7 @@ def throughput(setting: Setting, records: int, size: int) -> Figures:
 
 
 def measured_load(setting: Setting, node: Node, mode: str, topic: str, records: int, size: int) -> Figures:
+    warm_memory(setting.warm_bytes)
     cpu_before_s = cpu_s(node.pid)
     figures = run_load(setting.program, mode, node, topic, records, size)
     cpu_used_s = cpu_s(node.pid) - cpu_before_s
@@ -63,6 +66,7 @@ def latency(setting: Setting) -> Figures:
         node.start()
         create_topics(node, {"latency": 1})
         for _ in range(ROUNDS):
+            warm_memory(setting.warm_bytes)
             figures = run_load(setting.program, "latency", node, "latency", records, 100)
     return {f"ack_{key}": value for key, value in figures.items() if key.endswith("_ms")}
 
@@ -107,4 +111,6 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "records-100b": records_of_100_b,
     "partitions-4000": many_partitions,
     "groups": groups,
+    "transactions": transactions,
+    "compaction": compaction,
 }

@@ -19,12 +19,14 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Setting:
-    """How a scenario is run: with which load program, where, and how much smaller than in full."""
+    """How a scenario is run: with which load program, where, how much smaller than in full, and how
+    much memory is touched before each measurement."""
 
     program: Path
     folder: Path
     divisor: int
     new_node: Callable[[Path], Node]
+    warm_bytes: int
 
     def with_node(self, new_node: Callable[[Path], Node]) -> Setting:
         return replace(self, new_node=new_node)

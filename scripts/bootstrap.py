@@ -4,6 +4,7 @@
     python3 scripts/bootstrap.py dev         what `make test`, `make check` and `make bench` need
 
 Runs with the system's Python and its standard library only. A second run finds a stamp and returns at once.
+Spark comes with both, and with it the wish for Java 17 or 21.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 OLDEST_PYTHON = (3, 11)
+SOURCE_ONLY = ["pyspark"]
+"""Packages that are published without a wheel."""
 
 
 class SystemPackage(NamedTuple):
@@ -30,11 +33,36 @@ class SystemPackage(NamedTuple):
     name: str
     purpose: str
     is_present: Callable[[], bool]
+    successor: str | None = None
+    """What releases without the package have in its place."""
 
 
 def _has_command(name: str) -> Callable[[], bool]:
     return lambda: shutil.which(name) is not None
 
+
+def _has_java_for_spark() -> bool:
+    sys.path.insert(0, str(ROOT / "src"))
+    from ruslo.model.errors import ConfigError
+    from ruslo.pipeline.java import find_java_home  # nothing but the standard library, as this script
+
+    try:
+        find_java_home()
+    except ConfigError:
+        return False
+    finally:
+        sys.path.pop(0)
+    return True
+
+
+RUNTIME_PACKAGES = [
+    SystemPackage(
+        "openjdk-17-jre-headless",
+        "Java 17 or 21, which Spark runs on",
+        _has_java_for_spark,
+        successor="openjdk-21-jre-headless",
+    ),
+]
 
 TEST_PACKAGES = [
     SystemPackage(
@@ -66,13 +94,14 @@ def main(arguments: list[str]) -> int:
         install_python_packages(profile)
     if profile == "dev":
         install_system_packages(TEST_PACKAGES)
+    install_system_packages(RUNTIME_PACKAGES)
     return 0
 
 
 def set_up_digest(profile: str) -> str:
     """Changes whenever the environment would: the lock, the project's metadata, this script, the Python."""
     digest = hashlib.sha256(f"{ROOT} {sys.version}".encode())
-    for path in (lock_file(profile), ROOT / "pyproject.toml", Path(__file__)):
+    for path in (lock_file("build"), lock_file(profile), ROOT / "pyproject.toml", Path(__file__)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -114,8 +143,11 @@ def create_environment() -> None:
 def install_python_packages(profile: str) -> None:
     say(f"installing the packages of requirements/{profile}.lock")
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run([*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(lock_file(profile))])
-    # The build backend comes from the lock as well, so nothing is resolved or downloaded here.
+    pinned = [*pip, "--require-hashes", "--only-binary", ":all:"]
+    # Build backends are pinned as well and come first: what is built here resolves and downloads nothing.
+    run([*pinned, "-r", str(lock_file("build"))])
+    source = ["--no-build-isolation", *(option for name in SOURCE_ONLY for option in ("--no-binary", name))]
+    run([*pinned, *source, "-r", str(lock_file(profile))])
     run([*pip, "--no-index", "--no-build-isolation", "--no-deps", "--editable", str(ROOT)])
     stamp_file(profile).write_text(set_up_digest(profile))
 
@@ -125,19 +157,29 @@ def install_system_packages(packages: list[SystemPackage]) -> None:
     if not missing:
         return
     if os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        apt_install([package.name for package in missing])
+        apt_install([package.name for package in missing], {p.name: p.successor for p in missing})
         return
     for package in missing:
         say(f"missing: {package.name} ({package.purpose}); run `sudo apt-get install {package.name}`")
 
 
-def apt_install(packages: list[str]) -> None:
-    say(f"installing with apt-get: {' '.join(packages)}")
+def apt_install(packages: list[str], successors: Mapping[str, str | None] | None = None) -> None:
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     quiet = ["-qq", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
     run(["apt-get", *quiet, "update"], environment)
+    for name, successor in (successors or {}).items():
+        if successor is not None and not _apt_knows(name):
+            packages = [successor if package == name else package for package in packages]
+    say(f"installing with apt-get: {' '.join(packages)}")
     install = ["apt-get", *quiet, "install", "--yes", "--no-install-recommends", *packages]
     run(install, environment, stdout=subprocess.DEVNULL)
+
+
+def _apt_knows(package: str) -> bool:
+    found = subprocess.run(
+        ["apt-cache", "show", package], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    return found.returncode == 0
 
 
 def run(command: list[str], environment: dict[str, str] | None = None, stdout: int | None = None) -> None:

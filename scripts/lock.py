@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-GROUP_OF_PROFILE = {"runtime": "build", "dev": "dev"}
+PROFILES = {
+    "build": ["--group", "build"],
+    "runtime": ["pyproject.toml", "--extra", "spark", "--group", "build"],
+    "dev": ["pyproject.toml", "--extra", "spark", "--group", "dev"],
+}
 
 
 def main() -> int:
-    for profile, group in GROUP_OF_PROFILE.items():
-        command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--group", group]
+    for profile, what in PROFILES.items():
+        command = [sys.executable, "-m", "uv", "pip", "compile", *what]
         command += ["--universal", "--python-version", "3.11", "--upgrade", "--generate-hashes", "--quiet"]
         command += ["--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make lock"]
         command += ["--output-file", f"requirements/{profile}.lock"]

@@ -11,7 +11,7 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import TopicMaker
 from tests.support.group_members import (
@@ -25,6 +25,7 @@ from tests.support.group_members import (
     poll_for,
     poll_until,
     share_evenly,
+    short_session,
 )
 from tests.support.librdkafka import Sent, new_reader, produce_all
 
@@ -38,20 +39,6 @@ def fill(bootstrap: str, topic: str, partitions: int, per_partition: int) -> set
     delivered = produce_all(bootstrap, topic, sent)
     assert len(delivered) == len(sent)
     return {(topic, p, offset) for p in range(partitions) for offset in range(per_partition)}
-
-
-def short_session(
-    admin: AdminClient, group: str, protocol: Protocol, timeout_ms: int
-) -> dict[str, str | int | bool]:
-    """The settings for a session timeout of this length; with the new protocol the broker has them."""
-    if protocol == "classic":
-        return {"session.timeout.ms": timeout_ms}
-    entry = ConfigEntry(
-        "consumer.session.timeout.ms", str(timeout_ms), incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
-    return {}
 
 
 # -- membership

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -71,6 +73,17 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
             broker.stop()
 
 
+def wait_until_listening(port: int, timeout_s: float = 90) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+        except OSError:
+            assert time.monotonic() < deadline, f"nobody listens on port {port}"
+            time.sleep(0.05)
+
+
 def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
     """Two voters, so that nothing is committed which either of them has not got."""
     ports = free_port(), free_port()
@@ -94,6 +107,7 @@ def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
 
     kafka.launch()
     try:
+        wait_until_listening(ports[0])
         ruslo.launch()
         kafka.wait_until_ready()
         asyncio.run(story())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.model.errors import ErrorCode
 from tests.interop.conftest import TopicMaker
+from tests.support.java_tools import JavaTools
 from tests.support.kafka import ApacheKafka, run_tool
 from tests.support.librdkafka import Sent, produce_all
 from tests.support.live_node import live_node, run
@@ -104,12 +108,28 @@ def test_offsets_of_an_open_transaction_are_not_given_out(
     consumer.close()
 
 
-def test_a_transaction_left_open_ends_by_itself(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+LEAVES_A_TRANSACTION_OPEN = """
+import sys, time
+from tests.support.transactional_clients import CALL_S, new_transactional
+bootstrap, topic, transactional_id = sys.argv[1:]
+left = new_transactional(bootstrap, transactional_id, {"transaction.timeout.ms": 1000})
+left.begin_transaction()
+left.produce(topic, b"never committed")
+left.flush(CALL_S)
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_transaction_of_a_killed_client_ends_by_itself(
+    bootstrap: str, new_topic: TopicMaker, group: str
+) -> None:
     topic = new_topic()
-    left = new_transactional(bootstrap, group, {"transaction.timeout.ms": 1000})
-    left.begin_transaction()
-    left.produce(topic, b"never committed")
-    left.flush(CALL_S)
+    command = [sys.executable, "-c", LEAVES_A_TRANSACTION_OPEN, bootstrap, topic, group]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == b"open\n"
+        client.kill()
     produce_all(bootstrap, topic, [Sent(b"behind it")])
     deadline = time.monotonic() + 40
     while (values := read_committed(bootstrap, topic)) == []:
@@ -140,6 +160,37 @@ def test_kafkas_own_copier_and_tools(bootstrap: str, new_topic: TopicMaker, grou
     assert transactional_id in listed.stdout
     described = run_tool(*tool, "describe", "--transactional-id", transactional_id)
     assert "CompleteCommit" in described.stdout
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafkas_verifiable_consumer_sees_the_committed_only(
+    bootstrap: str, new_topic: TopicMaker, group: str, protocol: str, tmp_path: Path
+) -> None:
+    """It reads while two producers, of whom one always aborts, write to the same partitions."""
+    require_tool("java")
+    topic = new_topic(2)
+    committing, aborting = (new_transactional(bootstrap, f"{group}-{name}") for name in ("a", "b"))
+    isolation = tmp_path / "consumer.properties"
+    isolation.write_text("isolation.level=read_committed\n")
+    transactions, size = 20, 10
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group, "--verbose"]
+    arguments += ["--group-protocol", protocol, "--max-messages", str(transactions * size)]
+    arguments += ["--command-config", str(isolation)]
+    with JavaTools() as java:
+        consuming = java.begin("org.apache.kafka.tools.VerifiableConsumer", *arguments)
+        for number in range(transactions):
+            for producer, name in ((aborting, "no"), (committing, "yes")):
+                producer.begin_transaction()
+                for at in range(size):
+                    producer.produce(topic, f"{name}-{number}-{at}".encode(), partition=at % 2)
+                producer.flush(CALL_S)
+            committing.commit_transaction(CALL_S)
+            aborting.abort_transaction(CALL_S)
+        result = consuming.result(timeout=60)
+    assert result.code == 0, result
+    events = [json.loads(line) for line in result.out.splitlines()]
+    seen = Counter(event["value"] for event in events if event["name"] == "record_data")
+    assert seen == Counter(f"yes-{number}-{at}" for number in range(transactions) for at in range(size))
 
 
 # -- what is on disk -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ruslo.model.errors import KafkaError, StorageError
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.storage.disk import DiskError
-from tests.support.crashing_disk import CrashingDisk
+from ruslo.testing.sim_disk import SimDisk
 from tests.support.metadata_log import MetadataNode, topic, until
 
 LIVES = 12
@@ -41,7 +41,7 @@ class History:
 
     async def live(self) -> None:
         dies_at = self.random.randrange(120)
-        disk = CrashingDisk(str(self.directory), dies_at, seed=self.random.getrandbits(32))
+        disk = SimDisk(str(self.directory), dies_at, seed=self.random.getrandbits(32))
         node = MetadataNode(self.directory, self.limits, disk=disk, take_snapshots=True)
         with contextlib.suppress(StorageError, KafkaError):
             try:
@@ -94,7 +94,7 @@ def test_history(tmp_path: Path, seed: int) -> None:
         history = History(tmp_path, seed)
         for _ in range(LIVES):
             await history.live()
-        disk = CrashingDisk(str(tmp_path))
+        disk = SimDisk(str(tmp_path))
         node = MetadataNode(tmp_path, history.limits, disk=disk)
         await node.driver.start()
         history.check(node)

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from click.testing import CliRunner, Result
@@ -215,6 +216,36 @@ class CliChecks:
         assert info["cluster_id"] in text
         assert cli.bootstrap in text
         assert topic not in text
+
+    def test_brokers_quorum_and_risks(self, cli: Cli) -> None:
+        topic = cli.new_topic("-p", "2")
+        (broker,) = cli.json("cluster", "brokers")
+        assert (broker["id"], broker["fenced"], broker["out_of_sync"]) == (1, False, 0)
+        assert cli.json("cluster", "broker", "status", "1") == broker | {"used_bytes": ANY}
+        (voter,) = cli.json("cluster", "voter", "list")
+        assert (voter["id"], voter["role"], voter["lag"]) == (1, "leader", 0)
+        assert cli.json("cluster", "quorum")["leader_id"] == 1
+        assert cli.json("cluster", "topics-at-risk", "--topic", topic)["partitions"] == []
+        assert "does not exist" in cli.fails("cluster", "topics-at-risk", "--topic", "none-such")
+        assert "is alive" in cli.fails("cluster", "broker", "unregister", "1", "--yes")
+        assert "BROKER_ID_NOT_REGISTERED" in cli.fails("cluster", "broker", "unregister", "9", "--yes")
+
+    def test_elections_and_moves_of_a_single_broker(self, cli: Cli) -> None:
+        topic = cli.new_topic("-p", "2")
+        results = cli.json("cluster", "elect", "preferred", "--topic", topic)
+        assert [each["status"] for each in results] == ["not-needed", "not-needed"]
+        assert cli.json("cluster", "elect", "preferred", "--all") == []
+        plan = json.dumps({"partitions": [{"topic": topic, "partition": 1, "replicas": [1]}]})
+        (moved,) = cli.json("cluster", "reassign", "execute", "-", "--wait", stdin=plan)["partitions"]
+        assert moved["state"] == "done"
+        assert cli.json("cluster", "reassign", "status") == {"partitions": [], "refused": []}
+        assert cli.ok("cluster", "reassign", "cancel", "--all") == "Nothing is being moved.\n"
+        refused = cli.run("cluster", "reassign", "execute", "-", stdin=plan.replace("[1]", "[1, 7]"))
+        assert refused.exit_code == 1
+        assert "INVALID_REPLICA_ASSIGNMENT" in refused.stderr
+        assert "there are brokers for only 1" in cli.fails(
+            "cluster", "reassign", "plan", "--topic", topic, "-r", "2"
+        )
 
     # -- produce and consume
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.drivers.controller import ControllerDriver
@@ -185,6 +185,12 @@ class MachineBench:
         self.now_ms = end_ms
         return records
 
+    def tell(self, event: ControllerEvent) -> list[VersionedRecord]:
+        """Of an event that nobody waits for an answer to."""
+        records, answers = self._run(event)
+        assert not answers
+        return records
+
     def join(self, broker_id: int, **how: str | int | None) -> None:
         """Register a broker and have it unfenced."""
         self.answer(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]
@@ -303,7 +309,7 @@ class AdminNode:
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
 
-    def new_lifecycle(self, previous_epoch: int = -1, **settings: int) -> BrokerLifecycle:
+    def new_lifecycle(self, previous_epoch: int = -1, **settings: Any) -> BrokerLifecycle:
         identity = BrokerIdentity(
             broker_id=self.node_id,
             cluster_id=CLUSTER_ID,

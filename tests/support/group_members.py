@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from tests.support.librdkafka import Settings, new_reader
 
@@ -145,6 +146,20 @@ def poll_for(members: Sequence[Member], seconds: float) -> None:
     while time.monotonic() < end:
         for member in members:
             member.poll()
+
+
+def short_session(
+    admin: AdminClient, group: str, protocol: Protocol, timeout_ms: int
+) -> dict[str, str | int | bool]:
+    """The settings for a session timeout of this length; with the new protocol the broker has them."""
+    if protocol == "classic":
+        return {"session.timeout.ms": timeout_ms}
+    entry = ConfigEntry(
+        "consumer.session.timeout.ms", str(timeout_ms), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+    return {}
 
 
 def share_evenly(members: Sequence[Member], all_places: set[Place]) -> Callable[[], bool]:

@@ -28,21 +28,25 @@ TOOL_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", 
 
 
 def kafka_home() -> Path:
-    """The cache folder: jars in `libs/`, compiled test helpers in `classes/`."""
+    """The cache folder: jars in `libs-…/`, compiled test helpers in `classes/`."""
     configured = os.environ.get("RUSLO_KAFKA_HOME")
     return Path(configured) if configured else Path.home() / ".cache" / "ruslo" / f"kafka-{KAFKA_VERSION}"
 
 
+def _jars() -> Path:
+    """Named after the pom: a working copy that asks for other jars has a folder of its own."""
+    return kafka_home() / f"libs-{hashlib.sha256(POM.read_bytes()).hexdigest()[:8]}"
+
+
 def java_available() -> bool:
     """Whether a Java runtime and Maven (or jars that are already cached) are at hand."""
-    has_jars = (kafka_home() / "libs").is_dir()
-    return shutil.which("java") is not None and (has_jars or shutil.which("mvn") is not None)
+    return shutil.which("java") is not None and (_jars().is_dir() or shutil.which("mvn") is not None)
 
 
 def kafka_classpath() -> str:
     """The class path of Apache Kafka's broker, clients and tools; downloads them on the first call."""
     home = kafka_home()
-    libs = home / "libs"
+    libs = _jars()
     if not libs.is_dir():
         home.mkdir(parents=True, exist_ok=True)
         with (home / "download.lock").open("w") as lock:
@@ -53,7 +57,7 @@ def kafka_classpath() -> str:
 
 
 def _download_jars(home: Path, libs: Path) -> None:
-    partial = home / "libs.partial"
+    partial = libs.with_name(f"{libs.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     # Maven writes next to the pom it is given, so it gets a copy outside the repository.
     pom = home / "pom.xml"

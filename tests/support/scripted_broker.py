@@ -128,7 +128,7 @@ class ScriptedBroker:
             topics=[
                 MetadataResponseTopic(
                     name=name,
-                    topic_id=name.encode().ljust(16, b"_"),
+                    topic_id=name.encode().ljust(16, b"_")[:16],
                     partitions=[
                         MetadataResponsePartition(
                             partition_index=0, leader_id=leader, replica_nodes=[leader], isr_nodes=[leader]

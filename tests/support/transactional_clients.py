@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
+from tests.support.group_members import place_of
 from tests.support.librdkafka import Settings
 
 CALL_S = 30
@@ -27,6 +33,12 @@ def new_transactional(bootstrap: str, transactional_id: str, settings: Settings 
 
 def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> list[bytes]:
     """All values up to the last stable offset of each partition, in no order across partitions."""
+    values = [message.value() for message in committed_messages(bootstrap, topic, partitions)]
+    return [value for value in values if value is not None]
+
+
+def committed_messages(bootstrap: str, topic: str, partitions: int = 1) -> list[Message]:
+    """Whole records, up to the last stable offset of each partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -38,7 +50,7 @@ def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> list[byte
         }
     )
     consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
-    values: list[bytes] = []
+    messages: list[Message] = []
     unfinished = set(range(partitions))
     deadline = time.monotonic() + 60
     while unfinished:
@@ -48,9 +60,7 @@ def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> list[byte
             continue
         error = message.error()
         if error is None:
-            value = message.value()
-            assert value is not None
-            values.append(value)
+            messages.append(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             partition = message.partition()
             assert partition is not None
@@ -58,16 +68,76 @@ def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> list[byte
         else:
             raise AssertionError(f"reading {topic} failed: {error}")
     consumer.close()
-    return values
+    return messages
+
+
+class Feed(threading.Thread):
+    """Records at a steady rate for whoever reads the topic, idempotent, until ``stop``."""
+
+    RECORDS_PER_S = 250
+
+    def __init__(self, bootstrap: str, topic: str, values: Sequence[str], chance: Random) -> None:
+        super().__init__(name=f"feed of {topic}")
+        self._topic = topic
+        self._values = values
+        self._chance = Random(chance.random())
+        self._stopping = threading.Event()
+        self._sent: list[str] = []
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        )
+
+    def run(self) -> None:
+        pace_s = 0.02
+        while not self._stopping.wait(pace_s):
+            for _ in range(int(self.RECORDS_PER_S * pace_s)):
+                value = self._chance.choice(self._values)
+                key = str(len(self._sent))
+                self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
+                self._sent.append(value)
+            self._producer.poll(0)
+        if self._producer.flush(CALL_S):
+            self._failures.append("some records were never acked")
+
+    def stop(self) -> list[str]:
+        """All that was sent, and arrived."""
+        self._stopping.set()
+        self.join()
+        assert self._failures == []
+        return self._sent
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self.join()
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failures.append(str(error))
 
 
 class Copier:
     """Copies a topic to another exactly once: reads, writes and commits offsets in one transaction."""
 
-    def __init__(self, bootstrap: str, source: str, target: str, group: str, transactional_id: str) -> None:
-        self._source = source
+    def __init__(
+        self,
+        bootstrap: str,
+        source: str,
+        target: str,
+        group: str,
+        transactional_id: str,
+        *,
+        consumer_settings: Settings | None = None,
+        producer_settings: Settings | None = None,
+    ) -> None:
         self._target = target
-        self._producer = new_transactional(bootstrap, transactional_id)
+        self._producer = new_transactional(bootstrap, transactional_id, producer_settings)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -76,6 +146,7 @@ class Copier:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "log_level": 0,
+                **(consumer_settings or {}),
             }
         )
         self._consumer.subscribe([source])
@@ -87,25 +158,32 @@ class Copier:
             return 0
         self._producer.begin_transaction()
         for message in messages:
-            self._producer.produce(self._target, value=message.value())
+            self._producer.produce(self._target, message.value(), message.key())
         self._producer.send_offsets_to_transaction(
-            self._consumer.position(self._consumer.assignment()),
-            self._consumer.consumer_group_metadata(),
-            CALL_S,
+            _places_behind(messages), self._consumer.consumer_group_metadata(), CALL_S
         )
         if commit:
             self._producer.commit_transaction(CALL_S)
         else:
-            self._producer.abort_transaction(CALL_S)
-            self._go_back()
+            self.abort()
         return len(messages)
 
-    def close(self) -> None:
-        self._consumer.close()
-
-    def _go_back(self) -> None:
-        """To what is committed: the records of the aborted transaction come again."""
+    def abort(self) -> None:
+        """Go back to what is committed: the records of the transaction come again, here or elsewhere."""
+        self._producer.abort_transaction(CALL_S)
         for place in self._consumer.committed(self._consumer.assignment(), CALL_S):
             if place.offset < 0:
                 place.offset = OFFSET_BEGINNING
             self._consumer.seek(place)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _places_behind(messages: Iterable[Message]) -> list[TopicPartition]:
+    """Where to go on after these."""
+    behind: dict[tuple[str, int], int] = {}
+    for message in messages:
+        topic, partition, offset = place_of(message)
+        behind[topic, partition] = offset + 1
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in behind.items()]

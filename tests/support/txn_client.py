@@ -112,7 +112,12 @@ class TxnClient:
         return self._add(*partitions, epoch=epoch, version=version, verify_only=False)
 
     def verify(self, *partitions: TopicPartition, epoch: int | None = None) -> ErrorCode:
-        return self._add(*partitions, epoch=epoch, version=V2_ADD, verify_only=True)
+        code = self._add(*partitions, epoch=epoch, version=V2_ADD, verify_only=True)
+        epoch = self.epoch if epoch is None else epoch
+        for partition in partitions:
+            short = self.bench.shard.verify(self.transactional_id, self.producer_id, epoch, partition)
+            assert short is code, "a leader on the same node must be told the same"
+        return code
 
     def add_offsets(self, group: str = "g", *, version: int = 4) -> ErrorCode:
         request = AddOffsetsToTxnRequest(

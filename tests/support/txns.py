@@ -101,6 +101,8 @@ class TxnBench:
         self.settings = settings or TxnSettings()
         self.cluster = cluster or default_cluster()
         self.now_ms = 0
+        self.wall_shift_ms = 0
+        """Somebody has set the wall clock."""
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
@@ -245,7 +247,7 @@ class TxnBench:
 
     @property
     def wall_ms(self) -> int:
-        return WALL_MS + self.now_ms
+        return WALL_MS + self.now_ms + self.wall_shift_ms
 
     def commit(self) -> None:
         """The high watermark passes everything that was appended."""

@@ -114,6 +114,7 @@ class Dispatcher:
             client_id=client_id,
             listener_name=connection.listener_name,
             peer_host=connection.peer_host,
+            connection=connection,
         )
         assert served.handle is not None
         try:

@@ -12,7 +12,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import StorageError
 from ruslo.model.ids import Uuid, uuid_to_text
 from ruslo.protocol.message import Message
-from ruslo.storage.disk import Disk, LocalDisk
+from ruslo.storage.disk import Disk, DiskError, LocalDisk
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
 
@@ -34,13 +34,28 @@ def all_directories(config: BrokerConfig) -> list[str]:
 
 def check_formatted(config: BrokerConfig) -> None:
     """Before anything is locked or created: raises StorageError, saying how to format what is not."""
-    metas = {path: read_meta_properties(LocalDisk(path)) for path in all_directories(config)}
+    metas: dict[str, MetaProperties | None] = {}
+    failed: dict[str, StorageError] = {}
+    for path in all_directories(config):
+        disk = LocalDisk(path)
+        try:
+            # A directory that is not there has no meta.properties either, but for another reason.
+            disk.list_names(path)
+            metas[path] = read_meta_properties(disk)
+        except DiskError as error:
+            failed[path] = error
+    if any(metas.values()):
+        # This is no new node: a directory that is not there belongs to a disk that is not there.
+        if config.metadata_log_dir in failed:
+            raise failed[config.metadata_log_dir]
+    else:
+        metas |= dict.fromkeys(failed)
     _require_formatted(config, metas)
 
 
 def check_identity(config: BrokerConfig, directories: Sequence[LogDir]) -> Identity:
-    """All directories are formatted, for this node and one cluster, each with an id of its own."""
-    metas = {directory.path: directory.meta for directory in directories}
+    """All directories in use are formatted, for this node and one cluster, each with an id of its own."""
+    metas = {directory.path: directory.meta for directory in directories if directory.online}
     formatted = _require_formatted(config, metas)
     cluster_id = next(iter(formatted.values())).cluster_id
     paths_by_id: dict[Uuid, str] = {}

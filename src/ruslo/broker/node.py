@@ -24,6 +24,7 @@ import uvloop
 from ruslo.broker.api_table import broker_apis, controller_apis
 from ruslo.broker.config_rules import BrokerConfigRules
 from ruslo.broker.dispatch import Dispatcher, ServedApi
+from ruslo.broker.drivers.broker_links import BrokerLinks
 from ruslo.broker.drivers.controller import ControllerDriver
 from ruslo.broker.drivers.controller_gateway import ControllerGateway
 from ruslo.broker.drivers.controller_registrar import ControllerRegistrar
@@ -33,9 +34,11 @@ from ruslo.broker.drivers.coordination.internal_topic import (
     InternalTopic,
     TopicPlan,
 )
+from ruslo.broker.drivers.death_watch import DeathWatch
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
+from ruslo.broker.drivers.isr_proposals import IsrProposals
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
@@ -53,11 +56,18 @@ from ruslo.broker.identity import (
     check_identity,
     read_bootstrap_records,
 )
+from ruslo.broker.partitions.compaction import Compaction
+from ruslo.broker.partitions.fetcher import Address, FetcherSettings
+from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.replication import ReplicationSettings
+from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
+from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices, NoGroups, Services
+from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
@@ -158,8 +168,13 @@ class Node:
         self._undo.callback(self._close_storage)
         for directory in self.logs.directories:
             directory.holds_partitions = config.is_broker and directory.path in config.log_dirs
-        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
         self._loaded = False
+        metadata_directory = next(
+            each for each in self.logs.directories if each.path == config.metadata_log_dir
+        )
+        if metadata_directory.failure is not None:
+            raise metadata_directory.failure
+        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
 
     def _close_storage(self) -> None:
         if self._loaded:
@@ -223,8 +238,16 @@ class Node:
             request_timeout_ms=config.int("request.timeout.ms"),
         )
         self._undo.push_async_callback(self.gateway.stop)
+        self._death_watch = DeathWatch(self._address_of, self._broker_gone)
+        self._undo.push_async_callback(self._death_watch.stop)
+        if self.controller is not None:
+            self.controller.suspect = self._death_watch.suspect
         self.raft.snapshot_from(self.metadata.snapshot_records)
         await self.raft.start()
+
+    def _broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        if self.controller is not None:
+            self.controller.broker_gone(broker_id, broker_epoch)
 
     async def _serve_quorum(self) -> None:
         """Other nodes may fetch and ask for votes as soon as the log is open."""
@@ -239,6 +262,7 @@ class Node:
             controller=self.controller,
             raft=self.raft,
             dynamic_config=self.dynamic_config,
+            death_watch=self._death_watch,
             groups=NoGroups(),
         )
         served = controller_apis()
@@ -260,6 +284,8 @@ class Node:
             min_insync_replicas=config.int("min.insync.replicas"),
             unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
             broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+            auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
+            leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
         return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
@@ -288,6 +314,7 @@ class Node:
             clock=self._clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
+            offline_log_dirs=self.logs.offline_directory_ids,
         )
         self._undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()
@@ -309,11 +336,23 @@ class Node:
             self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(assignments.stop)
+        proposals = IsrProposals(
+            self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+        self._undo.push_async_callback(proposals.stop)
         self.partitions = PartitionManager(
             config.node_id,
             self.logs,
             self.dynamic_config,
             assignments,
+            ReplicationSettings(
+                self.metadata,
+                config.int("replica.lag.time.max.ms"),
+                self._clock,
+                proposals.propose,
+                self._replication_quota("leader.replication.throttled.rate"),
+            ),
+            ReplicaFetchers(self._address_of, self._fetcher_settings()),
             config.metadata_log_dir,
             self.request_stop,
         )
@@ -324,6 +363,38 @@ class Node:
         upkeep = Upkeep(config, self.logs, self.partitions)
         self._undo.push_async_callback(upkeep.stop)
         upkeep.start()
+        self.compaction = Compaction(self.dynamic_config, self.logs, self.partitions)
+        self._undo.push_async_callback(self.compaction.stop)
+        self.compaction.start()
+
+    def _address_of(self, broker_id: int) -> Address | None:
+        """Where other brokers reach it."""
+        broker = self.metadata.image.cluster.brokers.get(broker_id)
+        endpoint = broker and broker.endpoint(self.config.inter_broker_listener_name)
+        return Address(endpoint.host, endpoint.port) if endpoint else None
+
+    def _fetcher_settings(self) -> FetcherSettings:
+        config = self.config
+        return FetcherSettings(
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            clock=self._clock,
+            max_wait_ms=config.int("replica.fetch.wait.max.ms"),
+            min_bytes=config.int("replica.fetch.min.bytes"),
+            max_bytes=config.int("replica.fetch.response.max.bytes"),
+            max_partition_bytes=config.int("replica.fetch.max.bytes"),
+            max_pause_ms=config.int("replica.fetch.backoff.ms"),
+            connection=ConnectionSettings(
+                client_id=f"broker-{config.node_id}-fetcher-0",
+                request_timeout_ms=config.int("replica.socket.timeout.ms"),
+            ),
+            quota=self._replication_quota("follower.replication.throttled.rate"),
+            storage_failed=lambda error: self.partitions.storage_failed(error),
+        )
+
+    def _replication_quota(self, key: str) -> ReplicationQuota:
+        return ReplicationQuota(lambda: self.dynamic_config.dynamic_rate(key), self._clock)
 
     def _start_coordinators(self) -> None:
         config = self.config
@@ -345,11 +416,24 @@ class Node:
             self.partitions,
             self._producer_ids,
             self._markers,
+            self._links(),
             self._clock,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )
         self._undo.push_async_callback(self.transactions.stop)
+
+    def _links(self) -> BrokerLinks:
+        config = self.config
+        links = BrokerLinks(
+            self._address_of,
+            ConnectionSettings(
+                client_id=f"broker-{config.node_id}",
+                request_timeout_ms=config.int("request.timeout.ms"),
+            ),
+        )
+        self._undo.push_async_callback(links.stop)
+        return links
 
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
         topic = InternalTopic(plan, lambda: self.dynamic_config.current, self.gateway)
@@ -358,7 +442,7 @@ class Node:
 
     async def _serve(self) -> None:
         config = self.config
-        asks = CoordinatorAsks(self.transactions)
+        asks = CoordinatorAsks(self.transactions, self.transactions.verify_here)
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -370,6 +454,7 @@ class Node:
             partitions=self.partitions,
             logs=self.logs,
             dynamic_config=self.dynamic_config,
+            death_watch=self._death_watch,
             producer_ids=self._producer_ids,
             groups=self.groups,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
@@ -381,9 +466,15 @@ class Node:
             markers=self._markers,
         )
         transactional = TransactionalAppends(asks, lambda: self.dynamic_config.current, self._clock)
-        produce = ProduceHandler(self.partitions, transactional, self._clock)
+        whereabouts = Whereabouts(
+            self.metadata,
+            node_id=config.node_id,
+            rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
+        )
+        produce = ProduceHandler(self.partitions, transactional, whereabouts, self._clock)
         fetch = FetchHandler(
             self.partitions,
+            whereabouts,
             self._clock,
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
@@ -430,9 +521,14 @@ def _raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Node], None],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> int:
     """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
-    return uvloop.run(_run(config, on_ready))
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, on_ready))
 
 
 async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ruslo.net.connection import Connection
 
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -14,3 +18,5 @@ class RequestContext:
     listener_name: str = "PLAINTEXT"
     peer_host: str = "127.0.0.1"
     principal: str = ANONYMOUS
+    connection: Connection | None = None
+    """Over which it came; None for what this node asks itself."""

@@ -12,6 +12,7 @@ from ruslo.protocol.message import Message
 
 if TYPE_CHECKING:
     from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
+    from ruslo.broker.drivers.death_watch import DeathWatch
     from ruslo.broker.drivers.dynamic_config import DynamicConfig
     from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
     from ruslo.broker.drivers.metadata import MetadataDriver
@@ -62,6 +63,7 @@ class NodeServices:
     controller: ControllerPort
     raft: RaftDriver
     dynamic_config: DynamicConfig
+    death_watch: DeathWatch
     groups: AssignorReport
 
 

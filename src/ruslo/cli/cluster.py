@@ -1,4 +1,4 @@
-"""``ruslo cluster``: the nodes, the quorum of controllers, the features."""
+"""``ruslo cluster``: the nodes, the quorum of controllers, the features, where replicas lie and who leads."""
 
 from __future__ import annotations
 
@@ -6,19 +6,36 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.cluster_elect import elect
+from ruslo.cli.cluster_health import topics_at_risk
+from ruslo.cli.cluster_nodes import broker, brokers
+from ruslo.cli.cluster_reassign import reassign
+from ruslo.cli.cluster_voter import quorum, voter
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import human_bytes, print_fields, print_json, print_table
 from ruslo.cli.running import with_admin
 
 if TYPE_CHECKING:
+    from ruslo.cli.partition_health import PartitionAtRisk
     from ruslo.client.admin import Admin
     from ruslo.client.brokers import ClusterDescription, Feature, LogDirectory, Quorum
     from ruslo.client.metadata import TopicInfo
 
 
-@click.group(short_help="Show the nodes, the quorum and the features.", epilog=examples("ruslo cluster info"))
+@click.group(
+    short_help="See the nodes, move replicas, elect leaders.",
+    epilog=examples(
+        "ruslo cluster info",
+        "ruslo cluster topics-at-risk",
+        "ruslo cluster reassign plan --drain 3 > plan.json",
+    ),
+)
 def cluster() -> None:
-    """Show the nodes, the quorum of controllers and the features."""
+    """See the nodes, the quorum and partitions at risk; move replicas, elect leaders, change voters."""
+
+
+for command in (quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
+    cluster.add_command(command)
 
 
 class Overview:
@@ -31,6 +48,7 @@ class Overview:
         features: list[Feature],
         topics: list[TopicInfo],
         directories: list[LogDirectory],
+        at_risk: list[PartitionAtRisk],
     ) -> None:
         self.description = description
         self.quorum = quorum
@@ -42,6 +60,8 @@ class Overview:
         self.under_replicated = sum(
             len(p.isr) < len(p.replicas) for topic in topics for p in topic.partitions
         )
+        self.at_min_isr = sum(each.risk.label == "at-min-isr" for each in at_risk)
+        self.under_min_isr = sum(each.risk.label == "under-min-isr" for each in at_risk)
 
     def replicas_on(self, node_id: int) -> int:
         return sum(node_id in p.replicas for topic in self.topics for p in topic.partitions)
@@ -58,18 +78,22 @@ class Overview:
 def info(bootstrap: str, output: str) -> None:
     """Show brokers, controllers, log directories, features and the health of partitions."""
 
+    from ruslo.cli.partition_health import partitions_at_risk
+
     async def gather(admin: Admin) -> Overview:
         description = await admin.brokers.describe_cluster()
         directories = []
-        for broker in description.brokers:
-            if not broker.fenced:
-                directories += await admin.brokers.log_dirs(broker.node.id)
+        for node, fenced in description.brokers:
+            if not fenced:
+                directories += await admin.brokers.log_dirs(node.id)
+        topics = await admin.topics.list()
         return Overview(
             description,
             await admin.brokers.describe_quorum(),
             await admin.brokers.features(),
-            await admin.topics.list(),
+            topics,
             directories,
+            await partitions_at_risk(admin, topics),
         )
 
     overview = with_admin(bootstrap, gather)
@@ -88,6 +112,8 @@ def _print_text(overview: Overview) -> None:
             ("Partitions", overview.partitions),
             ("Without leader", overview.leaderless),
             ("Under-replicated", overview.under_replicated),
+            ("Under min ISR", overview.under_min_isr),
+            ("At min ISR", overview.at_min_isr),
             ("Active controller", quorum.leader_id),
             ("Voters", [voter.replica_id for voter in quorum.voters]),
             ("Metadata offset", f"{quorum.high_watermark} in epoch {quorum.leader_epoch}"),
@@ -133,6 +159,8 @@ def _as_json(overview: Overview) -> dict[str, object]:
         "partitions": overview.partitions,
         "partitions_without_leader": overview.leaderless,
         "partitions_under_replicated": overview.under_replicated,
+        "partitions_under_min_isr": overview.under_min_isr,
+        "partitions_at_min_isr": overview.at_min_isr,
         "brokers": [
             {
                 "id": node.id,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "ruslo dev                           # at 127.0.0.1:9092, its data vanish with it",
         "ruslo dev --port 0                  # any free port; the first line tells which",
+        "ruslo dev --brokers 3               # a cluster at 127.0.0.1:9092 to 9094",
         "ruslo dev --data-dir ./ruslo-data --set num.partitions=3",
     ),
 )
@@ -50,15 +51,14 @@ if TYPE_CHECKING:
     help="What is logged to stderr.",
 )
 def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str], log_level: str) -> None:
-    """Run a broker until Ctrl-C.
+    """Run a broker, or a cluster of several, until Ctrl-C.
 
-    Prints one line, bootstrap.servers=HOST:PORT, when clients may connect.
+    Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…], when clients may connect. Each broker of a
+    cluster is a process of its own, controller too, on the ports that follow the first.
     """
     if brokers > 1:
-        raise click.UsageError(
-            "This release runs one development broker; leave out --brokers. "
-            "(Clusters of several are not available yet.)"
-        )
+        with _data_folder(data_dir) as folder:
+            raise click.exceptions.Exit(_run_cluster(brokers, port, folder, settings, log_level))
     from ruslo.broker.garbage import collection_put_off
 
     with collection_put_off():
@@ -75,15 +75,27 @@ def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str]
     raise click.exceptions.Exit(code)
 
 
+def _run_cluster(brokers: int, port: int, folder: Path, settings: dict[str, str], log_level: str) -> int:
+    from ruslo.cli.node_processes import NodeProcesses
+    from ruslo.config.broker import BrokerConfig
+    from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster, free_ports
+
+    broker_ports = list(range(port, port + brokers)) if port else free_ports(brokers)
+    ports = [NodePorts(*each) for each in zip(broker_ports, free_ports(brokers), strict=True)]
+    nodes = cluster_properties(folder, ports, overrides=settings)
+    format_cluster([BrokerConfig.from_properties(each) for each in nodes])
+    return NodeProcesses(nodes, log_level).run(lambda addresses: _show_address(",".join(addresses)))
+
+
 def _announce(node: Node) -> None:
-    click.echo(f"bootstrap.servers={node.bootstrap}")
+    _show_address(node.bootstrap)
+
+
+def _show_address(bootstrap: str) -> None:
+    click.echo(f"bootstrap.servers={bootstrap}")
     sys.stdout.flush()
-    at_default = node.bootstrap == "127.0.0.1:9092"
-    hint(
-        "Try: ruslo topic create orders"
-        + ("" if at_default else f" -b {node.bootstrap}")
-        + "   (Ctrl-C stops)"
-    )
+    at_default = bootstrap.split(",")[0] == "127.0.0.1:9092"
+    hint("Try: ruslo topic create orders" + ("" if at_default else f" -b {bootstrap}") + "   (Ctrl-C stops)")
 
 
 @contextlib.contextmanager

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import click
+
 from ruslo.client.errors import BrokerUnreachable
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
+from ruslo.model.topics import TopicPartition
+
+_SEE_EPOCHS = "'ruslo txn producers' shows the epochs that the partition knows."
 
 _ADVICE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ruslo topic list' shows what exists.",
@@ -19,7 +26,18 @@ _ADVICE = {
     ErrorCode.UNKNOWN_MEMBER_ID: "Stop its consumers first; 'ruslo group members' shows where they run.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop its consumers, or have them subscribe to something else.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this group.",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The group's coordinator is not there yet; try again in a moment.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not there yet; try again in a moment.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ruslo txn list' shows what exists.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this id.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is being ended; try again in a moment.",
+    ErrorCode.INVALID_PRODUCER_EPOCH: _SEE_EPOCHS,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: _SEE_EPOCHS,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "'ruslo cluster brokers' shows who is there.",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "'ruslo cluster brokers' shows who is there.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "Its first replica must be alive and in sync.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Start a broker that has a replica of it.",
+    ErrorCode.DUPLICATE_VOTER: "'ruslo cluster voter list' shows who votes.",
+    ErrorCode.VOTER_NOT_FOUND: "'ruslo cluster voter list' shows who votes.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Fewer replicas are in sync than min.insync.replicas asks for.",
 }
 
@@ -40,6 +58,14 @@ def explain(error: Exception) -> str | None:
     if type(error).__module__.startswith(("cimpl", "confluent_kafka")):
         return _librdkafka(error)
     return None
+
+
+def fail_for(failed: Mapping[str, KafkaError] | Mapping[TopicPartition, KafkaError]) -> None:
+    """One message for each part of a request that was refused, if any; exit code 1."""
+    if failed:
+        raise click.ClickException(
+            "\n       ".join(f"{what}: {explain(error)}" for what, error in failed.items())
+        )
 
 
 def _unreachable(error: BrokerUnreachable) -> str:

@@ -228,7 +228,7 @@ def _print(name: str, plan: Plan, execute: bool, output: str) -> None:
 
 def _conclude(name: str, plan: Plan, execute: bool, export: bool) -> None:
     """What comes next, or why it was refused (exit code 1)."""
-    from ruslo.cli.errors import explain
+    from ruslo.cli.errors import fail_for
 
     if plan.is_blocked and not export:
         assert plan.group is not None
@@ -243,8 +243,7 @@ def _conclude(name: str, plan: Plan, execute: bool, export: bool) -> None:
             )
         click.echo(f"Note: {state}. {advice} with --execute.", err=True)
     elif plan.refused:
-        texts = [f"{partition}: {explain(error)}" for partition, error in sorted(plan.refused.items())]
-        raise click.ClickException("\n       ".join(texts))
+        fail_for(dict(sorted(plan.refused.items())))
     elif execute:
         click.echo(f"{len(plan.moves)} offsets of {name} were changed.", err=True)
         hint(f"See it: ruslo group describe {name}")

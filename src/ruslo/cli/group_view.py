@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from ruslo.cli.partition_scope import by_topic
 from ruslo.client.configs import Resource
 from ruslo.client.coordinators import value_of
 from ruslo.client.group_descriptions import CLASSIC, CONSUMER, GroupDescription, GroupMember
@@ -231,12 +232,7 @@ def _head(group: GroupDescription) -> dict[str, object]:
 
 
 def _by_topic(partitions: tuple[TopicPartition, ...] | None) -> Mapping[str, list[int]] | None:
-    if partitions is None:
-        return None
-    by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        by_topic.setdefault(topic, []).append(number)
-    return by_topic
+    return None if partitions is None else by_topic(partitions)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import click
 
+from ruslo.cli.log_verify import repair, verify
 from ruslo.cli.options import examples, output_option
 from ruslo.cli.output import print_json_line
 
 
 @click.group(
-    short_help="Look inside log files on disk.",
-    epilog=examples("ruslo log dump data/orders-0/00000000000000000000.log"),
+    short_help="Look inside log files on disk, check and repair them.",
+    epilog=examples("ruslo log dump data/orders-0/00000000000000000000.log", "ruslo log verify data"),
 )
 def log() -> None:
-    """Look inside the files of a log directory, without a broker."""
+    """Look inside the files of a log directory, without a broker; check and repair them."""
+
+
+log.add_command(verify)
+log.add_command(repair)
 
 
 @log.command(

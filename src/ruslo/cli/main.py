@@ -17,9 +17,11 @@ COMMANDS = {
     "produce": LazyCommand("ruslo.cli.produce", "produce", "Write records from stdin or a file to a topic."),
     "consume": LazyCommand("ruslo.cli.consume", "consume", "Print the records of a topic."),
     "group": LazyCommand("ruslo.cli.group", "group", "See how far consumers are, reset and delete groups."),
+    "txn": LazyCommand("ruslo.cli.txn", "txn", "See transactions, find and free those that hang."),
     "config": LazyCommand("ruslo.cli.config", "config", "Show and change settings by Kafka's names."),
-    "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "Show the nodes, the quorum and the features."),
-    "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk."),
+    "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "See the nodes, move replicas, elect leaders."),
+    "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk, check and repair them."),
+    "pipeline": LazyCommand("ruslo.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
     "perf": LazyCommand("ruslo.cli.perf", "perf", "Measure throughput and latency."),
     "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker."),
 }

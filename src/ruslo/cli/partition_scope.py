@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 if TYPE_CHECKING:
+    from ruslo.client.admin import Admin
     from ruslo.model.topics import TopicPartition
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
@@ -45,10 +46,30 @@ def parse_scope(text: str) -> Scope:
     return Scope(topic, tuple(sorted(found)))
 
 
+async def partitions_in(admin: Admin, scopes: Iterable[Scope]) -> list[TopicPartition]:
+    """All partitions of the scopes; a topic that does not exist is an error, as the cluster tells it."""
+    from ruslo.model.topics import TopicPartition
+
+    found: dict[TopicPartition, None] = {}
+    for scope in scopes:
+        topic = await admin.topics.describe(scope.topic)
+        numbers = [p.partition for p in topic.partitions] if scope.partitions is None else scope.partitions
+        found |= dict.fromkeys(TopicPartition(scope.topic, number) for number in numbers)
+    return sorted(found)
+
+
 def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
     """The same notation: ``orders:0-3,7 payments:1``."""
     by_topic = itertools.groupby(sorted(partitions), key=lambda partition: partition.topic)
     return " ".join(f"{topic}:{_ranges([p.partition for p in part])}" for topic, part in by_topic)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The shape that partitions have in JSON."""
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.cli.partition_scope import Scope
+from ruslo.cli.partition_scope import Scope, partitions_in
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
@@ -47,14 +47,7 @@ async def existing_in(
     Without scopes: what the group has committed. Offsets outlive their topics, so some of it may be gone.
     """
     if scopes:
-        partitions: dict[TopicPartition, None] = {}
-        for scope in scopes:
-            topic = await admin.topics.describe(scope.topic)
-            numbers = (
-                [p.partition for p in topic.partitions] if scope.partitions is None else scope.partitions
-            )
-            partitions |= dict.fromkeys(TopicPartition(scope.topic, number) for number in numbers)
-        return sorted(partitions), []
+        return await partitions_in(admin, scopes), []
     known = sorted(committed)
     if not known:
         raise _nothing_committed(group_id)

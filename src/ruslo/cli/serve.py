@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         "ruslo storage format -c server.properties --standalone",
         "ruslo serve -c server.properties",
         "ruslo serve -c server.properties --set log.dirs=/data/a,/data/b --log-level warning",
+        "ruslo serve -c server.properties --cores 4",
     ),
 )
 @click.option(
@@ -45,11 +46,24 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is logged to stderr.",
 )
-def serve(path: Path, settings: dict[str, str], log_level: str) -> None:
+@click.option(
+    "--cores",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Run so many brokers on this host, a process each.",
+)
+def serve(path: Path, settings: dict[str, str], log_level: str, cores: int) -> None:
     """Run a node in the foreground until SIGTERM or Ctrl-C; logs go to stderr.
 
     Its log directories must have been prepared by 'ruslo storage format' (or by Kafka's own tool).
+
+    With --cores N it is N brokers: the node of the file, and N-1 more with ids 1000, 2000, … higher, on the
+    ports after its own, in directories beside its own. The host is their rack, so that the replicas of a
+    partition lie on different hosts. A broker that dies is started again.
     """
+    if cores > 1:
+        raise click.exceptions.Exit(_serve_cores(path, settings, log_level, cores))
     from ruslo.broker.garbage import collection_put_off
 
     with collection_put_off():
@@ -61,13 +75,39 @@ def serve(path: Path, settings: dict[str, str], log_level: str) -> None:
     raise click.exceptions.Exit(run(config, _announce))
 
 
-def load_config(path: Path, settings: dict[str, str]) -> BrokerConfig:
+def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: int) -> int:
+    import logging
+    import socket
+
+    from ruslo.broker.cores import core_properties
+    from ruslo.broker.format import format_storage
+    from ruslo.broker.identity import check_formatted
+    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.cli.node_processes import NodeProcesses
     from ruslo.config.broker import BrokerConfig
+
+    log_to_stderr(log_level)
+    nodes = core_properties(load_properties(path, settings), cores, socket.gethostname())
+    first, *further = [BrokerConfig.from_properties(each) for each in nodes]
+    check_formatted(first)
+    cluster_id = format_storage(first, ignore_formatted=True).cluster_id
+    for config in further:
+        format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
+    return NodeProcesses(nodes, log_level).run(
+        lambda addresses: logging.getLogger("ruslo").info("ready: bootstrap.servers=%s", ",".join(addresses))
+    )
+
+
+def load_properties(path: Path, settings: dict[str, str]) -> dict[str, str]:
     from ruslo.config.properties import decode_properties, parse_properties
 
-    return BrokerConfig.from_properties(
-        {**parse_properties(decode_properties(path.read_bytes())), **settings}
-    )
+    return {**parse_properties(decode_properties(path.read_bytes())), **settings}
+
+
+def load_config(path: Path, settings: dict[str, str]) -> BrokerConfig:
+    from ruslo.config.broker import BrokerConfig
+
+    return BrokerConfig.from_properties(load_properties(path, settings))
 
 
 def _announce(node: Node) -> None:

@@ -70,6 +70,7 @@ def create(
     output: str,
 ) -> None:
     """Create one or more topics with the same shape."""
+    from ruslo.cli.errors import fail_for
     from ruslo.client.topics import NewTopic
     from ruslo.model.errors import ErrorCode, KafkaError
 
@@ -91,7 +92,7 @@ def create(
             if row["error"] is None:
                 click.echo(f"{row['status']} {row['name']}{_shape(row)}")
     failed = {name: r for name, r in results.items() if isinstance(r, KafkaError) and name not in present}
-    _fail_for(failed)
+    fail_for(failed)
     if not validate_only:
         hint(f"Write to it: echo hello | ruslo produce {names[0]}")
 
@@ -118,16 +119,6 @@ def _created_row(name: str, result: CreatedTopic | KafkaError, status: str) -> d
         }
     error = None if status == "exists" else result.code.name
     return {"name": name, "status": "exists" if error is None else "failed", "error": error}
-
-
-def _fail_for(failed: dict[str, KafkaError]) -> None:
-    """One message for each, exit code 1."""
-    from ruslo.cli.errors import explain
-
-    if failed:
-        raise click.ClickException(
-            "\n       ".join(f"{name}: {explain(error)}" for name, error in failed.items())
-        )
 
 
 @topic.command("list", epilog=examples("ruslo topic list", "ruslo topic list -o json | jq -r .[].name"))
@@ -262,6 +253,7 @@ def alter(
 @output_option
 def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, output: str) -> None:
     """Delete topics with all their records."""
+    from ruslo.cli.errors import fail_for
     from ruslo.model.errors import ErrorCode
 
     confirm(f"Delete {', '.join(names)} with all records?", yes)
@@ -290,7 +282,7 @@ def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, o
         for name, word in status.items():
             if word != "failed":
                 click.echo(f"{word} {name}")
-    _fail_for({name: error for name, error in results.items() if error is not None and name not in absent})
+    fail_for({name: error for name, error in results.items() if error is not None and name not in absent})
 
 
 @topic.command("add-partitions", epilog=examples("ruslo topic add-partitions orders --total 12"))

@@ -12,8 +12,13 @@ from ruslo.client.connection import ConnectionSettings
 from ruslo.client.group_lag import GroupLags
 from ruslo.client.group_offsets import GroupOffsets
 from ruslo.client.groups import Groups
+from ruslo.client.hanging_transactions import HangingTransactions
+from ruslo.client.leader_elections import LeaderElections
 from ruslo.client.offsets import Offsets
+from ruslo.client.reassignments import Reassignments
 from ruslo.client.topics import Topics
+from ruslo.client.transactions import Transactions
+from ruslo.client.voters import Voters
 
 
 class Admin:
@@ -31,9 +36,14 @@ class Admin:
         self.configs = Configs(self.cluster)
         self.offsets = Offsets(self.cluster)
         self.brokers = Brokers(self.cluster)
+        self.reassignments = Reassignments(self.cluster)
+        self.leader_elections = LeaderElections(self.cluster)
+        self.voters = Voters(self.cluster)
         self.groups = Groups(self.cluster)
         self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
         self.group_lags = GroupLags(self.cluster)
+        self.transactions = Transactions(self.cluster)
+        self.hanging_transactions = HangingTransactions(self.cluster, self.offsets, self.transactions)
 
     async def __aenter__(self) -> Self:
         return self

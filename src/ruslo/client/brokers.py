@@ -17,6 +17,8 @@ from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsReq
 from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
 from ruslo.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from ruslo.protocol.messages.describe_quorum_response import DescribeQuorumResponse, ReplicaState
+from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from ruslo.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 
 
 class Broker(NamedTuple):
@@ -39,6 +41,12 @@ class QuorumReplica(NamedTuple):
     last_caught_up_timestamp_ms: int
 
 
+class VoterEndpoint(NamedTuple):
+    listener_name: str
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True)
 class Quorum:
     leader_id: int
@@ -46,6 +54,8 @@ class Quorum:
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
+    endpoints: dict[int, tuple[VoterEndpoint, ...]]
+    """Where each voter listens; empty where the cluster is too old to say (before KIP-853)."""
 
 
 class Feature(NamedTuple):
@@ -109,9 +119,26 @@ class Brokers:
                 partition.high_watermark,
                 tuple(_replica(state) for state in partition.current_voters),
                 tuple(_replica(state) for state in partition.observers),
+                {
+                    node.node_id: tuple(
+                        VoterEndpoint(each.name, each.host, each.port) for each in node.listeners
+                    )
+                    for node in response.nodes
+                },
             )
 
         return await self._cluster.retrying(attempt)
+
+    async def unregister(self, node_id: int) -> None:
+        """Have the cluster forget a broker that will not come back."""
+
+        async def attempt() -> None:
+            response = await self._cluster.controller(
+                UnregisterBrokerRequest(broker_id=node_id), UnregisterBrokerResponse
+            )
+            check_code(response.error_code, response.error_message or f"broker {node_id}")
+
+        await self._cluster.retrying(attempt)
 
     async def features(self) -> list[Feature]:
         """What the cluster agreed on; ApiVersions told it when the connection was made."""

@@ -139,6 +139,30 @@ class Configs:
 
         return await self._cluster.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
 
+    async def topic_values(self, topics: Iterable[str], key: str) -> dict[str, str | None]:
+        """One setting of many topics, asked at once; topics that are gone meanwhile are left out."""
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=[key]
+                )
+                for name in topics
+            ]
+        )
+
+        async def attempt() -> dict[str, str | None]:
+            response = await self._cluster.any_broker(request, DescribeConfigsResponse)
+            values: dict[str, str | None] = {}
+            for result in response.results:
+                if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                if result.error_code:
+                    raise error_of(result.error_code, result.error_message)
+                values[result.resource_name] = next((each.value for each in result.configs), None)
+            return values
+
+        return await self._cluster.retrying(attempt) if request.resources else {}
+
     async def alter(
         self, resource: Resource, changes: Mapping[str, Change], *, validate_only: bool = False
     ) -> None:

@@ -5,7 +5,8 @@
     KafkaError
     ├── BrokerUnreachable   no connection could be made; ``addresses`` says where it was tried
     ├── ConnectionLost      the peer closed, or sent what cannot be understood, while a request was out
-    └── RequestTimedOut     no answer in time; the request may or may not have been carried out
+    ├── RequestTimedOut     no answer in time; the request may or may not have been carried out
+    └── TransactionLost     the transaction was ended by somebody else; nothing of it was or will be committed
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class ConnectionLost(KafkaError):
 class RequestTimedOut(KafkaError):
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
+
+
+class TransactionLost(KafkaError):
+    pass
 
 
 def _is_refusal(error: BaseException) -> bool:

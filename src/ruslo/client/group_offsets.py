@@ -30,6 +30,7 @@ from ruslo.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartitions,
 )
 
+_REQUIRE_STABLE = 7
 _MANY_GROUPS = 8
 _TOPICS_BY_NAME = 9
 """From version 10 on topics are named by id, which hides commits to topics that were deleted since."""
@@ -52,18 +53,26 @@ class GroupOffsets:
         self._cluster = cluster
         self._coordinators = coordinators
 
-    async def fetch(self, group_id: str) -> Committed:
-        """All that a group has committed; nothing when the group does not exist."""
-        return value_of((await self.fetch_many([group_id]))[group_id])
+    async def fetch(self, group_id: str, *, require_stable: bool = False) -> Committed:
+        """All that a group has committed; nothing when the group does not exist.
 
-    async def fetch_many(self, group_ids: Sequence[str]) -> dict[str, Committed | KafkaError]:
+        ``require_stable`` waits for open transactions that will change it (KIP-447).
+        """
+        return value_of((await self.fetch_many([group_id], require_stable=require_stable))[group_id])
+
+    async def fetch_many(
+        self, group_ids: Sequence[str], *, require_stable: bool = False
+    ) -> dict[str, Committed | KafkaError]:
         async def ask(node: int, owned: list[str]) -> dict[str, Committed | KafkaError]:
             connection = await self._cluster.connection(node)
             if connection.version_for(OffsetFetchRequest) < _MANY_GROUPS:
-                found = await asyncio.gather(*(self._fetch_alone(node, group_id) for group_id in owned))
+                found = await asyncio.gather(
+                    *(self._fetch_alone(node, group_id, require_stable) for group_id in owned)
+                )
                 return dict(zip(owned, found, strict=True))
             request = OffsetFetchRequest(
-                groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in owned]
+                groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in owned],
+                require_stable=require_stable,
             )
             response = await connection.request(request, OffsetFetchResponse, max_version=_TOPICS_BY_NAME)
             return {
@@ -73,12 +82,16 @@ class GroupOffsets:
                 for group in response.groups
             }
 
-        return await self._coordinators.each_group(list(dict.fromkeys(group_ids)), ask)
+        return await self._coordinators.each(list(dict.fromkeys(group_ids)), ask)
 
-    async def _fetch_alone(self, node: int, group_id: str) -> Committed | KafkaError:
-        request = OffsetFetchRequest(group_id=group_id, topics=None)
+    async def _fetch_alone(self, node: int, group_id: str, require_stable: bool) -> Committed | KafkaError:
+        request = OffsetFetchRequest(group_id=group_id, topics=None, require_stable=require_stable)
         response = await self._cluster.node(
-            node, request, OffsetFetchResponse, min_version=2, max_version=_MANY_GROUPS - 1
+            node,
+            request,
+            OffsetFetchResponse,
+            min_version=_REQUIRE_STABLE if require_stable else 2,
+            max_version=_MANY_GROUPS - 1,
         )
         if response.error_code:
             return _fetch_error(group_id, response.error_code)
@@ -110,7 +123,7 @@ class GroupOffsets:
             }
             return {group_id: _outcomes(group_id, codes)}
 
-        return value_of((await self._coordinators.each_group([group_id], ask))[group_id])
+        return value_of((await self._coordinators.each([group_id], ask))[group_id])
 
     async def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> Outcomes:
         """Forget commits; refused for topics that members of the group subscribe to."""
@@ -137,12 +150,18 @@ class GroupOffsets:
             }
             return {group_id: _outcomes(group_id, codes)}
 
-        return value_of((await self._coordinators.each_group([group_id], ask))[group_id])
+        return value_of((await self._coordinators.each([group_id], ask))[group_id])
 
 
 def _committed(
     topics: Iterable[tuple[str, Sequence[OffsetFetchResponsePartition | OffsetFetchResponsePartitions]]],
-) -> Committed:
+) -> Committed | KafkaError:
+    topics = list(topics)
+    for name, partitions in topics:
+        for part in partitions:
+            if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                unsettled = TopicPartition(name, part.partition_index)
+                return error_of(part.error_code, f"a transaction still decides about {unsettled}")
     return {
         TopicPartition(name, part.partition_index): CommittedOffset(
             part.committed_offset, part.committed_leader_epoch, part.metadata or ""

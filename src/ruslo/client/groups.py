@@ -127,7 +127,7 @@ class Groups:
             on_answers(sum(isinstance(answer, GroupDescription) for answer in found.values()))
             return found
 
-        return await self.coordinators.each_group(list(dict.fromkeys(group_ids)), ask)
+        return await self.coordinators.each(list(dict.fromkeys(group_ids)), ask)
 
     async def delete(self, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
         """By id None, or why it was not deleted."""
@@ -143,7 +143,7 @@ class Groups:
                 for result in response.results
             }
 
-        return await self.coordinators.each_group(list(dict.fromkeys(group_ids)), ask)
+        return await self.coordinators.each(list(dict.fromkeys(group_ids)), ask)
 
     async def remove_members(
         self, group_id: str, leavers: Sequence[Leaver], *, reason: str = "removed by an administrator"
@@ -175,7 +175,7 @@ class Groups:
                 results[leaver] = error_of(code, f"{who} in group {group_id!r}") if code else None
             return {group_id: results}
 
-        return value_of((await self.coordinators.each_group([group_id], ask))[group_id])
+        return value_of((await self.coordinators.each([group_id], ask))[group_id])
 
 
 def _is_no_consumer_group(answer: GroupDescription | KafkaError | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,6 +19,10 @@ from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+_NO_OFFSET = -1
+_PARTITIONS_PER_REQUEST = 200
+"""A partition may remember thousands of producers."""
 
 
 class Spec(enum.IntEnum):
@@ -43,7 +48,13 @@ class ActiveProducer(NamedTuple):
     last_sequence: int
     last_timestamp_ms: int
     coordinator_epoch: int
+    """-1 as long as no transaction of the producer has ended here."""
     current_txn_start_offset: int
+    """-1 when it has no transaction open here."""
+
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.current_txn_start_offset != _NO_OFFSET
 
 
 class Offsets:
@@ -95,31 +106,40 @@ class Offsets:
         async def ask(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-            by_topic: dict[str, list[int]] = {}
-            for partition in owned:
-                by_topic.setdefault(partition.topic, []).append(partition.partition)
-            request = DescribeProducersRequest(
-                topics=[TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
+            starts = range(0, len(owned), _PARTITIONS_PER_REQUEST)
+            found = await asyncio.gather(
+                *(self._producers_at(node, owned[at : at + _PARTITIONS_PER_REQUEST]) for at in starts)
             )
-            response = await self._cluster.node(node, request, DescribeProducersResponse)
-            return {
-                TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, part.error_message)
-                    if part.error_code
-                    else [
-                        ActiveProducer(
-                            state.producer_id,
-                            state.producer_epoch,
-                            state.last_sequence,
-                            state.last_timestamp,
-                            state.coordinator_epoch,
-                            state.current_txn_start_offset,
-                        )
-                        for state in part.active_producers
-                    ]
-                )
-                for topic in response.topics
-                for part in topic.partitions
-            }
+            return {partition: answer for part in found for partition, answer in part.items()}
 
         return await self._cluster.each_leader(list(partitions), ask)
+
+    async def _producers_at(
+        self, node: int, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
+        by_topic: dict[str, list[int]] = {}
+        for partition in partitions:
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
+        )
+        response = await self._cluster.node(node, request, DescribeProducersResponse)
+        return {
+            TopicPartition(topic.name, part.partition_index): (
+                error_of(part.error_code, part.error_message or f"{topic.name}-{part.partition_index}")
+                if part.error_code
+                else [
+                    ActiveProducer(
+                        state.producer_id,
+                        state.producer_epoch,
+                        state.last_sequence,
+                        state.last_timestamp,
+                        state.coordinator_epoch,
+                        state.current_txn_start_offset,
+                    )
+                    for state in part.active_producers
+                ]
+            )
+            for topic in response.topics
+            for part in topic.partitions
+        }

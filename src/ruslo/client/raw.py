@@ -63,41 +63,61 @@ class RawClient:
         async def ask(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, Produced | KafkaError]:
-            by_topic: dict[str, list[PartitionProduceData]] = {}
-            for partition in owned:
-                by_topic.setdefault(partition.topic, []).append(
-                    PartitionProduceData(index=partition.partition, records=batches[partition])
-                )
-            ids = await self._topic_ids(by_topic)
-            connection = await self._cluster.connection(node)
-            by_id = connection.version_for(ProduceRequest) >= _TOPIC_IDS_IN_PRODUCE
-            request = ProduceRequest(
-                transactional_id=transactional_id,
+            return await self.produce_at(
+                node,
+                {partition: batches[partition] for partition in owned},
                 acks=acks,
                 timeout_ms=timeout_ms,
-                topic_data=[
-                    TopicProduceData(topic_id=ids[name], partition_data=parts)
-                    if by_id
-                    else TopicProduceData(name=name, partition_data=parts)
-                    for name, parts in by_topic.items()
-                ],
+                transactional_id=transactional_id,
             )
-            if acks == 0:
-                await connection.send_unanswered(request)
-                return {partition: Produced(-1, -1, -1) for partition in owned}
-            response = await connection.request(request, ProduceResponse)
-            names = {topic_id: name for name, topic_id in ids.items()}
-            return {
-                TopicPartition(names[topic.topic_id] if by_id else topic.name, part.index): (
-                    error_of(part.error_code, part.error_message)
-                    if part.error_code
-                    else Produced(part.base_offset, part.log_append_time_ms, part.log_start_offset)
-                )
-                for topic in response.responses
-                for part in topic.partition_responses
-            }
 
         return await self._cluster.each_leader(list(batches), ask)
+
+    async def produce_at(
+        self,
+        node: int,
+        batches: Mapping[TopicPartition, ReadBuffer],
+        *,
+        acks: int = -1,
+        timeout_ms: int = 30_000,
+        transactional_id: str | None = None,
+        max_version: int | None = None,
+    ) -> dict[TopicPartition, Produced | KafkaError]:
+        """One request to one broker, once; by partition what became of its batch."""
+        by_topic: dict[str, list[PartitionProduceData]] = {}
+        for partition, records in batches.items():
+            by_topic.setdefault(partition.topic, []).append(
+                PartitionProduceData(index=partition.partition, records=records)
+            )
+        ids = await self._topic_ids(by_topic)
+        connection = await self._cluster.connection(node)
+        version = connection.version_for(ProduceRequest, max_version=max_version)
+        by_id = version >= _TOPIC_IDS_IN_PRODUCE
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=timeout_ms,
+            topic_data=[
+                TopicProduceData(topic_id=ids[name], partition_data=parts)
+                if by_id
+                else TopicProduceData(name=name, partition_data=parts)
+                for name, parts in by_topic.items()
+            ],
+        )
+        if acks == 0:
+            await connection.send_unanswered(request)
+            return {partition: Produced(-1, -1, -1) for partition in batches}
+        response = await connection.request(request, ProduceResponse, max_version=version)
+        names = {topic_id: name for name, topic_id in ids.items()}
+        return {
+            TopicPartition(names[topic.topic_id] if by_id else topic.name, part.index): (
+                error_of(part.error_code, part.error_message)
+                if part.error_code
+                else Produced(part.base_offset, part.log_append_time_ms, part.log_start_offset)
+            )
+            for topic in response.responses
+            for part in topic.partition_responses
+        }
 
     async def fetch(
         self,

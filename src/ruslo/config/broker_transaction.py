@@ -15,7 +15,7 @@ TRANSACTION_KEYS = (
         "Longest transaction timeout a producer may ask for."),
     ConfigKey("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10_000, at_least(1), LOW,
         READ_ONLY,
-        "How often overdue transactions are aborted."),
+        "Pause before an abort that could not be written is repeated; else it comes when the time is up."),
     ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, at_least(1),
         LOW, READ_ONLY,
         "How often expired transactional ids are removed."),

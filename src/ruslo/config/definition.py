@@ -239,5 +239,7 @@ def java_double(value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return shortest
     digits = shortest.partition("e")[0].replace(".", "").strip("-0")
-    exponent = int(f"{value:.16e}".partition("e")[2])
+    from decimal import Decimal
+
+    exponent = Decimal(shortest).adjusted()
     return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -15,6 +15,8 @@ METADATA_TOPIC_ID: Uuid = bytes(15) + b"\x01"
 UNASSIGNED_DIR: Uuid = bytes(15) + b"\x01"
 LOST_DIR: Uuid = bytes(15) + b"\x02"
 MIGRATING_DIR: Uuid = ZERO_UUID
+RESERVED_DIRS = frozenset({UNASSIGNED_DIR, LOST_DIR, MIGRATING_DIR})
+"""Directory ids that name no directory."""
 
 _RESERVED_BELOW = 100
 

@@ -123,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         "_start",
         "_transport",
         "_view",
+        "_when_lost",
         "_write_paused",
         "active",
         "listener_name",
@@ -155,6 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_paused = False
         self._held = False
         self._closing = False
+        self._when_lost: Callable[[], None] | None = None
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -178,6 +180,12 @@ class Connection(asyncio.BufferedProtocol):
             if abandoned is not None:
                 abandoned()
         self._owner.connection_closed(self)
+        if self._when_lost is not None:
+            self._when_lost()
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call it once the connection has ended, whoever ended it; the last one given counts."""
+        self._when_lost = callback
 
     def close(self) -> None:
         """Close once what was already answered has left; nothing more is read."""

@@ -111,7 +111,7 @@ def rebuild_batch(
     listed = records if isinstance(records, list | tuple) else list(records)
     if not listed:
         bare = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
-        return _assemble(header._replace(attributes=bare, base_timestamp=NO_TIMESTAMP, count=0), b"")
+        return assemble_batch(header._replace(attributes=bare, base_timestamp=NO_TIMESTAMP, count=0), b"")
     used_codec = header.codec if codec is None else codec
     attributes = header.attributes & ~CODEC_MASK | used_codec
     if delete_horizon_ms is not None:
@@ -137,10 +137,11 @@ def rebuild_batch(
     kept = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, count=len(listed)
     )
-    return _assemble(kept, compress(used_codec, body, level) if used_codec else body)
+    return assemble_batch(kept, compress(used_codec, body, level) if used_codec else body)
 
 
-def _assemble(header: BatchHeader, body: bytes | bytearray) -> bytearray:
+def assemble_batch(header: BatchHeader, body: bytes | bytearray) -> bytearray:
+    """A batch of this header, with length and CRC set, and these records, compressed already if they are."""
     out = bytearray(HEADER_SIZE)
     out += body
     HEADER.pack_into(out, 0, *header._replace(length=len(out) - LENGTH_OVERHEAD, crc=0))

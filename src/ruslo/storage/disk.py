@@ -134,6 +134,10 @@ class Disk(Protocol):
         """Size and last modification; None if there is no such file."""
         ...
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Set the last modification, which tells the age of records without timestamps."""
+        ...
+
     def sync_file(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
@@ -327,6 +331,10 @@ class LocalDisk:
         except OSError as cause:
             raise DiskError(self._directory, path, "look up", cause) from cause
         return FileStatus(found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        ns = modified_ms * 1_000_000
+        self._attempt("set the time of", path, os.utime, path, ns=(ns, ns))
 
     def sync_file(self, path: str) -> None:
         self._sync(path, os.O_RDONLY)

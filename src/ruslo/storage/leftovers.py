@@ -6,11 +6,11 @@ removes the segments they replace; so ``.cleaned`` is worthless and ``.swap`` mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.disk import Disk
-from ruslo.storage.partition_files import offset_of
+from ruslo.storage.partition_files import OFFSET_DIGITS, offset_of
 from ruslo.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SUFFIXES
 
 CLEANED_SUFFIX = ".cleaned"
@@ -35,16 +35,34 @@ def tidy(disk: Disk, log_path: str, names: Iterable[str]) -> set[str]:
         if name.endswith(CLEANED_SUFFIX)
         if (offset := offset_of(name)) is not None
     ]
-    swaps = []
+    swaps = [name for name in unfinished if name.endswith(SWAP_SUFFIX)]
+    if cleaned:
+        # Renaming to .swap goes from the highest base down: with a .cleaned left over it was not complete.
+        for name in [name for name in swaps if (offset_of(name) or 0) >= min(cleaned)]:
+            remove(name)
+            swaps.remove(name)
     for name in unfinished:
         if not name.endswith(SWAP_SUFFIX):
             remove(name)
-        elif cleaned and (offset_of(name) or 0) >= min(cleaned):
-            # Renaming to .swap goes from the highest base down: with a .cleaned left over it was not
-            # complete.
+    if swaps:
+        _put_in_place(disk, log_path, swaps, left, remove)
+    return left
+
+
+def _put_in_place(
+    disk: Disk, log_path: str, swaps: list[str], left: set[str], remove: Callable[[str], None]
+) -> None:
+    """Let complete ``.swap`` files take the place of what they were made from.
+
+    Each step may be the last one before the next crash, so names are synced before the next relies on them.
+    """
+    whole = {offset_of(name) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)}
+    for name in [name for name in swaps if offset_of(name) not in whole]:
+        # Its log has its last name already; or it never came, then the index of the old one is there.
+        final = name.removesuffix(SWAP_SUFFIX)
+        if final in left or f"{final[:OFFSET_DIGITS]}{LOG_SUFFIX}" not in left:
             remove(name)
-        else:
-            swaps.append(name)
+            swaps.remove(name)
     for name in swaps:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             base = offset_of(name) or 0
@@ -53,12 +71,13 @@ def tidy(disk: Disk, log_path: str, names: Iterable[str]) -> set[str]:
                 offset = offset_of(other)
                 if other.endswith(SUFFIXES) and offset is not None and base <= offset < max(end, base + 1):
                     remove(other)
-    for name in swaps:
+    disk.sync_directory(log_path)
+    for name in sorted(swaps, key=lambda name: name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         final = name.removesuffix(SWAP_SUFFIX)
         disk.rename(f"{log_path}/{name}", f"{log_path}/{final}")
         left.discard(name)
         left.add(final)
-    return left
+    disk.sync_directory(log_path)
 
 
 def _next_offset(disk: Disk, path: str, base_offset: int) -> int:

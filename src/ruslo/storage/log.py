@@ -118,10 +118,21 @@ class Log(LogState):
         if marker is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "the batch is not a transaction marker")
         self.producers.check_marker(marker, transaction_version)
-        base_offset = self.end_offset
-        _PATCH.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, leader_epoch)
-        self.append_as_is(batch, now_ms)
-        return AppendResult(base_offset, self.end_offset - 1, -1)
+        base_offset, size, position = self.end_offset, len(batch), self.active.size
+        limits = self.limits
+        if now_ms > limits.now_ms or not limits.allow(position + size, marker.timestamp, base_offset):
+            self.make_room(base_offset, base_offset, size, marker.timestamp, now_ms)
+            position = self.active.size
+        _PATCH.pack_into(batch, 0, base_offset, size - LENGTH_OVERHEAD, leader_epoch)
+        self.write(batch, position)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        self.note_batch(base_offset, position, base_offset, size, marker.timestamp)
+        self.end_offset = base_offset + 1
+        aborted = self.producers.append_marker(marker, base_offset)
+        if aborted is not None:
+            self.append_abort(aborted)
+        return AppendResult(base_offset, base_offset, -1)
 
     def append_as_is(self, data: ReadBuffer, now_ms: int) -> int:
         """Append whole batches that carry their offsets and epochs already; returns the new end offset.
@@ -198,6 +209,8 @@ class Log(LogState):
         sealed.seal()
         self.segments.append(segment)
         self._unsynced.add_segment(sealed)
+        # Its records may be safe, but its indexes are not: until they are, recovery must begin in it.
+        self.recovery_point = min(self.recovery_point, base_offset - 1)
         self.active = segment
         self.forget_tail()
         self.limits.work_out(segment, self._config)
@@ -280,15 +293,22 @@ class Log(LogState):
     def truncate_to(self, offset: int) -> bool:
         """Cut from the batch that holds ``offset`` on; returns whether there was anything to cut."""
         self.check_online()
+        self.complete_swap()
         return log_truncation.truncate_to(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self.check_online()
+        self.complete_swap()
         log_truncation.truncate_fully_and_start_at(self, offset)
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    def complete_swap(self) -> None:
+        """Have files under their last names before they are cut or closed."""
+        if self.swap is not None:
+            self.swap.complete()
+
+    def delete_old_segments(self, now_ms: int, at_most: int = retention.NO_LIMIT) -> int:
         """Retention by time, size and start offset; returns how many segments went."""
-        return retention.delete_old_segments(self, now_ms)
+        return retention.delete_old_segments(self, now_ms, at_most)
 
     # --- durability -------------------------------------------------------------------
 
@@ -328,6 +348,7 @@ class Log(LogState):
 
     def prepare_close(self) -> None:
         """Write, without syncing yet, what a clean stop leaves: indexes and producers."""
+        self.complete_swap()
         self.write_producer_snapshot()
         if self.active.offset_index is not None:
             self.active.write_indexes()

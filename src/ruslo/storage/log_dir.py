@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from ruslo.config.log_config import LogConfig
@@ -12,6 +12,7 @@ from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.ids import UNASSIGNED_DIR, Uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
 from ruslo.storage.checkpoints import (
+    CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -21,7 +22,7 @@ from ruslo.storage.checkpoints import (
 )
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, take_clean_mark, write_clean_mark
 from ruslo.storage.dir_lock import DirLock
-from ruslo.storage.disk import Disk
+from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log import Log
 from ruslo.storage.log_sync import run_together
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
@@ -33,6 +34,7 @@ from ruslo.storage.partition_files import (
     parse_directory_name,
 )
 from ruslo.storage.recovery import LastStop, create_log, open_log
+from ruslo.storage.recovery_progress import RecoveryProgress
 from ruslo.storage.trash import Trash
 
 _REMOTE_INDEX_CACHE = "remote-log-index-cache"
@@ -45,7 +47,10 @@ class LogDir:
     """``logs`` holds every log of the directory except the metadata log, which its driver owns."""
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
-        """Lock the directory and see how it was left; raises StorageError if it cannot be used."""
+        """Lock the directory and see how it was left; a disk that fails leaves it offline from the start.
+
+        Raises StorageError if somebody else uses it, or it is not what it should be.
+        """
         self.disk = disk
         self.clock = clock
         self.trash = Trash(disk, clock)
@@ -53,21 +58,45 @@ class LogDir:
         self.holds_partitions = True
         """False for a directory that has the metadata log and nothing else (``metadata.log.dir``)."""
         self.logs: dict[TopicPartition, Log] = {}
-        self._lock = DirLock(disk)
+        self.meta: MetaProperties | None = None
+        self.was_clean = False
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.cleaned: dict[TopicPartition, int] = {}
+        """How far each log is compacted."""
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._lock: DirLock | None = None
         try:
-            self.meta: MetaProperties | None = read_meta_properties(disk)
-            epoch = take_clean_mark(disk)
-            self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
-            self._log_starts = self._read_checkpoint(LOG_STARTS)
-            self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+            self._open()
+        except DiskError as error:
+            # A disk that is not there, or cannot be written to: the others are not to suffer for it.
+            logger.error("log directory %s cannot be used: %s", self.path, error)
+            self._unlock(remove=False)
+            self.failure = error
         except BaseException:
-            self._lock.release(remove=False)
+            self._unlock(remove=False)
             raise
-        self.was_clean = epoch is not None
-        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
         self._recovery_point_file = CheckpointFile(disk, f"{self.path}/{RECOVERY_POINTS}")
         self._log_start_file = CheckpointFile(disk, f"{self.path}/{LOG_STARTS}")
         self._high_watermark_file = CheckpointFile(disk, f"{self.path}/{HIGH_WATERMARKS}")
+        self._cleaned_file = CheckpointFile(disk, f"{self.path}/{CLEANED}")
+
+    def _open(self) -> None:
+        self._lock = DirLock(self.disk)
+        self.meta = read_meta_properties(self.disk)
+        epoch = take_clean_mark(self.disk)
+        self.was_clean = epoch is not None
+        self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
+        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
+        self._log_starts = self._read_checkpoint(LOG_STARTS)
+        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
+        self.cleaned = self._read_checkpoint(CLEANED)
+
+    def _unlock(self, *, remove: bool) -> None:
+        if self._lock is not None:
+            self._lock.release(remove=remove)
+            self._lock = None
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         try:
@@ -121,12 +150,15 @@ class LogDir:
             )
 
         # After a clean stop there is nothing to wait for, so threads would only get in each other's way.
-        if self.was_clean or recovery_threads == 1 or len(partitions) < 2:
-            opened: Iterable[Log] = map(open_one, partitions)
-            self.logs = {log.partition: log for log in opened}
-        else:
-            with ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery") as pool:
-                self.logs = {log.partition: log for log in pool.map(open_one, partitions)}
+        if self.was_clean:
+            self.logs = {partition: open_one(partition) for partition in partitions}
+            return
+        progress = RecoveryProgress(self.path, len(partitions))
+        with ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery") as pool:
+            for log in pool.map(open_one, partitions):
+                self.logs[log.partition] = log
+                progress.opened(log)
+        progress.finished()
 
     def _partitions_on_disk(self, delete_delay_ms: int) -> list[TopicPartition]:
         partitions = []
@@ -148,7 +180,7 @@ class LogDir:
     # --- coming and going -------------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        for known in (self._recovery_points, self._log_starts, self._high_watermarks):
+        for known in (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned):
             if partition in known:
                 # A topic of this name was deleted: its offsets must not be taken for the new one's.
                 self.write_checkpoints()
@@ -204,15 +236,28 @@ class LogDir:
         self._high_watermarks = {partition: log.high_watermark for partition, log in self.logs.items()}
         return self._high_watermark_file.prepare(self._high_watermarks)
 
+    def cleaned_offsets(self) -> CheckpointWrite | None:
+        self.cleaned = {
+            partition: min(offset, self.logs[partition].end_offset)
+            for partition, offset in self.cleaned.items()
+            if partition in self.logs
+        }
+        return self._cleaned_file.prepare(self.cleaned)
+
     def write_checkpoints(self) -> None:
-        for write in (self.recovery_points(), self.log_starts(), self.high_watermarks()):
+        for write in (
+            self.recovery_points(),
+            self.log_starts(),
+            self.high_watermarks(),
+            self.cleaned_offsets(),
+        ):
             if write is not None:
                 write.run()
 
     def stop(self, broker_epoch: int) -> None:
         """Close every log and leave the mark that says so; nothing is written if the directory is offline."""
         if self.failure is not None:
-            self._lock.release(remove=False)
+            self._unlock(remove=False)
             return
         now_ms = self.clock.now_ms()
         for log in self.logs.values():
@@ -225,10 +270,10 @@ class LogDir:
             log.release()
         self.write_checkpoints()
         write_clean_mark(self.disk, broker_epoch)
-        self._lock.release(remove=True)
+        self._unlock(remove=True)
 
     def abandon(self) -> None:
         """Let go of everything without writing: the next start will find an unclean stop."""
         for log in self.logs.values():
             log.release()
-        self._lock.release(remove=False)
+        self._unlock(remove=False)

@@ -1,14 +1,15 @@
 """All logs of a broker, in one or more log directories.
 
-The broker calls the periodic duties (``check_retention``, ``write_…``, ``expire_producers``,
-``empty_trash``, ``due_flushes``, ``release_idle_files``) at the intervals its configuration names. Those
-that wait for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
+The broker calls the periodic duties (``write_…``, ``empty_trash``, ``due_flushes``, and log by log
+``check_retention_of`` and ``expire_producers_of``) at the intervals its configuration names. Those that wait
+for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
 that fails goes offline, and ``on_offline`` is told which partitions went with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -21,6 +22,7 @@ from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from ruslo.storage.disk import DiskError, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
+from ruslo.storage.retention import NO_LIMIT
 
 OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
 
@@ -55,6 +57,7 @@ class LogManager:
         try:
             for path in paths:
                 directories.append(LogDir(LocalDisk(path), clock))
+            _require_one_online(directories)
         except StorageError:
             for directory in directories:
                 directory.abandon()
@@ -65,7 +68,8 @@ class LogManager:
 
     def load(self, config_for: Callable[[str], LogConfig], *, recovery_threads: int = 2) -> None:
         """Open every log. A directory that fails goes offline; if that leaves none, StorageError."""
-        for directory in self.online_directories():
+
+        def load(directory: LogDir) -> None:
             try:
                 directory.load(
                     config_for,
@@ -75,7 +79,16 @@ class LogManager:
                 )
             except (DiskError, CorruptLogError) as error:
                 self._take_offline(directory, error)
-                continue
+
+        directories = self.online_directories()
+        if self.was_clean or len(directories) < 2:
+            for directory in directories:
+                load(directory)
+        else:
+            # Disks do not wait for each other.
+            with ThreadPoolExecutor(len(directories), thread_name_prefix="log-loading") as pool:
+                list(pool.map(load, directories))
+        for directory in self.online_directories():
             for partition, log in directory.logs.items():
                 if partition in self.logs:
                     raise StorageError(
@@ -84,13 +97,12 @@ class LogManager:
                     )
                 self.logs[partition] = log
                 self._directory_of[partition] = directory
-        if not self.online_directories():
-            raise StorageError("no log directory can be used: " + "; ".join(map(str, self.failures())))
+        _require_one_online(self.directories)
 
     @property
     def was_clean(self) -> bool:
-        """Whether every directory carried the clean mark."""
-        return all(directory.was_clean for directory in self.directories)
+        """Whether every directory that can be used carried the clean mark."""
+        return all(directory.was_clean for directory in self.online_directories())
 
     @property
     def previous_broker_epoch(self) -> int:
@@ -120,8 +132,9 @@ class LogManager:
     def online_directories(self) -> list[LogDir]:
         return [directory for directory in self.directories if directory.online]
 
-    def failures(self) -> list[StorageError]:
-        return [directory.failure for directory in self.directories if directory.failure is not None]
+    def offline_directory_ids(self) -> list[Uuid]:
+        """Of the directories that have failed, as far as their ids are known."""
+        return [each.directory_id for each in self.directories if not each.online and each.meta is not None]
 
     def directory_of(self, partition: TopicPartition) -> LogDir | None:
         return self._directory_of.get(partition)
@@ -168,16 +181,15 @@ class LogManager:
 
     def check_retention(self) -> int:
         """Delete old segments everywhere; returns how many went."""
-        now_ms = self.clock.now_ms()
-        deleted = 0
+        return sum(self.check_retention_of(log) for log in list(self.logs.values()))
 
-        def check(directory: LogDir) -> None:
-            nonlocal deleted
-            for log in directory.logs.values():
-                deleted += log.delete_old_segments(now_ms)
-
-        self._in_each(check)
-        return deleted
+    def check_retention_of(self, log: Log, at_most: int = NO_LIMIT) -> int:
+        """Delete old segments of one log; a directory that fails at it goes offline."""
+        try:
+            return log.delete_old_segments(self.clock.now_ms(), at_most)
+        except DiskError as error:
+            self.report(error)
+            return 0
 
     def recovery_point_jobs(self) -> list[Job]:
         return self._jobs(LogDir.recovery_points)
@@ -204,15 +216,9 @@ class LogManager:
     def empty_trash(self) -> None:
         self._run(self.trash_jobs())
 
-    def expire_producers(self) -> None:
-        now_ms = self.clock.now_ms()
-        for log in self.logs.values():
-            if log.producers.entries:
-                log.producers.expire(now_ms, self.producer_expiration_ms)
-
-    def release_idle_files(self) -> None:
-        for log in self.logs.values():
-            log.release_idle_files()
+    def expire_producers_of(self, log: Log) -> None:
+        if log.producers.entries:
+            log.producers.expire(self.clock.now_ms(), self.producer_expiration_ms)
 
     def due_flushes(self) -> list[Log]:
         """Logs to flush: ``flush.ms`` is over, or a roll, a creation or a new epoch left files unsynced."""
@@ -258,10 +264,11 @@ class LogManager:
             except DiskError as error:
                 self.report(error)
 
-    def _in_each(self, action: Callable[[LogDir], object]) -> None:
-        """Do something in every directory that is online; whatever fails in one, the others go on."""
-        for directory in self.online_directories():
-            try:
-                action(directory)
-            except DiskError as error:
-                self.report(error)
+
+def _require_one_online(directories: Iterable[LogDir]) -> None:
+    failures = []
+    for directory in directories:
+        if directory.failure is None:
+            return
+        failures.append(str(directory.failure))
+    raise StorageError("no log directory can be used: " + "; ".join(failures))

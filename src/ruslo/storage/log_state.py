@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from ruslo.config.log_config import LogConfig
 from ruslo.model.buffers import ReadBuffer
@@ -17,6 +18,9 @@ from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import RollLimits
 from ruslo.storage.segment import Segment
 from ruslo.storage.trash import Trash
+
+if TYPE_CHECKING:
+    from ruslo.storage.segment_swap import SegmentSwap
 
 
 class LogState:
@@ -43,6 +47,7 @@ class LogState:
         "segments",
         "snapshot_offset",
         "start_offset",
+        "swap",
         "topic_id",
         "trash",
     )
@@ -84,6 +89,8 @@ class LogState:
         self.snapshot_offset = snapshot_offset
         """Offset of the newest producer snapshot."""
         self.trash = trash
+        self.swap: SegmentSwap | None = None
+        """Set while a compacted segment is on disk under a name that is not its last yet."""
         self.flushed_ms = now_ms
         self.failure: StorageError | None = None
         """Why this log answers KAFKA_STORAGE_ERROR, once its directory is offline."""
@@ -173,6 +180,19 @@ class LogState:
         """After retention took the oldest segments away."""
         self._unsynced.keep_segments(self.segments)
         self.advance_start_offset(self.segments[0].base_offset)
+
+    def segments_replaced(self) -> None:
+        """After compaction put a segment, which is synced, in the place of others."""
+        self._unsynced.keep_segments(self.segments)
+
+    def names_changed(self) -> None:
+        """Files of the log have other names: the next flush has the directory to sync."""
+        self._unsynced.names_changed()
+
+    @property
+    def truncations(self) -> int:
+        """How often the log was cut since it was opened."""
+        return self._unsynced.generation
 
     def forget_tail(self) -> None:
         self._recent_bases = array("q")

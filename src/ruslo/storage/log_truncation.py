@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 def truncate_to(log: Log, offset: int) -> bool:
     if offset >= log.end_offset:
+        # An epoch in which this replica led but wrote nothing begins at the end, and may not be the leader's.
+        log.epochs.truncate_from_end(log.end_offset)
         return False
     if offset < log.segments[0].base_offset:
         truncate_fully_and_start_at(log, offset)

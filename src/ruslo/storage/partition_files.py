@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.model.ids import Uuid, uuid_from_text, uuid_to_text
+from ruslo.model.ids import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX
 
@@ -15,7 +15,7 @@ DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 
-_OFFSET_DIGITS = 20
+OFFSET_DIGITS = 20
 _MAX_NAME_BYTES = 255
 
 
@@ -35,8 +35,8 @@ def departing_name(partition: TopicPartition, suffix: str) -> str:
 
 def offset_of(name: str) -> int | None:
     """The offset a file is named by."""
-    digits = name[:_OFFSET_DIGITS]
-    return int(digits) if len(digits) == _OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
+    digits = name[:OFFSET_DIGITS]
+    return int(digits) if len(digits) == OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
@@ -48,6 +48,9 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 def format_partition_metadata(topic_id: Uuid) -> bytes:
     # No newline at the end: Kafka writes none.
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
+
+
+PARTITION_METADATA_SIZE = len(format_partition_metadata(ZERO_UUID))
 
 
 def parse_partition_metadata(data: bytes, path: str) -> Uuid:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import CorruptLogError, ProtocolError
-from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, NO_PRODUCER_ID, TRANSACTIONAL
+from ruslo.records.batch import CONTROL, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, NO_PRODUCER_ID, TRANSACTIONAL
 from ruslo.records.control import ControlType, read_control_type, read_coordinator_epoch
 from ruslo.records.reader import read_records
 from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
@@ -16,12 +17,31 @@ from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction
 
+_BODY = Struct(">5shhBhiB")
+"""Of the batch that brokers write for a marker: lengths and deltas, key, a length, value, no headers."""
+_BODY_START = b"\x20\x00\x00\x00\x08"
+_VALUE_LENGTH = 12
+"""Six, as a varint."""
+
 
 def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
     """The transaction marker in a control batch; None for every other batch."""
     header: HeaderFields = HEADER.unpack_from(batch)
     if header[5] & (CONTROL | TRANSACTIONAL) != CONTROL | TRANSACTIONAL:
         return None
+    if len(batch) == HEADER_SIZE + _BODY.size:
+        start, key_version, kind, length, version, coordinator_epoch, headers = _BODY.unpack_from(
+            batch, HEADER_SIZE
+        )
+        usual = start == _BODY_START and length == _VALUE_LENGTH and key_version == version == headers == 0
+        if usual and kind in (ControlType.ABORT, ControlType.COMMIT):
+            committed = kind == ControlType.COMMIT
+            return TransactionMarker(header[9], header[10], coordinator_epoch, committed, header[8])
+    return _decode_marker(header, batch)
+
+
+def _decode_marker(header: HeaderFields, batch: ReadBuffer) -> TransactionMarker | None:
+    """However it is laid out."""
     record = next(read_records(batch), None)
     if record is None:
         # Compaction leaves a marker's batch without its record once nothing depends on it.

@@ -16,16 +16,17 @@ from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import LENGTH_OVERHEAD
-from ruslo.storage.batch_scan import scan_batches
+from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.epochs import EpochCache
-from ruslo.storage.index import OffsetIndex, TimeIndex
+from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import (
     PARTITION_METADATA,
+    PARTITION_METADATA_SIZE,
     format_partition_metadata,
     offset_of,
     parse_partition_metadata,
@@ -153,9 +154,7 @@ class _Opening:
         self.names = tidy(self.disk, self.path, self.disk.list_names(self.path))
         topic_id = self._read_topic_id()
         self._find_segments()
-        if LEADER_EPOCHS in self.names:
-            epoch_path = f"{self.path}/{LEADER_EPOCHS}"
-            self.epochs = EpochCache(parse_epochs(self.disk.read_file(epoch_path), epoch_path))
+        self._read_epochs()
         end_offset = self._find_end() if self.segments else 0
         start_offset = max(self.last_stop.start_offset, self.segments[0].base_offset if self.segments else 0)
         if not self.segments or end_offset < start_offset:
@@ -196,11 +195,25 @@ class _Opening:
             return ZERO_UUID
         path = f"{self.path}/{PARTITION_METADATA}"
         data = self.disk.read_file(path)
-        if not data.strip(b"\0"):
+        if len(data.rstrip(b"\0")) < PARTITION_METADATA_SIZE:
             # The power went before the new partition was synced for the first time; nothing was acked yet.
-            logger.warning("%s is empty: the topic of this log is unknown", path)
+            logger.warning("%s was never written to its end: the topic of this log is unknown", path)
             return ZERO_UUID
         return parse_partition_metadata(data, path)
+
+    def _read_epochs(self) -> None:
+        if LEADER_EPOCHS not in self.names:
+            return
+        path = f"{self.path}/{LEADER_EPOCHS}"
+        try:
+            self.epochs = EpochCache(parse_epochs(self.disk.read_file(path), path))
+        except CorruptLogError as error:
+            logger.warning("%s; the epochs are found again in the batches", error)
+            for segment in self.segments:
+                for _, header in scan_headers(segment.file, 0, segment.size, SCAN_BYTES):
+                    if header[2] > self.epochs.latest:
+                        self.epochs.assign(header[2], header[0])
+                segment.release_files()
 
     def _find_segments(self) -> None:
         names = self.names
@@ -241,11 +254,15 @@ class _Opening:
         if not segment.size:
             return True
         stem = f"{segment.base_offset:020d}"
-        if stem + INDEX_SUFFIX not in self.names or stem + TIME_INDEX_SUFFIX not in self.names:
-            return False
+        for kind, entry in ((INDEX_SUFFIX, OFFSET_ENTRY), (TIME_INDEX_SUFFIX, TIME_ENTRY)):
+            status = self.disk.status(segment.path_of(kind)) if stem + kind in self.names else None
+            if status is None or status.size % entry.size:
+                logger.warning("%s is missing or damaged: it is made anew", segment.path_of(kind))
+                return False
         try:
             list(segment.aborts())
-        except CorruptLogError:
+        except CorruptLogError as error:
+            logger.warning("%s: it is made anew", error)
             return False
         return True
 
@@ -308,7 +325,11 @@ class _Opening:
                 segment.append_abort(aborted)
         if segment.size < size:
             logger.warning(
-                "%s is cut from %d to %d bytes: no whole batch follows", segment.stem, size, segment.size
+                "%s is cut at offset %d, from %d to %d bytes: what follows is no whole and sound batch",
+                segment.path_of(LOG_SUFFIX),
+                next_offset,
+                size,
+                segment.size,
             )
             segment.file.truncate(segment.size)
         segment.write_indexes()

@@ -16,16 +16,21 @@ from ruslo.storage.segment import Segment
 if TYPE_CHECKING:
     from ruslo.storage.log import Log
 
+NO_LIMIT = 2**31
 
-def delete_old_segments(log: Log, now_ms: int) -> int:
-    if log.failure is not None:
+
+def delete_old_segments(log: Log, now_ms: int, at_most: int = NO_LIMIT) -> int:
+    if log.failure is not None or log.swap is not None:
         return 0
     deleted = 0
     config = log.config
     if config.deletes:
         if config.retention_ms >= 0:
             deleted += _drop_while(
-                log, now_ms, lambda segment, _: now_ms - segment.retention_timestamp() > config.retention_ms
+                log,
+                now_ms,
+                lambda segment, _: now_ms - segment.retention_timestamp() > config.retention_ms,
+                at_most,
             )
         if config.retention_bytes >= 0:
             excess = log.size_bytes - config.retention_bytes
@@ -35,20 +40,20 @@ def delete_old_segments(log: Log, now_ms: int) -> int:
                 excess -= segment.size
                 return excess >= 0
 
-            deleted += _drop_while(log, now_ms, too_much)
+            deleted += _drop_while(log, now_ms, too_much, at_most - deleted)
     start = log.start_offset
 
     def below_start(_: Segment, next_base: int | None) -> bool:
         return next_base is not None and next_base <= start
 
-    return deleted + _drop_while(log, now_ms, below_start)
+    return deleted + _drop_while(log, now_ms, below_start, at_most - deleted)
 
 
-def _drop_while(log: Log, now_ms: int, goes: Callable[[Segment, int | None], bool]) -> int:
+def _drop_while(log: Log, now_ms: int, goes: Callable[[Segment, int | None], bool], at_most: int) -> int:
     """Drop segments from the oldest on, up to the first that stays."""
     segments = log.segments
     count = 0
-    for at, segment in enumerate(segments):
+    for at, segment in enumerate(segments[:at_most]):
         next_base = segments[at + 1].base_offset if at + 1 < len(segments) else None
         end = log.end_offset if next_base is None else next_base
         if next_base is None and not segment.size:

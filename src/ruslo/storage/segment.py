@@ -57,17 +57,22 @@ class Segment:
         "largest_timestamp_offset",
         "offset_index",
         "size",
+        "suffix",
         "time_index",
     )
 
-    def __init__(self, disk: Disk, log_path: str, base_offset: int, size: int, created_ms: int) -> None:
+    def __init__(
+        self, disk: Disk, log_path: str, base_offset: int, size: int, created_ms: int, suffix: str = ""
+    ) -> None:
         self.disk = disk
+        self.suffix = suffix
+        """Behind the names of all files while compaction is at work on them: ``.cleaned``, ``.swap``."""
         self._log_path = log_path
         self.base_offset = base_offset
         self.size = size
         self.created_ms = created_ms
         self.first_timestamp = NO_TIMESTAMP
-        """Largest of the first batch; rolling by time counts from it. Known of an active segment only."""
+        """Largest of the first batch; rolling by time counts from it. Read when a segment becomes active."""
         self.largest_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self.largest_timestamp_offset = base_offset
         """The last offset of the batch that brought the largest timestamp."""
@@ -87,11 +92,15 @@ class Segment:
     def file(self) -> DiskFile:
         file = self._file
         if file is None:
-            file = self._file = self.disk.open(self.stem + LOG_SUFFIX)
+            file = self._file = self.disk.open(self.path_of(LOG_SUFFIX))
         return file
 
+    def path_of(self, kind: str) -> str:
+        """The name of one of the segment's files, by its ending."""
+        return f"{self._log_path}/{self.base_offset:020d}{kind}{self.suffix}"
+
     def create_file(self) -> None:
-        self._file = self.disk.open(self.stem + LOG_SUFFIX, create=True)
+        self._file = self.disk.open(self.path_of(LOG_SUFFIX), create=True)
 
     def move_to(self, log_path: str) -> None:
         """The partition's directory was renamed; open files stay valid."""
@@ -109,10 +118,10 @@ class Segment:
             return
         offsets, times = OffsetIndex(), TimeIndex()
         if self.size:
-            if self.disk.status(self.stem + INDEX_SUFFIX) is not None:
-                offsets = OffsetIndex.from_bytes(self.disk.read_file(self.stem + INDEX_SUFFIX))
-            if self.disk.status(self.stem + TIME_INDEX_SUFFIX) is not None:
-                times = TimeIndex.from_bytes(self.disk.read_file(self.stem + TIME_INDEX_SUFFIX))
+            if self.disk.status(self.path_of(INDEX_SUFFIX)) is not None:
+                offsets = OffsetIndex.from_bytes(self.disk.read_file(self.path_of(INDEX_SUFFIX)))
+            if self.disk.status(self.path_of(TIME_INDEX_SUFFIX)) is not None:
+                times = TimeIndex.from_bytes(self.disk.read_file(self.path_of(TIME_INDEX_SUFFIX)))
         self.offset_index, self.time_index = offsets, times
         self._index_file = self._time_index_file = None
         self._read_tail()
@@ -174,8 +183,8 @@ class Segment:
         self.time_index.append_if_later(
             self.largest_timestamp, self.largest_timestamp_offset - self.base_offset
         )
-        self.disk.write_file(self.stem + INDEX_SUFFIX, self.offset_index.to_bytes())
-        self.disk.write_file(self.stem + TIME_INDEX_SUFFIX, self.time_index.to_bytes())
+        self.disk.write_file(self.path_of(INDEX_SUFFIX), self.offset_index.to_bytes())
+        self.disk.write_file(self.path_of(TIME_INDEX_SUFFIX), self.time_index.to_bytes())
 
     def seal(self) -> None:
         """The indexes are on disk: forget those in memory."""
@@ -216,15 +225,15 @@ class Segment:
 
     def _sealed_index(self) -> IndexFile | None:
         index = self._index_file
-        if index is None and self.disk.status(self.stem + INDEX_SUFFIX) is not None:
-            index = self._index_file = IndexFile(self.disk.open(self.stem + INDEX_SUFFIX), OFFSET_ENTRY)
+        if index is None and self.disk.status(self.path_of(INDEX_SUFFIX)) is not None:
+            index = self._index_file = IndexFile(self.disk.open(self.path_of(INDEX_SUFFIX)), OFFSET_ENTRY)
         return index
 
     def _sealed_time_index(self) -> IndexFile | None:
         index = self._time_index_file
-        if index is None and self.disk.status(self.stem + TIME_INDEX_SUFFIX) is not None:
+        if index is None and self.disk.status(self.path_of(TIME_INDEX_SUFFIX)) is not None:
             index = self._time_index_file = IndexFile(
-                self.disk.open(self.stem + TIME_INDEX_SUFFIX), TIME_ENTRY
+                self.disk.open(self.path_of(TIME_INDEX_SUFFIX)), TIME_ENTRY
             )
         return index
 
@@ -242,18 +251,40 @@ class Segment:
         if self.largest_timestamp == UNKNOWN:
             index = self._sealed_time_index()
             last = index.last() if index is not None else None
-            self.largest_timestamp = last[0] if last else NO_TIMESTAMP
-            self.largest_timestamp_offset = self.base_offset + (last[1] if last else 0)
-            # Retention asks every segment once; none of them should keep a descriptor for it.
-            self._time_index_file = None
+            if last is not None and self._brought(*last):
+                self.largest_timestamp, self.largest_timestamp_offset = last[0], self.base_offset + last[1]
+            else:
+                self._read_largest()
+            # Retention asks every segment once; none of them should keep descriptors for it.
+            self.release_files()
         return TimeEntry(self.largest_timestamp, self.largest_timestamp_offset)
+
+    def _brought(self, timestamp: int, relative_offset: int) -> bool:
+        """Whether the batch that a time entry names has that timestamp: retention must not trust bit rot."""
+        found = self.find(self.base_offset + relative_offset)
+        return found is not None and found[1][8] == timestamp
+
+    def _read_largest(self) -> None:
+        self.largest_timestamp, self.largest_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        for _, header in scan_headers(self.file, 0, self.size, SCAN_BYTES):
+            if header[8] > self.largest_timestamp:
+                self.largest_timestamp, self.largest_timestamp_offset = header[8], header[0] + header[6]
+
+    def timestamp_of_first_batch(self) -> int:
+        """The largest timestamp of the first batch, -1 if there is none."""
+        if self.first_timestamp == NO_TIMESTAMP and self.size:
+            for _, header in scan_headers(self.file, 0, self.size):
+                self.first_timestamp = header[8]
+                break
+            self._file = None if self.offset_index is None else self._file
+        return self.first_timestamp
 
     def retention_timestamp(self) -> int:
         """The age of the segment: its largest timestamp, or the file's last modification if it has none."""
         largest = self.largest().timestamp
         if largest >= 0:
             return largest
-        status = self.disk.status(self.stem + LOG_SUFFIX)
+        status = self.disk.status(self.path_of(LOG_SUFFIX))
         return status.modified_ms if status is not None else self.created_ms
 
     def search_start_for_timestamp(self, timestamp: int) -> int:
@@ -291,13 +322,13 @@ class Segment:
     # --- aborted transactions -----------------------------------------------------------
 
     def append_abort(self, aborted: AbortedTransaction) -> None:
-        self.disk.open(self.stem + TXN_INDEX_SUFFIX, create=True).append(aborted.to_bytes())
+        self.disk.open(self.path_of(TXN_INDEX_SUFFIX), create=True).append(aborted.to_bytes())
         self.has_aborts = True
 
     def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
         """The aborted transactions whose marker is in this segment, at or past an offset."""
         if self.has_aborts:
-            path = self.stem + TXN_INDEX_SUFFIX
+            path = self.path_of(TXN_INDEX_SUFFIX)
             yield from txn_index.parse(self.disk.read_file(path), path, from_offset)
 
     def keep_aborts_below(self, offset: int) -> None:
@@ -305,14 +336,25 @@ class Segment:
         if not self.has_aborts:
             return
         kept = [aborted for aborted in self.aborts() if aborted.last_offset < offset]
-        self.disk.write_file(self.stem + TXN_INDEX_SUFFIX, b"".join(aborted.to_bytes() for aborted in kept))
+        self.disk.write_file(self.path_of(TXN_INDEX_SUFFIX), b"".join(aborted.to_bytes() for aborted in kept))
         self.has_aborts = bool(kept)
 
     # --- going --------------------------------------------------------------------------
 
     def existing_files(self) -> list[str]:
-        names = (self.stem + suffix for suffix in SUFFIXES)
+        names = (self.path_of(kind) for kind in SUFFIXES)
         return [name for name in names if self.disk.status(name) is not None]
+
+    def rename_to(self, suffix: str) -> None:
+        """Give every file another suffix; open files stay valid.
+
+        The log comes last, so that indexes with a suffix never lack it: alone they would be taken for others.
+        """
+        for kind in reversed(SUFFIXES):
+            before = self.path_of(kind)
+            if kind == LOG_SUFFIX or self.disk.status(before) is not None:
+                self.disk.rename(before, before.removesuffix(self.suffix) + suffix)
+        self.suffix = suffix
 
     def mark_deleted(self) -> list[str]:
         """Rename every file to ``….deleted`` and return the new names, for unlinking later."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from ruslo.model.errors import RusloError
-from ruslo.testing.single_node import LOOPBACK, single_node_properties
+from ruslo.testing.single_node import LOOPBACK, format_single_node, single_node_properties
 
 
 class BrokerFailed(RusloError):
@@ -68,9 +68,10 @@ class EmbeddedBroker:
         """Return when clients may connect."""
         if self._process is not None:
             raise BrokerFailed("the broker is running already")
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        properties_path = Path(self._folder.name) / "server.properties"
-        properties_path.write_text(self._properties_text())
+        try:
+            properties_path = self._prepare()
+        except RusloError as error:
+            raise BrokerFailed(f"the broker cannot start: {error}") from error
         ready_read, ready_write = os.pipe()
         try:
             with self._log_path.open("ab") as log:
@@ -78,8 +79,9 @@ class EmbeddedBroker:
                     [
                         sys.executable,
                         "-m",
-                        "ruslo.testing.broker_process",
+                        "ruslo.broker.process",
                         str(properties_path),
+                        "info",
                         str(ready_write),
                     ],
                     stdin=subprocess.PIPE,
@@ -136,12 +138,17 @@ class EmbeddedBroker:
     ) -> None:
         self.close()
 
-    def _properties_text(self) -> str:
+    def _prepare(self) -> Path:
+        """Format the data folder if it is new; returns the property file."""
+        from ruslo.config.broker import BrokerConfig
         from ruslo.config.properties import format_properties
 
-        return format_properties(
-            single_node_properties(self.data_dir, port=self._port, overrides=self._overrides)
-        )
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        properties = single_node_properties(self.data_dir, port=self._port, overrides=self._overrides)
+        path = Path(self._folder.name) / "server.properties"
+        path.write_text(format_properties(properties))
+        format_single_node(BrokerConfig.from_properties(properties))
+        return path
 
     def _wait_ready(self, ready_read: int) -> int:
         deadline = time.monotonic() + self._start_timeout_s

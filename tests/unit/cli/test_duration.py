@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.cli.duration import parse_duration_ms
+from ruslo.cli.duration import parse_duration_ms, shown_duration
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,18 @@ def test_durations(text: str, expected: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration: write 90s"):
         parse_duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "expected"),
+    [
+        (-5, "0s"),
+        (999, "0s"),
+        (61_000, "1m 1s"),
+        (3_600_000, "1h"),
+        (90_061_000, "1d 1h"),
+        (86_400_000 + 5_000, "1d 5s"),
+    ],
+)
+def test_how_durations_are_shown(length_ms: int, expected: str) -> None:
+    assert shown_duration(length_ms) == expected

@@ -14,7 +14,13 @@ from ruslo.cli.main import cli
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 COMMANDS_PAGE = DOCS / "commands.md"
-PAGES = (COMMANDS_PAGE, DOCS / "groups.md")
+PAGES = (
+    COMMANDS_PAGE,
+    DOCS / "groups.md",
+    DOCS / "pipelines.md",
+    DOCS / "transactions.md",
+    DOCS / "cluster.md",
+)
 
 
 def all_commands(command: click.Command, path: str = "ruslo") -> Iterator[tuple[str, click.Command]]:

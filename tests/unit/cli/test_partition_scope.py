@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.cli.partition_scope import Scope, parse_scope, shown_partitions
+from ruslo.cli.partition_scope import Scope, by_topic, parse_scope, shown_partitions
 from ruslo.model.topics import TopicPartition
 
 
@@ -31,3 +31,8 @@ def test_partitions_are_shown_as_they_are_written() -> None:
     assert shown_partitions(partitions) == "a:4 t:0-2,7"
     assert shown_partitions([]) == ""
     assert parse_scope("t:0-2,7").partitions == (0, 1, 2, 7)
+
+
+def test_partitions_by_topic() -> None:
+    parts = [TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)]
+    assert by_topic(parts) == {"a": [1, 2], "b": [0]}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ruslo.client.cluster import Cluster
-from ruslo.client.coordinators import Coordinators, value_of
+from ruslo.client.coordinators import Coordinated, Coordinators, value_of
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -49,7 +49,7 @@ def test_each_coordinator_is_asked_about_its_own_groups() -> None:
     async def run() -> None:
         async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
             coordinators = Coordinators(cluster)
-            found = await coordinators.each_group(["a", "b", "c"], ask)
+            found = await coordinators.each(["a", "b", "c"], ask)
             assert found == {"a": "a@1", "b": "b@2", "c": "c@1"}
             assert sorted(asked) == [(1, ["a", "c"]), (2, ["b"])]
             assert await coordinators.find("b") == 2
@@ -72,6 +72,27 @@ def test_old_brokers_are_asked_group_by_group() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("newest", [0, 3, 6])
+def test_coordinators_of_transactions(newest: int) -> None:
+    directory = Directory({"x": 2})
+    directory.limits = {FindCoordinatorRequest.API_KEY: (0, newest)}
+
+    async def run() -> None:
+        async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+            coordinators = Coordinators(cluster, Coordinated.TRANSACTION)
+            if newest == 0:  # which knows coordinators of groups only, and would name one of those
+                with pytest.raises(KafkaError) as caught:
+                    await coordinators.find("x")
+                assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+                return
+            assert await coordinators.find("x") == 2
+            (asked,) = broker.asked_for(FindCoordinatorRequest.API_KEY)
+            assert isinstance(asked.message, FindCoordinatorRequest)
+            assert asked.message.key_type == Coordinated.TRANSACTION
+
+    asyncio.run(run())
+
+
 def test_many_groups_are_asked_for_in_parts() -> None:
     names = [f"g{number}" for number in range(1201)]
     sizes: list[int] = []
@@ -83,7 +104,7 @@ def test_many_groups_are_asked_for_in_parts() -> None:
     async def run() -> None:
         directory = Directory(dict.fromkeys(names, 1))
         async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
-            assert await Coordinators(cluster).each_group(names, ask) == dict.fromkeys(names, 1)
+            assert await Coordinators(cluster).each(names, ask) == dict.fromkeys(names, 1)
             assert sizes == [500, 500, 201]
 
     asyncio.run(run())
@@ -120,7 +141,7 @@ def test_a_group_that_moved_is_looked_up_again_and_the_others_are_left_alone() -
             ScriptedBroker(directory) as broker,
             Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
         ):
-            found = await Coordinators(cluster).each_group(["moved", "stays"], ask)
+            found = await Coordinators(cluster).each(["moved", "stays"], ask)
             assert found == {"moved": "fine", "stays": "fine"}
             assert asked == [(1, ["moved", "stays"]), (2, ["moved"])]
 
@@ -142,7 +163,7 @@ def test_errors_that_stay_are_the_answer_for_their_group_alone() -> None:
             ScriptedBroker(directory) as broker,
             Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=60, retry_backoff_ms=5) as cluster,
         ):
-            found = await Coordinators(cluster).each_group(["good", "bad", "busy", "left-out"], ask)
+            found = await Coordinators(cluster).each(["good", "bad", "busy", "left-out"], ask)
             assert found["good"] == "fine"
             assert isinstance(found["left-out"], ConnectionLost)
             with pytest.raises(KafkaError, match="still loading"):
@@ -161,6 +182,6 @@ def test_a_cluster_that_cannot_be_reached_is_an_error_of_the_whole_call() -> Non
     async def run() -> None:
         async with Cluster("127.0.0.1:1") as cluster:
             with pytest.raises(BrokerUnreachable):
-                await Coordinators(cluster).each_group(["a"], ask)
+                await Coordinators(cluster).each(["a"], ask)
 
     asyncio.run(run())

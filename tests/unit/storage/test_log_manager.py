@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
-from tests.unit.storage.workbench import NOW, ManualClock, batch, records_from
+from ruslo.testing.sim_disk import SimDisk
+from tests.unit.storage.workbench import NOW, ManualClock, Workbench, batch, records_from
 
 CONFIG = LogConfig()
 
@@ -293,9 +295,9 @@ class TestDuties:
         log.advance_high_watermark(1)
         broker.clock.ms += 86_400_000
         assert broker.manager.check_retention() == 1
-        broker.manager.expire_producers()
+        broker.manager.expire_producers_of(log)
         assert len(log.producers) == 0
-        broker.manager.release_idle_files()
+        log.release_idle_files()
         assert log.start_offset == log.end_offset == 1
 
 
@@ -350,10 +352,10 @@ class TestFailures:
             fill(create(two.manager, "t", partition))
         bad = two.manager.logs[TopicPartition("t", 0)].path
         two.manager.stop(1)
-        Path(bad, "leader-epoch-checkpoint").write_bytes(b"garbage")
+        Path(bad, "partition.metadata").write_bytes(b"version: 7\ntopic_id: " + b"A" * 22)
         manager = two.start()
         assert list(manager.logs) == [TopicPartition("t", 1)]
-        assert "leader-epoch-checkpoint is not a checkpoint" in str(manager.failures()[0])
+        assert "the topic id is unknown" in str(manager.directories[0].failure)
 
     def test_damaged_checkpoints_are_ignored(self, broker: Broker, tmp_path: Path) -> None:
         fill(create(broker.manager, "t"))
@@ -375,3 +377,21 @@ class TestFailures:
         monkeypatch.undo()
         broker.manager.abandon()
         broker.start()
+
+
+def test_a_hundred_gigabytes_open_without_being_read(tmp_path: Path) -> None:
+    """After a clean stop a closed segment costs a few look-ups, however large it is."""
+    disk = SimDisk(str(tmp_path))
+    bench = Workbench(tmp_path, LogConfig(segment_bytes=100), disk)
+    bench.append_many(101)
+    bench.commit_all()
+    bench.log.close(NOW)
+    assert len(bench.log.segments) == 101
+    for segment in bench.log.segments[:-1]:
+        # Holes: a file system gives them no blocks, and whoever read them would find no batches.
+        os.truncate(segment.path_of(".log"), 1 << 30)
+    before = disk.medium.operations
+    log = bench.reopen()
+    assert log.size_bytes > 100 << 30
+    assert log.end_offset == 101
+    assert disk.medium.operations - before < 6 * 101

@@ -93,3 +93,13 @@ def test_the_start_follows_a_cut_below_it(bench: Workbench) -> None:
     bench.log.delete_records_before(11)
     bench.log.truncate_to(8)
     assert bench.log.start_offset == bench.log.end_offset == 8
+
+
+def test_an_epoch_without_records_goes_even_if_no_record_does(bench: Workbench) -> None:
+    log = bench.log
+    end_offset = log.end_offset
+    before = log.epochs.entries()
+    log.assign_leader_epoch(log.epochs.latest + 3)
+    assert log.epochs.entries() != before
+    assert not log.truncate_to(end_offset)
+    assert (log.end_offset, log.epochs.entries()) == (end_offset, before)

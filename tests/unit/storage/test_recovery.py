@@ -9,7 +9,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import CorruptLogError
 from ruslo.model.ids import ZERO_UUID
 from ruslo.storage.disk import DiskError
-from tests.support.crashing_disk import CrashingDisk
+from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.workbench import NOW, TOPIC_ID, Workbench, batch, headers_in, records_from
 
 SIZE = len(batch(2, producer_id=1, producer_epoch=0, sequence=0))
@@ -167,7 +167,7 @@ class TestClean:
 
     def test_unreadable_partition_metadata_is_an_error(self, bench: Workbench) -> None:
         bench.log.close(NOW)
-        Path(bench.path, "partition.metadata").write_bytes(b"version: 0\ntopic_id: short")
+        Path(bench.path, "partition.metadata").write_bytes(b"version: 0\ntopic_id: " + b"?" * 22)
         with pytest.raises(CorruptLogError, match="topic id is unknown"):
             bench.reopen()
 
@@ -267,7 +267,7 @@ def test_a_crash_at_every_change_loses_nothing_that_was_flushed(tmp_path: Path, 
     while True:
         directory = tmp_path / str(dies_at)
         directory.mkdir()
-        disk = CrashingDisk(str(directory), seed=seed)
+        disk = SimDisk(str(directory), seed=seed)
         bench = Workbench(directory, config, disk)
         bench.log.flush(NOW)
         disk.medium.dies_at = disk.medium.changes + dies_at

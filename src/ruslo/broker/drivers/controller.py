@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.request_context import RequestContext
-from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
@@ -72,6 +72,9 @@ class ControllerDriver:
         """Offset of the last record of ours that listeners will be shown."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
+        self.suspect: Callable[[int, int], None] | None = None
+        """Told of every broker that should be there, and its epoch, when this node becomes the controller:
+        one of them may have died together with the controller before."""
         self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self._run(TimerFired()))
 
     @property
@@ -97,6 +100,11 @@ class ControllerDriver:
             if not future.done():
                 future.set_exception(error)
         return future
+
+    def broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """The process of this registration is known to have ended."""
+        if self._active:
+            self._run(BrokerGone(broker_id, broker_epoch))
 
     def stop(self) -> None:
         self._lose_leadership()
@@ -125,6 +133,10 @@ class ControllerDriver:
             logger.info("active controller of epoch %d", epoch)
             self._active, self._epoch = True, epoch
             self._run(Activated(self._log.kraft_version))
+            if self.suspect is not None:
+                for broker in self._machine.image.cluster.brokers.values():
+                    if not broker.fenced and broker.id != self._node_id:
+                        self.suspect(broker.id, broker.epoch)
 
     # -- the machine -----------------------------------------------------------------------------------------
 

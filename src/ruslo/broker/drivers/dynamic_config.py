@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.config.broker import BrokerConfig
+from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT, TOPIC
 from ruslo.machines.controller.delta import MetadataDelta
@@ -41,6 +42,15 @@ class DynamicConfig:
     def subscribe_topics(self, subscriber: TopicSubscriber) -> None:
         """Call it with a topic's name and settings whenever those of an existing topic change."""
         self._topic_subscribers.append(subscriber)
+
+    def dynamic_rate(self, key: str) -> int:
+        """Bytes a second, of a setting that only exists dynamically; without one there is no limit."""
+        configs = self._metadata.image.configs
+        for resource in (str(self._node_id), CLUSTER_DEFAULT):
+            value = configs.of(BROKER, resource).get(key)
+            if value is not None:
+                return int(value)
+        return LONG_MAX
 
     def log_config(self, topic: str) -> LogConfig:
         overrides = self._metadata.image.configs.of_topic(topic)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,6 +78,7 @@ class BrokerLifecycle:
         clock: Clock,
         heartbeat_interval_ms: int = 2000,
         registration_timeout_ms: int = 60_000,
+        offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
     ) -> None:
         self.identity = identity
         self.incarnation_id = random_uuid()
@@ -90,6 +91,7 @@ class BrokerLifecycle:
         self._clock = clock
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._registration_timeout_ms = registration_timeout_ms
+        self._offline_log_dirs = offline_log_dirs
         self._heartbeats: asyncio.Task[None] | None = None
 
     async def register(self) -> None:
@@ -220,6 +222,7 @@ class BrokerLifecycle:
             current_metadata_offset=image.offset,
             want_fence=want_fence,
             want_shut_down=want_shut_down,
+            offline_log_dirs=list(self._offline_log_dirs()),
         )
         if image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
             request.cordoned_log_dirs = []

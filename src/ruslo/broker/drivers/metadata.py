@@ -43,6 +43,11 @@ class MetadataDriver:
         if known:
             subscriber(known, self.image)
 
+    def eligible_epoch(self, broker_id: int) -> int | None:
+        """The epoch of a broker that may be in sync; None while it is fenced, stopping or not registered."""
+        broker = self.image.cluster.brokers.get(broker_id)
+        return broker.epoch if broker is not None and broker.active else None
+
     async def wait_for(self, offset: int) -> None:
         """Return when the image, and with it every subscriber, has what the log holds up to ``offset``."""
         if self.image.offset < offset:

@@ -13,7 +13,10 @@ import asyncio
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 
 
 def handle(services: NodeServices, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+    if isinstance(request, BrokerHeartbeatRequest) and context.connection is not None:
+        services.death_watch.heard_from(request.broker_id, request.broker_epoch, context.connection)
     return services.controller.submit(request, context)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
-from ruslo.model.errors import KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import topic_name_problem
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
 from ruslo.protocol.messages.describe_producers_response import (
     DescribeProducersResponse,
@@ -31,6 +32,9 @@ def handle(
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
+        problem = topic_name_problem(topic)
+        if problem:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         partition = services.partitions.get(topic, index)
         partition.require_leader()
         answer.active_producers = [

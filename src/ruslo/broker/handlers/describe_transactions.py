@@ -5,15 +5,19 @@ from __future__ import annotations
 from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
+from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
-from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
+from ruslo.protocol.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TransactionState,
+)
 
 
 async def handle(
     services: Services, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
     transactions = services.transactions
-    parts = by_partition(transactions, request.transactional_ids, str)
+    parts = by_partition(transactions, filter(None, dict.fromkeys(request.transactional_ids)), str)
     answers = await all_answers(
         [
             transactions.submit_to(
@@ -23,6 +27,8 @@ async def handle(
         ],
         DescribeTransactionsResponse,
     )
+    states = {state.transactional_id: state for answer in answers for state in answer.transaction_states}
+    states[""] = TransactionState(transactional_id="", error_code=ErrorCode.INVALID_REQUEST)
     return DescribeTransactionsResponse(
-        transaction_states=[state for answer in answers for state in answer.transaction_states]
+        transaction_states=[states[each] for each in request.transactional_ids]
     )

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.purgatory import DelayedFetch
+from ruslo.broker.partitions.whereabouts import NOBODY_ELSE, leader_hint
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -27,16 +28,19 @@ from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchHints, decode_fetch_request, encode_fetch_response
 from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
 from ruslo.storage.disk import FileSlice
+from ruslo.storage.log_reader import EMPTY_READ, LogRead
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Chunk, Connection, Reply
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 10
+RACKS_FROM = 11
 STORAGE_ERROR_FROM = 6
 READ_COMMITTED = 1
 
@@ -45,11 +49,17 @@ _FRAME_HEAD = struct.Struct(">ii")
 
 class FetchHandler:
     def __init__(
-        self, partitions: PartitionManager, clock: Clock, max_response_bytes: int, max_sessions: int
+        self,
+        partitions: PartitionManager,
+        whereabouts: Whereabouts,
+        clock: Clock,
+        max_response_bytes: int,
+        max_sessions: int,
     ) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
+        self.whereabouts = whereabouts
         self._clock = clock
-        self._max_response_bytes = max_response_bytes
+        self.max_response_bytes = max_response_bytes
         self._sessions = FetchSessionCache(max_sessions)
 
     def handle(
@@ -57,7 +67,7 @@ class FetchHandler:
     ) -> None:
         body = decode_fetch_request(buf, pos, end, version)
         context = self._open_context(body, version)
-        fetch = Fetch(self._partitions, self._max_response_bytes, body, context, version, correlation_id)
+        fetch = Fetch(self, connection.listener_name, body, context, version, correlation_id)
         if context.error or not fetch.read() or body.max_wait_ms <= 0:
             connection.send_all(fetch.answer())
         else:
@@ -91,6 +101,8 @@ class Fetch:
         "_conclusive",
         "_context",
         "_correlation_id",
+        "_leaders",
+        "_listener_name",
         "_manager",
         "_max_bytes",
         "_min_bytes",
@@ -98,19 +110,22 @@ class Fetch:
         "_reply",
         "_size",
         "_version",
+        "_whereabouts",
     )
 
     def __init__(
         self,
-        manager: PartitionManager,
-        max_response_bytes: int,
+        handler: FetchHandler,
+        listener_name: str,
         body: FetchBody,
         context: FetchContext,
         version: int,
         correlation_id: int,
     ) -> None:
-        self._manager = manager
-        self._max_bytes = min(body.max_bytes, max_response_bytes)
+        self._manager = handler.partitions
+        self._whereabouts = handler.whereabouts
+        self._listener_name = listener_name
+        self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
         # Nobody can wait for more than would be sent.
         self._min_bytes = min(body.min_bytes, self._max_bytes)
         self._body = body
@@ -123,6 +138,8 @@ class Fetch:
         self._conclusive = False
         """Waiting would not change the answer, or must not delay it."""
         self._reply: Reply | None = None
+        self._leaders: set[int] = set()
+        """Brokers to which the client is referred."""
 
     def read(self) -> bool:
         """Find what can be sent now; True if the request should rather wait for more."""
@@ -139,29 +156,25 @@ class Fetch:
                     raise self._manager.missing(asked.topic, asked.index)
                 answer = self._read_partition(partition, asked)
             except KafkaError as error:
-                answer = self._refusal(asked.index, error.code)
+                answer = self._refusal(asked.index, error.code, partition)
             except StorageError as error:
                 self._manager.storage_failed(error)
                 answer = self._refusal(asked.index, ErrorCode.KAFKA_STORAGE_ERROR)
             else:
                 assert partition is not None
                 self._readable.append(partition)
-            if answer[1] != 0 or answer[9] is not None:
+            if answer[1] != 0 or answer[6] != NOBODY_ELSE or answer[9] is not None:
                 self._conclusive = True
             self._answers.append((asked, answer))
         return not self._conclusive and bool(self._readable) and self._size < self._min_bytes
 
     def _read_partition(self, partition: Partition, asked: FetchedPartition) -> PartitionAnswer[FileSlice]:
-        error = partition.check_epoch(asked.current_leader_epoch)
+        error = partition.check_epoch(asked.current_leader_epoch, self._may_read_follower)
         if error:
             raise KafkaError(error)
-        if self._body.replica_id >= 0:
-            # Nobody but this broker holds a replica, so whoever says so is not believed.
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         log = partition.log
         if self._version < ZSTD_FROM and log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        committed_only = self._body.isolation_level == READ_COMMITTED
         if asked.last_fetched_epoch >= 0:
             epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
             if epoch < 0:
@@ -170,8 +183,18 @@ class Fetch:
                 return self._offsets_only(
                     partition, asked.index, FetchHints(diverging_epoch=(epoch, end_offset))
                 )
-        limit = min(asked.max_bytes, self._max_bytes - self._size)
-        read = partition.read(asked.fetch_offset, max(limit, 0), committed_only, self._size == 0)
+        limit = max(min(asked.max_bytes, self._max_bytes - self._size), 0)
+        committed_only = False
+        if self._body.replica_id >= 0:
+            read = self._read_for_follower(partition, asked, limit)
+        else:
+            nearer = NOBODY_ELSE
+            if self._body.rack_id:
+                nearer = self._whereabouts.nearer_replica(partition, asked.fetch_offset, self._body.rack_id)
+            if nearer != NOBODY_ELSE:
+                return self._offsets_only(partition, asked.index, None, nearer)
+            committed_only = self._body.isolation_level == READ_COMMITTED
+            read = partition.read(asked.fetch_offset, limit, committed_only, self._size == 0)
         aborted = None
         if committed_only:
             aborted = []
@@ -200,8 +223,30 @@ class Fetch:
             None,
         )
 
+    def _read_for_follower(self, partition: Partition, asked: FetchedPartition, limit: int) -> LogRead:
+        replication = partition.replication
+        if replication is None:
+            # Nobody but this broker holds a replica, so whoever says so is not believed.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        body = self._body
+        follower = replication.follower(body.replica_id, body.replica_epoch)
+        read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        if self._reply is None:
+            # Once for each request: what it says was true when it came, not when its wait ends.
+            replication.fetched(follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch)
+        if replication.must_wait(follower):
+            return EMPTY_READ
+        if read.slice is not None:
+            replication.sent(follower, read.slice.size)
+        return read
+
+    @property
+    def _may_read_follower(self) -> bool:
+        """Consumers that know of racks also know that a follower may be behind (KIP-392)."""
+        return self._body.replica_id < 0 and self._version >= RACKS_FROM
+
     def _offsets_only(
-        self, partition: Partition, index: int, hints: FetchHints
+        self, partition: Partition, index: int, hints: FetchHints | None, nearer_replica: int = NOBODY_ELSE
     ) -> PartitionAnswer[FileSlice]:
         log = partition.log
         return (
@@ -211,21 +256,32 @@ class Fetch:
             log.last_stable_offset,
             log.start_offset,
             None,
-            -1,
+            nearer_replica,
             None,
             0,
             hints,
         )
 
-    def _refusal(self, index: int, code: int) -> PartitionAnswer[FileSlice]:
+    def _refusal(
+        self, index: int, code: int, partition: Partition | None = None
+    ) -> PartitionAnswer[FileSlice]:
+        hints = None
+        leader = leader_hint(partition, code)
+        if leader is not None:
+            self._leaders.add(leader[0])
+            hints = FetchHints(current_leader=leader)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_FROM:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return (index, code, -1, -1, -1, None, -1, None, 0, None)
+        return (index, code, -1, -1, -1, None, -1, None, 0, hints)
 
     def wait(self, reply: Reply) -> None:
         self._reply = reply
+        if self._body.replica_id >= 0:
+            waiting_in = [each.replication.readers for each in self._readable if each.replication is not None]
+        else:
+            waiting_in = [each.readers for each in self._readable]
         delayed = DelayedFetch(
-            self._readable,
+            waiting_in,
             self._min_bytes - self._size,
             self._body.isolation_level == READ_COMMITTED,
             self._body.max_wait_ms,
@@ -245,17 +301,26 @@ class Fetch:
         topics: list[tuple[str | bytes, list[PartitionAnswer[FileSlice]]]] = []
         returned: list[FetchedPartition] = []
         for asked, answer in self._answers:
-            _, error, high_watermark, _, log_start, _, _, _, size, hints = answer
+            _, error, high_watermark, _, log_start, _, nearer, _, size, hints = answer
             if size:
                 returned.append(asked)
-            if context.must_tell(asked, error, size, high_watermark, log_start, hints is not None):
+            if context.must_tell(
+                asked, error, size, high_watermark, log_start, hints is not None or nearer != NOBODY_ELSE
+            ):
                 if not topics or topics[-1][0] != asked.topic:
                     topics.append((asked.topic, []))
                 topics[-1][1].append(answer)
         context.rotate(returned)
         out = bytearray(9 if self._version >= FLEXIBLE_FROM else 8)
         chunks, size = encode_fetch_response(
-            out, self._version, topics, error_code=context.error, session_id=context.session_id
+            out,
+            self._version,
+            topics,
+            error_code=context.error,
+            session_id=context.session_id,
+            node_endpoints=self._whereabouts.endpoints(self._leaders, self._listener_name)
+            if self._leaders
+            else (),
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         return chunks

@@ -15,6 +15,8 @@ asks the client to come again (KIP-207).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
 
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.request_context import RequestContext
@@ -26,6 +28,10 @@ from ruslo.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ruslo.storage.log import Log
+
+BoundOf: TypeAlias = Callable[[Log], int]
+"""How far whoever asks may read."""
 
 LATEST = -1
 EARLIEST = -2
@@ -41,7 +47,12 @@ OFFSET_NOT_AVAILABLE_FROM = 5
 
 
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    committed_only = request.isolation_level == READ_COMMITTED
+    if request.replica_id >= 0:
+        bound = _end_of_log
+    elif request.isolation_level == READ_COMMITTED:
+        bound = _last_stable_offset
+    else:
+        bound = _high_watermark
     listed = Counter(
         (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
     )
@@ -52,7 +63,7 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _answer(services, topic.name, asked, committed_only, duplicates, context)
+                    _answer(services, topic.name, asked, bound, duplicates, context)
                     for asked in topic.partitions
                 ],
             )
@@ -65,7 +76,7 @@ def _answer(
     services: Services,
     topic: str,
     asked: ListOffsetsPartition,
-    committed_only: bool,
+    bound_of: BoundOf,
     duplicates: set[tuple[str, int]],
     context: RequestContext,
 ) -> ListOffsetsPartitionResponse:
@@ -79,7 +90,7 @@ def _answer(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = services.partitions.get(topic, asked.partition_index)
         partition.require_leader(asked.current_leader_epoch)
-        _look_up(partition, asked.timestamp, committed_only, answer)
+        _look_up(partition, asked.timestamp, bound_of, answer)
     except KafkaError as error:
         answer.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < OFFSET_NOT_AVAILABLE_FROM:
@@ -92,13 +103,27 @@ def _answer(
     return answer
 
 
+def _end_of_log(log: Log) -> int:
+    """For other replicas, which read all there is."""
+    return log.end_offset
+
+
+def _high_watermark(log: Log) -> int:
+    return log.high_watermark
+
+
+def _last_stable_offset(log: Log) -> int:
+    return log.last_stable_offset
+
+
 def _look_up(
-    partition: Partition, timestamp: int, committed_only: bool, answer: ListOffsetsPartitionResponse
+    partition: Partition, timestamp: int, bound_of: BoundOf, answer: ListOffsetsPartitionResponse
 ) -> None:
     log = partition.log
-    bound = log.last_stable_offset if committed_only else log.high_watermark
+    bound = bound_of(log)
     if timestamp == LATEST:
-        partition.require_settled()
+        if bound_of is not _end_of_log:
+            partition.require_settled()
         answer.offset = bound
         answer.leader_epoch = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -32,6 +32,8 @@ async def handle(
             # A list that leaves out a part of the transactions would look complete.
             return ListTransactionsResponse(error_code=answer.error_code)
     return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in STATE_BY_NAME],
+        unknown_state_filters=[
+            name for name in dict.fromkeys(request.state_filters) if name not in STATE_BY_NAME
+        ],
         transaction_states=[state for answer in answers for state in answer.transaction_states],
     )

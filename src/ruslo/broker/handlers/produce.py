@@ -1,8 +1,8 @@
 """Produce v3-13: append batches, answer when they are as safe as ``acks`` asks.
 
 v5 log start offset, v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leader hints (KIP-951), v11 and
-v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1 and
--1: after the append, or when ``flush.messages`` wants it, after the sync.
+v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1: after
+the append, or when ``flush.messages`` wants it, after the sync; -1: when all in-sync replicas have it.
 
 This is the hot path: one call from frame to answer, nothing per record, no task, no thread. Where an append
 fails for a reason nobody foresaw the connection breaks instead of answering UNKNOWN_SERVER_ERROR: a
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.produce_results import (
+    ALL,
     TOPIC_IDS_FROM,
     ZSTD_FROM,
     Results,
@@ -21,6 +22,8 @@ from ruslo.broker.handlers.produce_results import (
     answer_when_safe,
     check_place,
     encode,
+    endpoints_of_leaders,
+    is_safe,
     refused,
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
@@ -30,15 +33,21 @@ from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 
 
 class ProduceHandler:
     def __init__(
-        self, partitions: PartitionManager, transactional: TransactionalAppends, clock: Clock
+        self,
+        partitions: PartitionManager,
+        transactional: TransactionalAppends,
+        whereabouts: Whereabouts,
+        clock: Clock,
     ) -> None:
         self._partitions = partitions
+        self._whereabouts = whereabouts
         self._transactional = transactional
         self._clock = clock
 
@@ -50,6 +59,7 @@ class ProduceHandler:
             TransactionalProduce(
                 self._partitions,
                 self._transactional,
+                self._whereabouts,
                 connection,
                 transactional_id=transactional_id,
                 acks=acks,
@@ -74,10 +84,12 @@ class ProduceHandler:
                         partition = check_place(
                             self._partitions, partition, topic, index, acks, version, view[start:stop]
                         )
+                    if acks == ALL and partition.replication is not None:
+                        partition.replication.require_enough()
                     appended = partition.append(view[start:stop], now_ms)
                 except KafkaError as error:
                     failed = True
-                    answers.append(refused(index, error))
+                    answers.append(refused(index, error, partition))
                     continue
                 except StorageError as error:
                     failed = True
@@ -85,7 +97,7 @@ class ProduceHandler:
                     answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
                     continue
                 log = partition.log
-                if appended.end_offset > log.high_watermark:
+                if appended.end_offset > log.high_watermark and not is_safe(partition, appended, acks):
                     unsafe.append((len(results), len(answers), partition, appended.end_offset))
                 answers.append(
                     (
@@ -104,6 +116,18 @@ class ProduceHandler:
             if failed:
                 connection.close()
         elif unsafe:
-            answer_when_safe(connection.defer(), results, unsafe, timeout_ms, version, correlation_id)
+            answer_when_safe(
+                connection.defer(),
+                results,
+                unsafe,
+                acks,
+                timeout_ms,
+                version,
+                correlation_id,
+                lambda: endpoints_of_leaders(results, self._whereabouts, connection.listener_name),
+            )
+        elif failed:
+            endpoints = endpoints_of_leaders(results, self._whereabouts, connection.listener_name)
+            connection.send(encode(results, version, correlation_id, endpoints))
         else:
             connection.send(encode(results, version, correlation_id))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.broker.partitions.whereabouts import leader_hint
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
 from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
@@ -14,12 +16,16 @@ from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.partition import Appended, Partition
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.net.connection import Reply
+    from ruslo.protocol.leader_hints import NodeEndpoint
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
+ALL = -1
+"""acks: as many as there are in-sync replicas."""
 
 _FRAME_HEAD = struct.Struct(">ii")
 
@@ -54,22 +60,51 @@ def check_place(
     return partition
 
 
+def is_safe(partition: Partition, appended: Appended, acks: int) -> bool:
+    """Whether an append above the high watermark may be answered: with acks=1 the leader's copy counts."""
+    replication = partition.replication
+    return acks != ALL and replication is not None and replication.is_safe_here(appended.end_offset)
+
+
 def answer_when_safe(
-    reply: Reply, results: Results, unsafe: list[Unsafe], timeout_ms: int, version: int, correlation_id: int
+    reply: Reply,
+    results: Results,
+    unsafe: list[Unsafe],
+    acks: int,
+    timeout_ms: int,
+    version: int,
+    correlation_id: int,
+    endpoints: Callable[[], Sequence[NodeEndpoint]],
 ) -> None:
+    """``endpoints``: of the leaders that the results name by then."""
+
     def complete() -> None:
         for topic_at, at, partition, end_offset in unsafe:
-            if partition.log.high_watermark < end_offset:
+            error = _why_unsafe(partition, end_offset, acks, delayed.late)
+            if error is not None:
                 index = results[topic_at][1][at][0]
-                results[topic_at][1][at] = refused(index, _why_unsafe(partition, delayed.late))
-        reply.send((encode(results, version, correlation_id),))
+                results[topic_at][1][at] = refused(index, error, partition)
+        reply.send((encode(results, version, correlation_id, endpoints()),))
 
     delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
     for _, _, partition, end_offset in unsafe:
-        partition.when_safe(end_offset, delayed)
+        if acks == ALL or partition.replication is None:
+            partition.when_safe(end_offset, delayed)
+        else:
+            partition.replication.when_safe_here(end_offset, delayed)
 
 
-def _why_unsafe(partition: Partition, late: bool) -> KafkaError:
+def _why_unsafe(partition: Partition, end_offset: int, acks: int, late: bool) -> KafkaError | None:
+    replication = partition.replication
+    if partition.log.high_watermark >= end_offset:
+        if acks == ALL and replication is not None and not replication.has_enough:
+            return KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                "the records are appended, but there are fewer in-sync replicas than min.insync.replicas now",
+            )
+        return None
+    if acks != ALL and replication is not None and replication.is_safe_here(end_offset):
+        return None
     if late:
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, "the records are appended but not yet known to be safe"
@@ -79,13 +114,24 @@ def _why_unsafe(partition: Partition, late: bool) -> KafkaError:
     return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-def refused(index: int, error: KafkaError) -> PartitionResult:
+def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionResult:
     record_errors = error.record_errors if isinstance(error, BatchRefused) else None
-    return (index, error.code, -1, -1, -1, record_errors, error.message, None)
+    leader = leader_hint(partition, error.code)
+    return (index, error.code, -1, -1, -1, record_errors, error.message, leader)
 
 
-def encode(results: Results, version: int, correlation_id: int) -> bytearray:
+def endpoints_of_leaders(
+    results: Results, whereabouts: Whereabouts, listener_name: str
+) -> Sequence[NodeEndpoint]:
+    """Where the leaders are that refused partitions name (KIP-951)."""
+    leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
+    return whereabouts.endpoints(leaders, listener_name) if leaders else ()
+
+
+def encode(
+    results: Results, version: int, correlation_id: int, endpoints: Sequence[NodeEndpoint] = ()
+) -> bytearray:
     out = bytearray(9 if version >= FLEXIBLE_FROM else 8)
-    encode_produce_response(out, version, results)
+    encode_produce_response(out, version, results, node_endpoints=endpoints)
     _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
     return out

@@ -11,16 +11,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.produce_results import (
+    ALL,
     TOPIC_IDS_FROM,
     Results,
     Unsafe,
     answer_when_safe,
     check_place,
     encode,
+    endpoints_of_leaders,
+    is_safe,
     refused,
 )
 from ruslo.broker.partitions.partition import Appended
-from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, Outcome, WaitingBatch
+from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import TRANSACTIONAL
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.net.connection import Connection, Reply
+    from ruslo.protocol.leader_hints import NodeEndpoint
 
 _OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
 
@@ -41,6 +46,7 @@ class TransactionalProduce:
         self,
         partitions: PartitionManager,
         appends: TransactionalAppends,
+        whereabouts: Whereabouts,
         connection: Connection,
         *,
         transactional_id: str,
@@ -51,6 +57,7 @@ class TransactionalProduce:
     ) -> None:
         self._partitions = partitions
         self._appends = appends
+        self._whereabouts = whereabouts
         self._connection = connection
         self._transactional_id = transactional_id
         self._acks = acks
@@ -84,6 +91,8 @@ class TransactionalProduce:
                     continue
                 done = partial(self._settled, topic_at, at, index, partition)
                 try:
+                    if self._acks == ALL and partition.replication is not None:
+                        partition.replication.require_enough()
                     appended = self._append(partition, batch, now_ms, done)
                 except (KafkaError, StorageError) as error:
                     done(error)
@@ -113,13 +122,13 @@ class TransactionalProduce:
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "a transactional request has batches of more than one producer",
             )
-        guard = self._appends.guard(partition, header, self._version, now_ms)
-        if guard is None:
-            return partition.append_transactional(
-                batch, header, now_ms, transaction_v2=self._version >= TRANSACTION_V2_FROM, guard=None
-            )
+        appended = self._appends.append(
+            self._transactional_id, partition, batch, header, self._version, now_ms
+        )
+        if isinstance(appended, Appended):
+            return appended
         kept = memoryview(bytearray(batch))
-        self._waiting.append(WaitingBatch(partition, kept, header, guard, self._version, done))
+        self._waiting.append(WaitingBatch(partition, kept, header, appended, self._version, done))
         return None
 
     def _settled(
@@ -129,7 +138,7 @@ class TransactionalProduce:
         if isinstance(outcome, Appended):
             assert partition is not None
             log = partition.log
-            if outcome.end_offset > log.high_watermark:
+            if outcome.end_offset > log.high_watermark and not is_safe(partition, outcome, self._acks):
                 self._unsafe.append((topic_at, at, partition, outcome.end_offset))
             base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
             answers[at] = (index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
@@ -139,7 +148,7 @@ class TransactionalProduce:
                 self._partitions.storage_failed(outcome)
                 outcome = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(outcome))
             if isinstance(outcome, KafkaError):
-                answers[at] = refused(index, outcome)
+                answers[at] = refused(index, outcome, partition)
             else:
                 # Nobody knows what happened: the client must not take it for "not appended".
                 self._connection.abort()
@@ -158,11 +167,18 @@ class TransactionalProduce:
                 self._reply or self._connection.defer(),
                 self._results,
                 self._unsafe,
+                self._acks,
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,
+                self._endpoints,
             )
-        elif self._reply is not None:
-            self._reply.send((encode(self._results, self._version, self._correlation_id),))
         else:
-            self._connection.send(encode(self._results, self._version, self._correlation_id))
+            answer = encode(self._results, self._version, self._correlation_id, self._endpoints())
+            if self._reply is not None:
+                self._reply.send((answer,))
+            else:
+                self._connection.send(answer)
+
+    def _endpoints(self) -> Sequence[NodeEndpoint]:
+        return endpoints_of_leaders(self._results, self._whereabouts, self._connection.listener_name)

@@ -10,12 +10,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ruslo.broker.partitions.turns import in_turns
 from ruslo.model.clock import Clock
 from ruslo.model.errors import StorageError
 from ruslo.storage.disk import DiskError
-from ruslo.storage.log_sync import run_together
+from ruslo.storage.log_sync import SyncTargets, run_together
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.partition import Partition
@@ -48,11 +50,10 @@ class Flusher:
         try:
             while self._waiting:
                 round_, self._waiting = self._waiting, set()
-                # The topic may have been deleted since, and its files with it.
-                targets = [(each, each.log.sync_targets()) for each in round_ if not each.gone]
+                targets: list[tuple[Partition, SyncTargets]] = []
+                await in_turns(round_, partial(_prepare, targets))
                 await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
-                for partition, target in targets:
-                    partition.on_synced(target, self._clock.now_ms())
+                await in_turns(targets, lambda each: each[0].on_synced(each[1], self._clock.now_ms()))
         except DiskError as error:
             self._on_failure(error)
             if not error.fatal:
@@ -75,3 +76,9 @@ class Flusher:
         if self._running is not None:
             await self._running
         self._executor.shutdown(wait=True)
+
+
+def _prepare(targets: list[tuple[Partition, SyncTargets]], partition: Partition) -> None:
+    # The topic may have been deleted since, and its files with it.
+    if not partition.gone:
+        targets.append((partition, partition.log.sync_targets()))

@@ -15,14 +15,16 @@ from functools import partial
 
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
@@ -44,6 +46,8 @@ class PartitionManager:
         logs: LogManager,
         configs: DynamicConfig,
         assignments: DirectoryAssignments,
+        replication: ReplicationSettings,
+        fetchers: ReplicaFetchers,
         metadata_log_dir: str,
         on_unservable: Callable[[str], None],
     ) -> None:
@@ -51,6 +55,8 @@ class PartitionManager:
         self._logs = logs
         self._configs = configs
         self._assignments = assignments
+        self._replication = replication
+        self._fetchers = fetchers
         self._metadata_log_dir = metadata_log_dir
         self._on_unservable = on_unservable
         """Told why the node cannot go on: the directory it needs most, or the last one, is lost."""
@@ -68,6 +74,8 @@ class PartitionManager:
         self._work: deque[Callable[[], None]] = deque()
         """Steps that bring the partitions to where the metadata is, in order."""
         self._turn_is_due = False
+        self._starting = True
+        """Until the first image is in effect: the partitions in it have been there before."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         logs.on_offline = self._directory_lost
         configs.subscribe_topics(self._topic_reconfigured)
@@ -147,6 +155,7 @@ class PartitionManager:
 
     def set_aside_strays(self) -> None:
         """After the first image: logs that the cluster does not know are kept, but out of the way."""
+        self._starting = False
         for name in list(self._logs.logs):
             if name.partition not in self.by_name.get(name.topic, {}):
                 path = self._logs.set_aside(name)
@@ -154,7 +163,10 @@ class PartitionManager:
 
     def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         image = topic.partitions[index]
-        if self._node_id not in image.replicas or topic.id not in metadata.topics.by_id:
+        if topic.id not in metadata.topics.by_id:
+            return
+        if self._node_id not in image.replicas:
+            self._remove_replica(topic, index)
             return
         partition = self.by_id.get(topic.id, {}).get(index)
         if partition is None:
@@ -180,9 +192,12 @@ class PartitionManager:
             if directory is not None and directory.directory_id != directory_id:
                 self._assignments.tell(topic.id, index, directory.directory_id)
         if image.leader == self._node_id:
-            partition.become_leader(image.leader_epoch)
-        else:
+            self._fetchers.leave((topic.id, index))
+            replicas = Replicas(image.partition_epoch, image.replicas, image.isr)
+            partition.become_leader(image.leader_epoch, replicas, self._replication)
+        elif (partition.leader_id, partition.leader_epoch) != (image.leader, image.leader_epoch):
             partition.step_down(image.leader, image.leader_epoch)
+            self._fetchers.follow(partition)
 
     def _place_again(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         """The disk was full when the partition came: see whether there is room now."""
@@ -205,9 +220,14 @@ class PartitionManager:
 
     def _is_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
         """An empty log in another directory must not take the place of one whose directory is lost."""
-        lost = {directory.directory_id for directory in self._logs.directories if not directory.online}
-        if directory_id in lost:
-            self._note_offline(topic.name, topic.id, index)
+        if self._logs.get(TopicPartition(topic.name, index)) is None:
+            online = {each.directory_id for each in self._logs.directories if each.online}
+            lost = {each.directory_id for each in self._logs.directories if not each.online}
+            # A directory that could not be opened has no known id. A partition that is not new may lie there
+            # although the controller was never told so.
+            may_be_lost = directory_id not in online and (directory_id not in RESERVED_DIRS or self._starting)
+            if directory_id in lost - RESERVED_DIRS or (lost and may_be_lost):
+                self._note_offline(topic.name, topic.id, index)
         return (topic.id, index) in self._offline
 
     def _remove_topic(self, topic: TopicImage) -> None:
@@ -215,12 +235,23 @@ class PartitionManager:
         self.by_name.pop(topic.name, None)
         self._topic_ids.pop(topic.name, None)
         self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
-        for index, partition in partitions.items():
-            partition.retire()
-            try:
-                self._logs.delete(TopicPartition(topic.name, index))
-            except StorageError as error:
-                logger.error("the log of %s-%d cannot be deleted: %s", topic.name, index, error)
+        for partition in partitions.values():
+            self._delete(partition)
+
+    def _remove_replica(self, topic: TopicImage, index: int) -> None:
+        """A reassignment has given it to other brokers."""
+        partition = self.by_id.get(topic.id, {}).pop(index, None)
+        if partition is not None:
+            self.by_name[topic.name].pop(index)
+            self._delete(partition)
+
+    def _delete(self, partition: Partition) -> None:
+        self._fetchers.leave((partition.topic_id, partition.index))
+        partition.retire()
+        try:
+            self._logs.delete(TopicPartition(partition.topic, partition.index))
+        except StorageError as error:
+            logger.error("the log of %s-%d cannot be deleted: %s", partition.topic, partition.index, error)
 
     def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
         for partition in self.by_name.get(topic, {}).values():
@@ -247,6 +278,7 @@ class PartitionManager:
             partition = self.by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self.by_id[partition.topic_id].pop(index)
+                self._fetchers.leave((partition.topic_id, index))
                 self._note_offline(topic, partition.topic_id, index)
                 partition.retire()
         if directory.path == self._metadata_log_dir:
@@ -271,6 +303,12 @@ class PartitionManager:
                 error.fatal = error.fatal and not error.disk_full
                 self.storage_failed(error)
 
+    def drop_laggards(self) -> None:
+        """Replicas that have fallen behind leave their in-sync sets."""
+        for partition in self:
+            if partition.replication is not None:
+                partition.replication.drop_laggards()
+
     def sync_due_logs(self) -> None:
         """Bring to disk, in the background, what rolls and creations left unsynced."""
         for log in self._logs.due_flushes():
@@ -281,6 +319,7 @@ class PartitionManager:
     async def close(self) -> None:
         """Answer whoever waits, let running syncs finish."""
         self._work.clear()
+        await self._fetchers.stop()
         for partition in self:
             partition.retire()
         for flusher in self._flushers.values():

@@ -5,6 +5,7 @@ loop, per batch, and neither looks inside a batch unless the topic needs it.
 
 The high watermark of a sole replica is the end of the log; with ``flush.messages`` or ``flush.ms`` asking for
 syncs before an ack it is the end of what is synced, so that nobody reads what a power cut could take back.
+With followers it also waits for them: see ``replication``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -51,7 +53,6 @@ class Appended(NamedTuple):
 class Partition:
     __slots__ = (
         "_ack_waiters",
-        "_epoch_start",
         "_flush_messages",
         "_flush_ms",
         "_flush_timer",
@@ -61,6 +62,7 @@ class Partition:
         "_syncs",
         "_takes_produce",
         "_unsafe_bytes",
+        "epoch_start",
         "gone",
         "index",
         "leader_epoch",
@@ -69,6 +71,7 @@ class Partition:
         "min_insync_replicas",
         "node_id",
         "readers",
+        "replication",
         "topic",
         "topic_id",
     )
@@ -83,7 +86,9 @@ class Partition:
         self.log = log
         self.leader_id = -1
         self.leader_epoch = -1
-        self._epoch_start = 0
+        self.replication: LeaderReplication | None = None
+        """While this broker leads and others follow."""
+        self.epoch_start = 0
         """Where the log ended when this broker began to lead it."""
         self._takes_produce = False
         self.readers: set[DelayedFetch] = set()
@@ -112,19 +117,45 @@ class Partition:
         self._flush_ms = config.flush_ms
         self._syncs = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
 
-    def become_leader(self, leader_epoch: int) -> None:
-        if self.leader_id == self.node_id and self.leader_epoch == leader_epoch:
-            return
-        self.leader_id = self.node_id
-        self.leader_epoch = leader_epoch
-        self._takes_produce = self.topic not in INTERNAL_TOPICS
-        self._epoch_start = self.log.end_offset
-        self.log.assign_leader_epoch(leader_epoch)
+    def become_leader(
+        self,
+        leader_epoch: int,
+        replicas: Replicas | None = None,
+        settings: ReplicationSettings | None = None,
+    ) -> None:
+        """Lead in this epoch, or hear what else has changed in it. ``replicas``: when there are others."""
+        begins = self.leader_id != self.node_id or self.leader_epoch != leader_epoch
+        if begins:
+            self._lead_alone()
+            self.leader_id = self.node_id
+            self.leader_epoch = leader_epoch
+            self._takes_produce = self.topic not in INTERNAL_TOPICS
+            self.epoch_start = self.log.end_offset
+            self.log.assign_leader_epoch(leader_epoch)
+        if replicas is None or len(replicas.replicas) < 2:
+            begins = begins or self.replication is not None
+            self._lead_alone()
+        elif self.replication is not None:
+            self.replication.update(replicas)
+        else:
+            assert settings is not None, "followers need settings"
+            self.replication = LeaderReplication(self, replicas, settings)
+            begins = True
+        if begins:
+            self._own_copy_changed()
+
+    def _lead_alone(self) -> None:
+        if self.replication is not None:
+            self.replication.dismiss()
+            self.replication = None
+
+    def _own_copy_changed(self) -> None:
+        """Nothing was appended, but what counts as safe has to be found out anew."""
         if self._syncs and self.log.recovery_point < self.log.end_offset:
             self._sync_due = True
             self._flusher.request(self)
         else:
-            self._advance(self.log.end_offset, 0)
+            self._safe_here(self.log.end_offset, 0)
 
     def step_down(self, leader_id: int, leader_epoch: int) -> None:
         """Somebody else leads, or nobody does: whoever waits here must look for the new leader."""
@@ -132,9 +163,9 @@ class Partition:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
 
-    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+    def check_epoch(self, current_leader_epoch: int, follower_will_do: bool = False) -> ErrorCode:
         """KIP-320: whether a client that believes in this epoch may be served."""
-        if self.leader_id != self.node_id:
+        if self.leader_id != self.node_id and not (follower_will_do and self.leader_id >= 0):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
@@ -149,7 +180,7 @@ class Partition:
 
     def require_settled(self) -> None:
         """KIP-207: a new leader does not know the end that clients may have seen before it has caught up."""
-        if self.log.high_watermark < self._epoch_start:
+        if self.log.high_watermark < self.epoch_start:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     # -- appending -------------------------------------------------------------------------------------------
@@ -221,6 +252,8 @@ class Partition:
         """End a transaction here: ``marker`` is the control batch. Raises as ``append``."""
         if self.leader_id != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.replication is not None:
+            self.replication.require_enough()
         log = self.log
         result = log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
         self._appended(len(marker))
@@ -233,6 +266,8 @@ class Partition:
         """
         if self.leader_id != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self.replication is not None:
+            self.replication.require_enough()
         log = self.log
         if len(batch) > log.config.max_message_bytes:
             raise KafkaError(
@@ -246,10 +281,15 @@ class Partition:
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
 
     def _appended(self, size: int) -> None:
+        replication = self.replication
+        if replication is not None:
+            replication.appended(self.log.end_offset, size)
         if self._syncs:
             self._sync_by_policy(self.log.end_offset, size)
+        elif replication is None:
+            self.advance(self.log.end_offset, size)
         else:
-            self._advance(self.log.end_offset, size)
+            replication.safe_here(self.log.end_offset)
 
     def _why_not_produce(self) -> KafkaError:
         if self.leader_id != self.node_id:
@@ -262,7 +302,14 @@ class Partition:
         """Tell ``waiter`` once the high watermark has reached ``end_offset``, which it has not yet."""
         self._ack_waiters.append((end_offset, waiter))
 
-    def _advance(self, safe_offset: int, size: int) -> None:
+    def _safe_here(self, offset: int, size: int) -> None:
+        """The own copy is as safe as the topic wants it up to ``offset``, by ``size`` bytes more."""
+        if self.replication is None:
+            self.advance(offset, size)
+        else:
+            self.replication.safe_here(offset)
+
+    def advance(self, safe_offset: int, size: int) -> None:
         """Move the high watermark and tell those who wait for it; ``size`` more bytes became readable."""
         log = self.log
         if not self.readers:
@@ -316,7 +363,7 @@ class Partition:
 
     def _release(self, safe_offset: int) -> None:
         size, self._unsafe_bytes = self._unsafe_bytes, 0
-        self._advance(safe_offset, size)
+        self._safe_here(safe_offset, size)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -325,6 +372,24 @@ class Partition:
         log = self.log
         bound = log.last_stable_offset if committed_only else log.high_watermark
         return log.read(offset, max_bytes, bound, at_least_one)
+
+    def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> LogRead:
+        """A follower may have all there is."""
+        return self.log.read(offset, max_bytes, self.log.end_offset, at_least_one)
+
+    # -- following -------------------------------------------------------------------------------------------
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> None:
+        """Append what the leader sent, as it is. Raises CorruptLogError or DiskError."""
+        self.log.append_follower(records, self.leader_epoch, now_ms)
+
+    def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
+        """How far the leader is; ``size`` bytes came with it."""
+        log = self.log
+        if log_start_offset > log.start_offset:
+            log.advance_start_offset(min(log_start_offset, log.end_offset))
+        if high_watermark > log.high_watermark:
+            self.advance(min(high_watermark, log.end_offset), size)
 
     # -- leaving ---------------------------------------------------------------------------------------------
 
@@ -339,6 +404,8 @@ class Partition:
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        self._sync_due = False
+        self._lead_alone()
         while self._ack_waiters:
             self._ack_waiters.popleft()[1].on_safe()
         for reader in tuple(self.readers):

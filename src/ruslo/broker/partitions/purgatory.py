@@ -9,33 +9,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
 
 
 class DelayedFetch:
-    """A fetch that found less than ``min_bytes``; ``complete`` reads everything again and answers."""
+    """A fetch that found less than ``min_bytes``; ``complete`` reads everything again and answers.
 
-    __slots__ = ("_committed_only", "_complete", "_done", "_loop", "_missing_bytes", "_partitions", "_timer")
+    ``waiting_in``: the readers of each partition it asks for, who hear of its appends.
+    """
+
+    __slots__ = ("_committed_only", "_complete", "_done", "_loop", "_missing_bytes", "_timer", "_waiting_in")
 
     def __init__(
         self,
-        partitions: Iterable[Partition],
+        waiting_in: Iterable[set[DelayedFetch]],
         missing_bytes: int,
         committed_only: bool,
         max_wait_ms: int,
         complete: Callable[[], None],
     ) -> None:
-        self._partitions = tuple(partitions)
+        self._waiting_in = tuple(waiting_in)
         self._missing_bytes = missing_bytes
         self._committed_only = committed_only
         self._complete = complete
         self._done = False
         self._loop = asyncio.get_running_loop()
-        for partition in self._partitions:
-            partition.readers.add(self)
+        for readers in self._waiting_in:
+            readers.add(self)
         self._timer = self._loop.call_later(max_wait_ms / 1000, self.wake)
 
     def on_append(self, size: int, stable_size: int) -> None:
@@ -50,8 +49,8 @@ class DelayedFetch:
             return
         self._done = True
         self._timer.cancel()
-        for partition in self._partitions:
-            partition.readers.discard(self)
+        for readers in self._waiting_in:
+            readers.discard(self)
         self._loop.call_soon(self._complete)
 
 

@@ -47,8 +47,9 @@ _TRY_AGAIN = frozenset(
 )
 
 Outcome: TypeAlias = Appended | Exception
-_Place: TypeAlias = tuple[Partition, int, int]
-"""Partition, producer id, epoch."""
+_Place: TypeAlias = tuple[Partition, int, int, VerificationGuard]
+"""Partition, producer id, epoch, and the guard: a word of the coordinator that was asked for under another
+guard is older than the marker which took that one away, and says nothing of this one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +66,7 @@ class WaitingBatch:
 
     @property
     def place(self) -> _Place:
-        return self.partition, self.header[9], self.header[10]
+        return self.partition, self.header[9], self.header[10], self.guard
 
     @property
     def name(self) -> TopicPartition:
@@ -79,12 +80,41 @@ class TransactionalAppends:
         self._clock = clock
         self._waiting: dict[_Place, list[WaitingBatch]] = {}
 
+    def append(
+        self,
+        transactional_id: str,
+        partition: Partition,
+        batch: memoryview,
+        header: HeaderFields,
+        version: int,
+        now_ms: int,
+    ) -> Appended | VerificationGuard:
+        """Append a checked batch whose transaction is known to be open, or say under what it has to wait.
+
+        Raises as ``Partition.append``.
+        """
+        guard = self.guard(partition, header, version, now_ms)
+        if guard is not None:
+            producer_id, epoch = header[9], header[10]
+            if version >= TRANSACTION_V2_FROM or (partition, producer_id, epoch, guard) in self._waiting:
+                return guard
+            place = TopicPartition(partition.topic, partition.index)
+            code = self._asks.verify_here(transactional_id, producer_id, epoch, place)
+            if code is None:
+                return guard
+            if code is not ErrorCode.NONE:
+                raise _produce_error(code, version)
+        return partition.append_transactional(
+            batch, header, now_ms, transaction_v2=version >= TRANSACTION_V2_FROM, guard=guard
+        )
+
     def guard(
         self, partition: Partition, header: HeaderFields, version: int, now_ms: int
     ) -> VerificationGuard | None:
         """What a checked batch has to wait under; None if it may be appended at once."""
         producer_id, epoch, sequence = header[9], header[10], header[11]
-        if self._waiting and (partition, producer_id, epoch) in self._waiting:
+        standing = partition.log.producers.guards.get(producer_id) if self._waiting else None
+        if standing is not None and (partition, producer_id, epoch, standing) in self._waiting:
             return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
         if partition.log.producers.has_open_transaction(producer_id, epoch):
             return None

@@ -1,6 +1,7 @@
 """The periodic chores of a broker's logs, each at the interval that its configuration key names.
 
-What only looks and computes runs on the event loop; what waits for the disk goes to the housekeeping thread.
+What only looks and computes runs on the event loop, in short turns; what waits for the disk goes to the
+housekeeping thread.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.turns import in_turns
 from ruslo.config.broker import BrokerConfig
+from ruslo.storage.log import Log
 from ruslo.storage.log_manager import Job, LogManager
 
 logger = logging.getLogger(__name__)
@@ -21,6 +24,8 @@ BACKGROUND_SYNC_MS = 1_000
 TRASH_MS = 5_000
 PRODUCER_EXPIRY_MS = 600_000
 IDLE_FILES_MS = 60_000
+SEGMENTS_A_TURN = 32
+"""Deleting a segment takes some calls to the file system."""
 FIRST_RETENTION_CHECK_MS = 30_000
 """Soon after the start, so that a broker that is restarted often deletes too."""
 
@@ -38,17 +43,26 @@ class Upkeep:
         def in_thread(jobs: Callable[[], Sequence[Job]]) -> Callable[[], Awaitable[None]]:
             return lambda: partitions.run_jobs(jobs())
 
+        def log_by_log(act: Callable[[Log], None]) -> Callable[[], Awaitable[None]]:
+            return lambda: in_turns(list(logs.logs.values()), act)
+
+        self._logs = logs
         retention_ms = config.int("log.retention.check.interval.ms")
         self._chores: tuple[Chore, ...] = (
             Chore(
                 "retention",
                 retention_ms,
-                _on_loop(logs.check_retention),
+                self._check_retention,
                 min(FIRST_RETENTION_CHECK_MS, retention_ms),
             ),
+            Chore(
+                "check of in-sync replicas",
+                config.int("replica.lag.time.max.ms") // 2,
+                _on_loop(partitions.drop_laggards),
+            ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
-            Chore("producer expiry", PRODUCER_EXPIRY_MS, _on_loop(logs.expire_producers)),
-            Chore("release of idle files", IDLE_FILES_MS, _on_loop(logs.release_idle_files)),
+            Chore("producer expiry", PRODUCER_EXPIRY_MS, log_by_log(logs.expire_producers_of)),
+            Chore("release of idle files", IDLE_FILES_MS, log_by_log(Log.release_idle_files)),
             Chore("deletion", TRASH_MS, in_thread(logs.trash_jobs)),
             Chore(
                 "high watermark checkpoint",
@@ -75,6 +89,19 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _check_retention(self) -> None:
+        """Some logs have very many old segments at once, so these go a few at a time."""
+        waiting = list(self._logs.logs.values())
+        while waiting:
+            unfinished: list[Log] = []
+
+            def check(log: Log, unfinished: list[Log] = unfinished) -> None:
+                if self._logs.check_retention_of(log, SEGMENTS_A_TURN) == SEGMENTS_A_TURN:
+                    unfinished.append(log)
+
+            await in_turns(waiting, check)
+            waiting = unfinished
 
     async def _repeat(self, chore: Chore) -> None:
         delay_ms = chore.interval_ms if chore.first_ms is None else chore.first_ms

@@ -1,9 +1,11 @@
 """How a partition changes when its replicas come and go: the leader, the in-sync and the eligible replicas.
 
-The leader is chosen by the first rule that gives one; "acceptable" is a replica whose broker is unfenced, not
-stopping and has the replica's directory online.
+A reassignment that can be completed is completed first: once all replicas it aims at are in sync, those on
+their way out leave. Then the leader is chosen by the first rule that gives one; "acceptable" is a replica
+whose broker is unfenced, not stopping and has the replica's directory online.
 
 === =============================================================== ==================================
+ 0  asked for: the first replica, if in the ISR and acceptable        ISR as it is
  1  the present leader, if in the ISR and acceptable                  ISR as it is
  2  the first acceptable in replica order, in the ISR                 ISR as it is
  3  the ISR is empty: the first acceptable one in the ELR             ISR = leader
@@ -18,10 +20,13 @@ cannot have moved without them, so each has all committed records, as long as it
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ruslo.machines.controller.records import (
+    DIRECTORY_ASSIGNMENT_SUPPORTED,
     FENCED_REPLICAS_LEAVE_ISR_QUIETLY,
     VersionedRecord,
     partition_record_version,
@@ -34,7 +39,16 @@ from ruslo.machines.controller.topic_image import (
     PartitionImage,
     TopicImage,
 )
+from ruslo.model.ids import UNASSIGNED_DIR, Uuid
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+
+
+class Election(enum.Enum):
+    """What is wanted beyond a leader that can lead."""
+
+    ANY = "whoever comes first by the rules"
+    PREFERRED = "the first replica"
+    UNCLEAN = "anybody who is alive, even if records are lost"
 
 
 @dataclass(slots=True)
@@ -51,11 +65,18 @@ class PartitionChange:
     metadata_version: int
     target_isr: tuple[int, ...]
     target_recovery_state: int
+    default_dir: Callable[[int], Uuid]
+    """In which directory a broker puts a replica that is new to it."""
+    target_replicas: tuple[int, ...]
+    target_adding: tuple[int, ...]
+    target_removing: tuple[int, ...]
     unclean_stopped: int = NO_LEADER
     """A broker that came back without having stopped cleanly: what it holds is not to be trusted."""
+    election: Election = Election.ANY
 
     def build(self) -> tuple[PartitionChangeRecord, int] | None:
         partition = self.partition
+        self._complete_reassignment()
         isr, elr = self.target_isr, self._target_elr()
         leader, unclean = self._elect(isr, elr)
         recovery_state = self.target_recovery_state
@@ -81,35 +102,67 @@ class PartitionChange:
             record.eligible_leader_replicas = list(elr)
         if recovery_state != partition.recovery_state:
             record.leader_recovery_state = recovery_state
+        if record.leader == LEADER_UNCHANGED and not set(partition.replicas) <= set(self.target_replicas):
+            # Who is no replica any more must not pass for one: the leader epoch fences what it still sends.
+            record.leader = partition.leader
+        self._note_replicas(record)
         self._remember_last_leader(record, leader)
         if _changes_nothing(record):
             return None
         return record, partition_record_version(self.metadata_version)
 
+    def _complete_reassignment(self) -> None:
+        if not self.target_adding and not self.target_removing:
+            return
+        replicas = tuple(each for each in self.target_replicas if each not in self.target_removing)
+        isr = tuple(each for each in self.target_isr if each not in self.target_removing)
+        if isr and set(replicas) <= set(isr):
+            self.target_replicas, self.target_isr = replicas, isr
+            self.target_adding = self.target_removing = ()
+
+    def _note_replicas(self, record: PartitionChangeRecord) -> None:
+        partition = self.partition
+        if self.target_replicas != partition.replicas:
+            record.replicas = list(self.target_replicas)
+            if self.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
+                known = dict(zip(partition.replicas, partition.directories, strict=True))
+                record.directories = [
+                    known[replica] if replica in known else self.default_dir(replica)
+                    for replica in self.target_replicas
+                ]
+        if self.target_adding != partition.adding:
+            record.adding_replicas = list(self.target_adding)
+        if self.target_removing != partition.removing:
+            record.removing_replicas = list(self.target_removing)
+
     def _target_elr(self) -> tuple[int, ...]:
-        if not self.elr_enabled or len(self.target_isr) >= min(self.min_isr, len(self.partition.replicas)):
+        if not self.elr_enabled or len(self.target_isr) >= min(self.min_isr, len(self.target_replicas)):
             return ()
-        candidates = dict.fromkeys((*self.partition.elr, *self.partition.isr))
         return tuple(
             replica
-            for replica in candidates
-            if replica not in self.target_isr and replica != self.unclean_stopped
+            for replica in sorted({*self.partition.elr, *self.partition.isr})
+            if replica not in self.target_isr
+            and replica in self.target_replicas
+            and replica != self.unclean_stopped
         )
 
     def _elect(self, isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, bool]:
         partition, acceptable = self.partition, self.acceptable
         electable = isr or elr
+        first = self.target_replicas[0]
+        if self.election is Election.PREFERRED and first in electable and acceptable(first):
+            return first, False
         if partition.leader in electable and acceptable(partition.leader):
             return partition.leader, False
-        for replica in partition.replicas:
+        for replica in self.target_replicas:
             if replica in electable and acceptable(replica):
                 return replica, False
         if self.elr_enabled and not electable and len(partition.last_known_elr) == 1:
             last_leader = partition.last_known_elr[0]
             if acceptable(last_leader):
                 return last_leader, True
-        if self.unclean_election:
-            for replica in partition.replicas:
+        if self.unclean_election or self.election is Election.UNCLEAN:
+            for replica in self.target_replicas:
                 if acceptable(replica):
                     return replica, True
         return NO_LEADER, False
@@ -126,6 +179,14 @@ class PartitionChange:
             record.last_known_elr = []
 
 
+class Reassignment(NamedTuple):
+    """Where a partition's replicas are to go; ``replicas`` are all that hold it on the way."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
 def change_partition(
     state: ControllerState,
     topic: TopicImage,
@@ -136,6 +197,8 @@ def change_partition(
     unclean_stopped: int = NO_LEADER,
     target_isr: tuple[int, ...] | None = None,
     target_recovery_state: int | None = None,
+    reassignment: Reassignment | None = None,
+    election: Election = Election.ANY,
 ) -> VersionedRecord | None:
     """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced."""
     partition = topic.partitions[index]
@@ -148,8 +211,15 @@ def change_partition(
             broker is not None
             and replica not in leaving
             and (replica == joining or broker.active)
-            and broker.has_online_dir(partition.directory_of(replica))
+            # A replica that is only just being added lies in none yet.
+            and (replica not in partition.replicas or broker.has_online_dir(partition.directory_of(replica)))
         )
+
+    def default_dir(replica: int) -> Uuid:
+        broker = brokers.get(replica)
+        return UNASSIGNED_DIR if broker is None else broker.default_dir()
+
+    aims = reassignment or Reassignment(partition.replicas, partition.adding, partition.removing)
 
     if target_isr is None:
         target_isr = tuple(replica for replica in partition.isr if replica not in leaving)
@@ -167,6 +237,11 @@ def change_partition(
             partition.recovery_state if target_recovery_state is None else target_recovery_state
         ),
         unclean_stopped=unclean_stopped,
+        default_dir=default_dir,
+        target_replicas=aims.replicas,
+        target_adding=aims.adding,
+        target_removing=aims.removing,
+        election=election,
     ).build()
 
 
@@ -208,4 +283,7 @@ def _changes_nothing(record: PartitionChangeRecord) -> bool:
         and record.eligible_leader_replicas is None
         and record.last_known_elr is None
         and record.leader_recovery_state == -1
+        and record.replicas is None
+        and record.adding_replicas is None
+        and record.removing_replicas is None
     )

@@ -25,5 +25,13 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerGone:
+    """The process of this registration has ended: its connections closed, nobody listens at its address."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     """``deadline_ms()`` has come."""

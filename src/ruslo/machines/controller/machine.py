@@ -18,11 +18,21 @@ from ruslo.machines.controller.brokers import fence, heartbeat, register_broker,
 from ruslo.machines.controller.configs import alter_configs, incremental_alter_configs
 from ruslo.machines.controller.controllers import register_controller
 from ruslo.machines.controller.directories import assign_replicas_to_dirs
-from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.features import elr_safety_records, update_features
 from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.leader_elections import (
+    MAX_ELECTIONS_PER_ROUND,
+    elect_leaders,
+    preferred_leader_changes,
+    unclean_leader_changes,
+)
 from ruslo.machines.controller.partitions import alter_partition
 from ruslo.machines.controller.producer_ids import allocate_producer_ids
+from ruslo.machines.controller.reassignments import (
+    alter_partition_reassignments,
+    list_partition_reassignments,
+)
 from ruslo.machines.controller.records import TRANSACTIONS_SUPPORTED, MetadataRecord, VersionedRecord
 from ruslo.machines.controller.sessions import CHECKS_PER_SESSION
 from ruslo.machines.controller.state import ControllerState, Decision
@@ -32,6 +42,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
+from ruslo.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
@@ -42,13 +53,15 @@ from ruslo.protocol.messages.controller_registration_request import ControllerRe
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
+from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from ruslo.protocol.messages.register_broker_record import RegisterBrokerRecord
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.protocol.messages.update_features_request import UpdateFeaturesRequest
 
-ControllerEvent: TypeAlias = Activated | Requested | TimerFired
+ControllerEvent: TypeAlias = Activated | BrokerGone | Requested | TimerFired
 Answer: TypeAlias = Message | KafkaError
 """A KafkaError stands for an answer that is nothing but an error; who asked translates it."""
 ControllerOutcome: TypeAlias = Outcome[VersionedRecord, Hashable, Answer]
@@ -61,6 +74,8 @@ class ControllerMachine:
         self._bootstrap = bootstrap
         self._active = False
         self._next_check_ms = 0
+        self._next_rebalance_ms = 0
+        self._next_unclean_ms = 0
 
     @property
     def image(self) -> MetadataImage:
@@ -71,7 +86,9 @@ class ControllerMachine:
             return self._answer(event, now_ms)
         if isinstance(event, Activated):
             return self._activate(event, now_ms)
-        return self._check_sessions(now_ms)
+        if isinstance(event, BrokerGone):
+            return self._fence_gone(event)
+        return self._look_around(now_ms)
 
     def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
         """Take in one batch, at its place in the log. The only way the image changes."""
@@ -110,11 +127,18 @@ class ControllerMachine:
         if not self._active:
             return None
         expiry_ms = self.state.sessions.next_expiry_ms()
-        return None if expiry_ms is None else max(expiry_ms, self._next_check_ms)
+        if expiry_ms is None:
+            return None
+        deadline_ms = min(max(expiry_ms, self._next_check_ms), self._next_unclean_ms)
+        if self.state.settings.auto_leader_rebalance:
+            deadline_ms = min(deadline_ms, self._next_rebalance_ms)
+        return deadline_ms
 
     def _activate(self, event: Activated, now_ms: int) -> ControllerOutcome:
         state = self.state
         self._active = True
+        self._next_rebalance_ms = now_ms + state.settings.leader_imbalance_check_ms
+        self._next_unclean_ms = now_ms + state.settings.unclean_election_check_ms
         state.kraft_version = event.kraft_version
         state.sessions.clear()
         for broker in state.image.cluster.brokers.values():
@@ -168,6 +192,12 @@ class ControllerMachine:
             return alter_configs(state, request)
         if isinstance(request, AlterPartitionRequest):
             return alter_partition(state, request)
+        if isinstance(request, AlterPartitionReassignmentsRequest):
+            return alter_partition_reassignments(state, request)
+        if isinstance(request, ListPartitionReassignmentsRequest):
+            return list_partition_reassignments(state, request)
+        if isinstance(request, ElectLeadersRequest):
+            return elect_leaders(state, request)
         if isinstance(request, AssignReplicasToDirsRequest):
             return assign_replicas_to_dirs(state, request)
         if isinstance(request, AllocateProducerIdsRequest):
@@ -184,7 +214,16 @@ class ControllerMachine:
             ErrorCode.UNSUPPORTED_VERSION, f"the controller does not serve {type(request).__name__}"
         )
 
-    def _check_sessions(self, now_ms: int) -> ControllerOutcome:
+    def _fence_gone(self, event: BrokerGone) -> ControllerOutcome:
+        """The process is known to be gone: what its session would show later is done now."""
+        broker = self.state.image.cluster.brokers.get(event.broker_id)
+        if not self._active or broker is None or broker.epoch != event.broker_epoch:
+            return Outcome()
+        self.state.sessions.end(broker.id)
+        return Outcome() if broker.fenced else Outcome(append=Append(tuple(fence(self.state, broker))))
+
+    def _look_around(self, now_ms: int) -> ControllerOutcome:
+        """What is due: silent brokers, leaders that could lead again, partitions that nobody leads."""
         state = self.state
         if not self._active:
             return Outcome()
@@ -195,4 +234,14 @@ class ControllerMachine:
                 # One at a time: what the next one changes depends on what this one leaves behind.
                 return Outcome(append=Append(tuple(fence(state, broker))))
         self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
+        if state.settings.auto_leader_rebalance and now_ms >= self._next_rebalance_ms:
+            changes = preferred_leader_changes(state)
+            if len(changes) < MAX_ELECTIONS_PER_ROUND:
+                self._next_rebalance_ms = now_ms + state.settings.leader_imbalance_check_ms
+            return Outcome(append=Append(tuple(changes)))
+        if now_ms >= self._next_unclean_ms:
+            changes = unclean_leader_changes(state)
+            if len(changes) < MAX_ELECTIONS_PER_ROUND:
+                self._next_unclean_ms = now_ms + state.settings.unclean_election_check_ms
+            return Outcome(append=Append(tuple(changes)))
         return Outcome()

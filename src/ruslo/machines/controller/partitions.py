@@ -52,26 +52,27 @@ def _alter(
         target_isr=tuple(member.broker_id for member in _members(proposed)),
         target_recovery_state=proposed.leader_recovery_state,
     )
-    leader, leader_epoch, partition_epoch = (
-        partition.leader,
-        partition.leader_epoch,
-        partition.partition_epoch,
-    )
+    leader_epoch, partition_epoch = partition.leader_epoch, partition.partition_epoch
     isr, recovery_state = list(partition.isr), partition.recovery_state
     if change is not None:
         records.append(change)
         record = change[0]
         assert isinstance(record, PartitionChangeRecord)
         partition_epoch += 1
-        if record.leader != LEADER_UNCHANGED:
-            leader, leader_epoch = record.leader, leader_epoch + 1
+        if record.leader == partition.leader:
+            leader_epoch += 1
+        if record.leader not in (LEADER_UNCHANGED, partition.leader):
+            # The new ISR completed a reassignment that the present leader is not part of.
+            return PartitionData(
+                partition_index=proposed.partition_index, error_code=ErrorCode.NEW_LEADER_ELECTED
+            )
         if record.isr is not None:
             isr = list(record.isr)
         if record.leader_recovery_state != -1:
             recovery_state = record.leader_recovery_state
     return PartitionData(
         partition_index=proposed.partition_index,
-        leader_id=leader,
+        leader_id=partition.leader,
         leader_epoch=leader_epoch,
         isr=isr,
         leader_recovery_state=recovery_state,

@@ -70,6 +70,9 @@ class ControllerSettings:
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     broker_session_timeout_ms: int = 9000
+    auto_leader_rebalance: bool = True
+    leader_imbalance_check_ms: int = 300_000
+    unclean_election_check_ms: int = 300_000
 
 
 @dataclass(slots=True)

@@ -64,7 +64,14 @@ def handle(
                 partition: bad.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED) for partition in partitions
             }
         elif each.verify_only:
-            codes[each.transactional_id] = _verify(state, each, partitions, info.api_version)
+            codes[each.transactional_id] = verify(
+                state,
+                each.transactional_id,
+                each.producer_id,
+                each.producer_epoch,
+                partitions,
+                info.api_version,
+            )
         else:
             added = add(
                 state,
@@ -198,23 +205,22 @@ def _refusal(
     return ErrorCode.NONE
 
 
-def _verify(
+def verify(
     state: ShardState,
-    asked: AddPartitionsToTxnTransaction,
-    partitions: frozenset[TopicPartition],
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    partitions: Iterable[TopicPartition],
     api_version: int,
 ) -> Codes:
     """A pending transition does not matter: what is added already stays added until the end is prepared."""
-    transaction = state.transactions.get(asked.transactional_id)
-    refusal = _refusal(
-        asked.transactional_id, transaction, asked.producer_id, asked.producer_epoch, api_version
-    )
+    transaction = state.transactions.get(transactional_id)
+    refusal = _refusal(transactional_id, transaction, producer_id, epoch, api_version)
     if refusal is not ErrorCode.NONE:
         return dict.fromkeys(partitions, refusal)
     assert transaction is not None
+    added = transaction.metadata.partitions
     return {
-        partition: ErrorCode.NONE
-        if partition in transaction.metadata.partitions
-        else ErrorCode.TRANSACTION_ABORTABLE
+        partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
         for partition in partitions
     }

@@ -132,7 +132,10 @@ def _end_v2(
     )
     if request.producer_id != metadata.producer_id and not missed_rotation:
         return refuse(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if missed_rotation or request.producer_epoch == transaction.epoch - 1:
+    # Only an end of version 2 has bumped the epoch. After one of version 1 whoever comes with the epoch
+    # before is a zombie, and must not be told the epoch of its successor.
+    missed_answer = metadata.client_version == TV2 and request.producer_epoch == transaction.epoch - 1
+    if missed_rotation or missed_answer:
         at = _At.PREVIOUS
     elif request.producer_epoch == transaction.epoch:
         at = _At.CURRENT

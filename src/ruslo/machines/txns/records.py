@@ -16,7 +16,6 @@ those of Apache Kafka 4.3: either system reads what the other has left.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import NamedTuple
 
 from ruslo.machines.txns.metadata import TxnMetadata
@@ -91,7 +90,7 @@ def state_of(value: TransactionLogValue) -> TxnMetadata:
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
     """Sorted, so that the same state is always the same bytes."""
-    return [
-        (topic, [each.partition for each in of_topic])
-        for topic, of_topic in groupby(sorted(partitions), key=lambda each: each.topic)
-    ]
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    return list(topics.items())

@@ -24,7 +24,16 @@ from collections.abc import Hashable, Iterable
 from ruslo.machines.outcome import Reply
 from ruslo.machines.txns import add_offsets, add_partitions, admin, end_txn, init_producer, timeouts
 from ruslo.machines.txns.cluster_view import ClusterView
-from ruslo.machines.txns.decision import Answer, Decision, TxnOutcome, TxnReply, answer, outcome_of, refuse
+from ruslo.machines.txns.decision import (
+    NOTHING,
+    Answer,
+    Decision,
+    TxnOutcome,
+    TxnReply,
+    answer,
+    outcome_of,
+    refuse,
+)
 from ruslo.machines.txns.events import (
     ClusterChanged,
     Loaded,
@@ -40,10 +49,11 @@ from ruslo.machines.txns.records import TxnRecord, state_of
 from ruslo.machines.txns.refusals import append_error
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.state import CompilePattern, ShardState
-from ruslo.machines.txns.states import PREPARED
+from ruslo.machines.txns.states import PREPARED, TxnState
 from ruslo.machines.txns.timers import TimerKind
 from ruslo.machines.txns.transaction import Transaction, Transition
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
@@ -100,6 +110,23 @@ class TxnShard:
             return outcome_of(self._fire())
         return outcome_of(self._unload())
 
+    def verify(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> ErrorCode:
+        """What a leader on this node would be answered that asks whether a partition was added (KIP-890).
+
+        Nothing changes by it, so that it needs no event.
+        """
+        codes = add_partitions.verify(
+            self.state,
+            transactional_id,
+            producer_id,
+            epoch,
+            (partition,),
+            add_partitions.SEVERAL_TRANSACTIONS_FROM,
+        )
+        return codes[partition]
+
     def append_committed(self, outcomes: Iterable[TxnOutcome], now_ms: int, wall_ms: int) -> TxnOutcome:
         """The records of these outcomes are safe. Given together they need fewer requests for markers."""
         state = self.state
@@ -114,11 +141,12 @@ class TxnShard:
             transaction.metadata = transition.to
             transaction.last_epoch = transition.last_epoch
             transaction.fence_failed = False
-            if transition.to.state in PREPARED:
-                decided.append(transaction)
-            else:
+            if transition.to.state is TxnState.ONGOING:
                 timeouts.watch(state, transaction)
-        return outcome_of(self._markers.complete(state, decided))
+            elif transition.to.state in PREPARED:
+                transaction.late_from_ms = None
+                decided.append(transaction)
+        return outcome_of(self._markers.complete(state, decided)) if decided else NOTHING
 
     def append_failed(self, outcome: TxnOutcome, code: ErrorCode, now_ms: int, wall_ms: int) -> TxnOutcome:
         """The outcome's records were not written, or not committed in time. Its own replies must be dropped.

@@ -21,14 +21,14 @@ def watch(state: ShardState, transaction: Transaction) -> None:
     Timers are not cancelled: one that comes up and finds nothing open is done.
     """
     if transaction.metadata.state is TxnState.ONGOING:
-        state.timers.set(_abort_key(transaction), state.now_ms + max(_time_left_ms(state, transaction), 0))
+        state.timers.set(_abort_key(transaction), _late_from_ms(state, transaction))
 
 
 def watch_failed(state: ShardState, transaction: Transaction) -> None:
     """Something could not be written: the transaction's time may be up, but the log needs a rest."""
     if transaction.metadata.state is TxnState.ONGOING:
-        wait_ms = max(_time_left_ms(state, transaction), state.settings.abort_retry_interval_ms)
-        state.timers.set(_abort_key(transaction), state.now_ms + wait_ms)
+        rested_ms = state.now_ms + state.settings.abort_retry_interval_ms
+        state.timers.set(_abort_key(transaction), max(_late_from_ms(state, transaction), rested_ms))
 
 
 def abort_if_late(state: ShardState, transactional_id: str, next_producer_id: int | None = None) -> Decision:
@@ -38,7 +38,7 @@ def abort_if_late(state: ShardState, transactional_id: str, next_producer_id: in
         return Decision()
     if transaction.metadata.state is not TxnState.ONGOING:
         return Decision()
-    if _time_left_ms(state, transaction) > 0:
+    if _late_from_ms(state, transaction) > state.now_ms:
         watch(state, transaction)
         return Decision()
     if not needs_producer_id(state, transaction):
@@ -73,10 +73,17 @@ def expire_ids(state: ShardState) -> Decision:
     return decision
 
 
-def _time_left_ms(state: ShardState, transaction: Transaction) -> int:
-    """Zero or less: a transaction must have taken longer than its timeout to be late."""
-    metadata = transaction.metadata
-    return metadata.start_ms + metadata.timeout_ms + 1 - state.wall_ms
+def _late_from_ms(state: ShardState, transaction: Transaction) -> int:
+    """When the transaction will have taken longer than its timeout.
+
+    Records have the wall clock's time, which may be set; so it is looked at once, when the transaction is
+    first seen open, and whatever it says, readers are not held up for longer than the timeout from then on.
+    """
+    if transaction.late_from_ms is None:
+        metadata = transaction.metadata
+        taken_ms = max(state.wall_ms - metadata.start_ms, 0)
+        transaction.late_from_ms = state.now_ms + max(metadata.timeout_ms - taken_ms + 1, 0)
+    return transaction.late_from_ms
 
 
 def _abort_key(transaction: Transaction) -> TimerKey:

@@ -1,7 +1,8 @@
 """All deadlines of a shard in one heap.
 
 Every transaction moves the deadline of its id, thousands of times for every one that runs out. So a timer
-that moves away only notes its new deadline; the heap finds out when the old one comes up.
+that moves away only notes its new deadline; the heap finds out when the old one comes up. Until then
+``deadline_ms`` may be too early, never too late: whoever comes for it finds nothing due, and asks again.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ class TimerKey(NamedTuple):
 
 
 class Timers:
-    __slots__ = ("_deadlines", "_heap", "_order")
+    __slots__ = ("_deadlines", "_heap", "_order", "_queued")
 
     def __init__(self) -> None:
         self._deadlines: dict[TimerKey, int] = {}
+        self._queued: dict[TimerKey, int] = {}
+        """Where a timer's entry in the heap is: at its deadline or before. Other entries of it are void."""
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._order = count()
 
     def set(self, key: TimerKey, deadline_ms: int) -> None:
         """Start the timer, or move it."""
-        known = self._deadlines.get(key)
         self._deadlines[key] = deadline_ms
-        if known is None or deadline_ms < known:
-            heappush(self._heap, (deadline_ms, next(self._order), key))
+        queued_ms = self._queued.get(key)
+        if queued_ms is None or deadline_ms < queued_ms:
+            self._queue(key, deadline_ms)
 
     def set_once(self, key: TimerKey, deadline_ms: int) -> None:
         """Start the timer, unless it runs already."""
@@ -48,29 +51,28 @@ class Timers:
 
     def clear(self) -> None:
         self._deadlines.clear()
+        self._queued.clear()
         self._heap.clear()
 
     def deadline_ms(self) -> int | None:
-        self._settle_top()
+        """When to call ``pop_due``."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> TimerKey | None:
-        """The timer that is due longest; it is no longer set."""
-        self._settle_top()
-        if not self._heap or self._heap[0][0] > now_ms:
-            return None
-        key = heappop(self._heap)[2]
-        del self._deadlines[key]
-        return key
+        """A timer whose deadline has come; it is no longer set."""
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            at_ms, _, key = heappop(heap)
+            if self._queued.get(key) != at_ms:
+                continue
+            deadline_ms = self._deadlines[key]
+            if deadline_ms > now_ms:
+                self._queue(key, deadline_ms)
+                continue
+            del self._deadlines[key], self._queued[key]
+            return key
+        return None
 
-    def _settle_top(self) -> None:
-        """Bring entries that have moved to where they belong."""
-        heap, deadlines = self._heap, self._deadlines
-        while heap:
-            at_ms, _, key = heap[0]
-            current = deadlines.get(key)
-            if current == at_ms:
-                return
-            heappop(heap)
-            if current is not None and current > at_ms:
-                heappush(heap, (current, next(self._order), key))
+    def _queue(self, key: TimerKey, at_ms: int) -> None:
+        self._queued[key] = at_ms
+        heappush(self._heap, (at_ms, next(self._order), key))

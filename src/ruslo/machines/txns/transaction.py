@@ -23,6 +23,9 @@ class Transaction:
     """The coordinator set out to fence the producer and could not write it. Nobody was told the new epoch, so
     the next try uses it again; the old one stays refused."""
 
+    late_from_ms: int | None = None
+    """While it is Ongoing: when its time is up, on the clock of deadlines."""
+
     @property
     def epoch(self) -> int:
         """What a producer must have to be heard."""

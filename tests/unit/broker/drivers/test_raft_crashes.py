@@ -11,7 +11,7 @@ import pytest
 
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.storage.disk import DiskError
-from tests.support.crashing_disk import CrashingDisk
+from ruslo.testing.sim_disk import SimDisk
 from tests.support.metadata_log import MetadataNode, running, topic, until
 
 LIMITS = {
@@ -32,7 +32,7 @@ def newest_segment(directory: Path) -> Path:
 class Life:
     """Two runs of a node that creates topics one after another, on a disk that may die."""
 
-    def __init__(self, directory: Path, disk: CrashingDisk) -> None:
+    def __init__(self, directory: Path, disk: SimDisk) -> None:
         self.directory = directory
         self.disk = disk
         self.appended: list[str] = []
@@ -67,7 +67,7 @@ class Life:
     async def look(self) -> None:
         """Start again, on a disk that works, twice; check what is there."""
         for attempt in range(2):
-            disk = CrashingDisk(str(self.directory))
+            disk = SimDisk(str(self.directory))
             async with running(MetadataNode(self.directory, LIMITS, disk=disk)) as node:
                 found = node.listener.names
                 assert found == self.appended[: len(found)], "a prefix of what was appended, in order"
@@ -79,7 +79,7 @@ class Life:
 
 
 def count_changes(directory: Path) -> int:
-    disk = CrashingDisk(str(directory))
+    disk = SimDisk(str(directory))
     asyncio.run(Life(directory, disk).live())
     return disk.medium.changes
 
@@ -93,7 +93,7 @@ def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) ->
     for dies_at in range(total):
         directory = tmp_path / str(dies_at)
         directory.mkdir()
-        disk = CrashingDisk(str(directory), dies_at, seed=dies_at)
+        disk = SimDisk(str(directory), dies_at, seed=dies_at)
         life = Life(directory, disk)
         with contextlib.suppress(StorageError, KafkaError):
             asyncio.run(life.live())
@@ -212,7 +212,7 @@ def test_a_hole_between_segments_is_damage(tmp_path: Path) -> None:
 
 def test_a_full_disk_refuses_the_append_and_no_more(tmp_path: Path) -> None:
     async def story() -> None:
-        disk = CrashingDisk(str(tmp_path))
+        disk = SimDisk(str(tmp_path))
         async with running(MetadataNode(tmp_path, LIMITS, disk=disk, take_snapshots=True)) as node:
             await node.create("a")
             end_offset = node.driver.end_offset
@@ -233,7 +233,7 @@ def test_a_full_disk_refuses_the_append_and_no_more(tmp_path: Path) -> None:
 
 def test_no_snapshot_on_a_full_disk_is_no_failure(tmp_path: Path) -> None:
     async def story() -> None:
-        disk = CrashingDisk(str(tmp_path))
+        disk = SimDisk(str(tmp_path))
         async with running(MetadataNode(tmp_path, LIMITS, disk=disk)) as node:
             for name in NAMES:
                 await node.create(name)

@@ -293,9 +293,33 @@ def test_leader_epochs(tmp_path: Path) -> None:
             node.partition().become_leader(4)
             older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=PATIENCE_MS, min_bytes=1000)
             assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
-            node.partition().step_down(9, 5)
+            node.partition().step_down(-1, 5)
             gone = await node.fetch(client)
             assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(story())
+
+
+def test_a_follower_serves_consumers_that_know_of_racks_and_refers_others_to_the_leader(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+            await node.create()
+            await fill(node, client, 1)
+            node.partition().step_down(9, 5)
+            for version in VERSIONS:
+                (topic,) = (
+                    await client.call(node.fetch_request([("t", asked())]), FetchResponse, version)
+                ).responses
+                (data,) = topic.partitions
+                if version >= 11:
+                    assert (data.error_code, len(records_in(data.records))) == (0, 2)
+                else:
+                    assert ErrorCode(data.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            fenced = await node.fetch(client, current_leader_epoch=4)
+            assert ErrorCode(fenced.error_code) is ErrorCode.FENCED_LEADER_EPOCH
+            assert (fenced.current_leader.leader_id, fenced.current_leader.leader_epoch) == (9, 5)
 
     run(story())
 
@@ -363,7 +387,7 @@ def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> No
                     b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
                 )
                 log.append_leader(batch, HEADER.unpack_from(batch), 0, NOW)
-                partition._advance(log.end_offset, len(batch))
+                partition.advance(log.end_offset, len(batch))
 
             def abort(producer_id: int) -> None:
                 marker = end_txn_batch(
@@ -374,7 +398,7 @@ def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> No
                     timestamp=NOW,
                 )
                 log.append_marker(marker, 0, NOW)
-                partition._advance(log.end_offset, len(marker))
+                partition.advance(log.end_offset, len(marker))
 
             write(1)  # offset 2
             write(2)  # offset 3
@@ -443,7 +467,7 @@ def test_reading_from_start_to_end_over_many_segments(tmp_path: Path) -> None:
                 await node.produce(client, batch_of(value))
                 if at % 97 == 96:
                     log.roll(log.end_offset, NOW)
-            node.node.logs.release_idle_files()
+            log.release_idle_files()
             read: list[bytes | None] = []
             while len(read) < len(values):
                 data = await node.fetch(client, len(read), max_bytes=1500)

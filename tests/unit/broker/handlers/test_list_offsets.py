@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: Path) 
             await node.produce(client, batch_of(b"a"), index=index)
             log = node.partition("t", index).log
             log.roll(log.end_offset, NOW)
-            node.node.logs.release_idle_files()
+            log.release_idle_files()
             log.segments[0].move_to(str(tmp_path / "b" / "gone"))
             for _ in range(2):
                 told = await look_up(client, NOW, index=index)

@@ -111,7 +111,7 @@ def test_an_open_transaction_holds_readers_of_committed_data_back(tmp_path: Path
             async def latest(isolation: int) -> int:
                 partition = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
                 topic = ListOffsetsTopic(name="t", partitions=[partition])
-                request = ListOffsetsRequest(isolation_level=isolation, topics=[topic])
+                request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
                 answer = await client.call(request, ListOffsetsResponse, 8)
                 return answer.topics[0].partitions[0].offset
 
@@ -548,22 +548,54 @@ def test_lists_and_descriptions(tmp_path: Path) -> None:
             assert await listed(state_filters=["Ongoing"]) == {"tx": "Ongoing"}
             assert await listed(producer_id_filters=[idle.producer_id]) == {"idle": "Empty"}
             assert await listed(transactional_id_pattern="i.*") == {"idle": "Empty"}
-            request = ListTransactionsRequest(state_filters=["Nonsense"])
+            request = ListTransactionsRequest(state_filters=["Nonsense", "Empty", "Nonsense"])
             answer = await client.call(request, ListTransactionsResponse)
             assert answer.unknown_state_filters == ["Nonsense"]
+            assert [each.transactional_id for each in answer.transaction_states] == ["idle"]
             request = ListTransactionsRequest(transactional_id_pattern="(")
             answer = await client.call(request, ListTransactionsResponse)
             assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
-            asked = DescribeTransactionsRequest(transactional_ids=["tx", "nobody"])
-            described = {
-                each.transactional_id: each
-                for each in (await client.call(asked, DescribeTransactionsResponse)).transaction_states
-            }
-            assert described["nobody"].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-            open_one = described["tx"]
+            ids = ["nobody", "tx", "", "idle", "tx"]
+            asked = DescribeTransactionsRequest(transactional_ids=ids)
+            described = (await client.call(asked, DescribeTransactionsResponse)).transaction_states
+            assert [(each.transactional_id, each.error_code) for each in described] == [
+                ("nobody", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+                ("tx", ErrorCode.NONE),
+                ("", ErrorCode.INVALID_REQUEST),
+                ("idle", ErrorCode.NONE),
+                ("tx", ErrorCode.NONE),
+            ]
+            open_one = described[1]
             assert (open_one.transaction_state, open_one.producer_id) == ("Ongoing", producer.producer_id)
             assert [(each.topic, each.partitions) for each in open_one.topics] == [("t", [1])]
+
+    run(story())
+
+
+def test_producers_of_partitions(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with producing(tmp_path) as (_, client, producer):
+            await producer.send(b"a", b"b", index=1)
+            asked = [("t", [1, 0, 9]), ("none", [0]), ("b*d", [0]), ("", [0])]
+            request = DescribeProducersRequest(
+                topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in asked]
+            )
+            topics = (await client.call(request, DescribeProducersResponse)).topics
+            codes = {topic.name: [each.error_code for each in topic.partitions] for topic in topics}
+            unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert codes == {"t": [0, 0, unknown], "none": [unknown], "b*d": [invalid], "": [invalid]}
+            (active,) = topics[0].partitions[0].active_producers
+            assert topics[0].partitions[1].active_producers == []
+            assert (active.producer_id, active.producer_epoch) == (producer.producer_id, producer.epoch)
+            assert (active.last_sequence, active.last_timestamp) == (1, TODAY + 1)
+            assert (active.coordinator_epoch, active.current_txn_start_offset) == (-1, 0)
+            assert await producer.end(commit=True) is ErrorCode.NONE
+            topics = (await client.call(request, DescribeProducersResponse)).topics
+            (active,) = topics[0].partitions[0].active_producers
+            # A client of transaction version 2 has a new epoch, under which it has written nothing.
+            assert (active.producer_epoch, active.last_sequence) == (producer.epoch, -1)
+            assert (active.coordinator_epoch, active.current_txn_start_offset) == (0, -1)
 
     run(story())
 

@@ -107,7 +107,9 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
         bench.disk.started.clear()
         seen: list[int] = []
         size = len(batch_of(b"a"))
-        DelayedFetch([partition], size, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark))
+        DelayedFetch(
+            [partition.readers], size, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
+        )
         append(partition, b"a")
         await asyncio.to_thread(bench.disk.started.wait, 10)
         await asyncio.sleep(0)
@@ -169,7 +171,7 @@ def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> N
         append(partition, b"a")
         answered: list[str] = []
         partition.when_safe(1, DelayedProduce(1, FOREVER_MS, lambda: answered.append("produce")))
-        DelayedFetch([partition], 1, False, FOREVER_MS, lambda: answered.append("fetch"))
+        DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: answered.append("fetch"))
         partition.retire()
         await asyncio.sleep(0)
         assert sorted(answered) == ["fetch", "produce"]

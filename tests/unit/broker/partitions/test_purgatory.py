@@ -30,7 +30,9 @@ def waiting_fetch(
     wait_ms: int = FOREVER_MS,
 ) -> DelayedFetch:
     partitions = cast(list[Partition], places)
-    return DelayedFetch(partitions, missing, committed, wait_ms, lambda: completed.append("done"))
+    return DelayedFetch(
+        [each.readers for each in partitions], missing, committed, wait_ms, lambda: completed.append("done")
+    )
 
 
 def on_loop(story: Callable[[], Awaitable[None]]) -> None:

@@ -29,9 +29,12 @@ class Waiting:
     def __init__(self, path: Path) -> None:
         self.coordinators = Coordinators()
         config = BrokerConfig.from_properties(single_node_properties(path))
-        self.appends = TransactionalAppends(CoordinatorAsks(self.coordinators), lambda: config, SystemClock())
+        asks = CoordinatorAsks(self.coordinators, lambda *asked: self.said_here)
+        self.appends = TransactionalAppends(asks, lambda: config, SystemClock())
         self.outcomes: list[int | ErrorCode] = []
         """Base offsets, or why not, in the order in which they came."""
+        self.said_here: ErrorCode | None = None
+        """By a coordinator on the same node; None: it is elsewhere."""
 
     def send(self, partition: Partition, sequence: int, *, epoch: int = 0, version: int = V2) -> bool:
         """Whether the batch has to wait."""
@@ -42,12 +45,17 @@ class Waiting:
             base_sequence=sequence,
             attributes=TRANSACTIONAL,
         )
-        header = partition.check(memoryview(batch))
-        guard = self.appends.guard(partition, header, version, NOW)
-        if guard is None:
+        view = memoryview(batch)
+        header = partition.check(view)
+        try:
+            guard = self.appends.append(TX, partition, view, header, version, NOW)
+        except KafkaError as error:
+            self._done(error)
             return False
-        waiting = WaitingBatch(partition, memoryview(batch), header, guard, version, self._done)
-        self.appends.submit(TX, [waiting])
+        if isinstance(guard, Appended):
+            self._done(guard)
+            return False
+        self.appends.submit(TX, [WaitingBatch(partition, view, header, guard, version, self._done)])
         return True
 
     def _done(self, outcome: Appended | Exception) -> None:
@@ -73,6 +81,39 @@ def test_batches_that_come_meanwhile_keep_their_order(tmp_path: Path) -> None:
     on_bench(tmp_path, story)
 
 
+def test_a_coordinator_on_the_same_node_is_not_waited_for(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.said_here = ErrorCode.TRANSACTION_ABORTABLE
+        assert not waiting.send(partition, 0, version=V1)
+        waiting.said_here = ErrorCode.NONE
+        assert not waiting.send(partition, 1, version=V1), "it must not overtake the one that was refused"
+        assert not waiting.send(partition, 0, version=V1)
+        waiting.said_here = ErrorCode.TRANSACTION_ABORTABLE
+        assert not waiting.send(partition, 1, version=V1), "nobody is asked while the transaction is open"
+        assert waiting.outcomes == [
+            ErrorCode.TRANSACTION_ABORTABLE,
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            0,
+            1,
+        ]
+        assert waiting.coordinators.sent == []
+
+    on_bench(tmp_path, story)
+
+
+def test_batches_behind_one_that_waits_wait_too(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        assert waiting.send(partition, 0, version=V1)
+        waiting.said_here = ErrorCode.NONE
+        assert waiting.send(partition, 1, version=V1)
+        await waiting.coordinators.answer(0)
+        assert waiting.outcomes == [0, 1]
+
+    on_bench(tmp_path, story)
+
+
 def test_a_marker_that_comes_meanwhile_shuts_the_door(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         waiting, partition = Waiting(tmp_path), bench.partition()
@@ -83,6 +124,24 @@ def test_a_marker_that_comes_meanwhile_shuts_the_door(tmp_path: Path) -> None:
         partition.append_marker(marker, NOW, 0)
         await waiting.coordinators.answer(0)
         assert waiting.outcomes == [ErrorCode.INVALID_TXN_STATE]
+        assert partition.log.last_stable_offset == partition.log.end_offset == 1
+
+    on_bench(tmp_path, story)
+
+
+def test_a_word_from_before_the_marker_says_nothing_of_what_came_after_it(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.send(partition, 0, version=V1)
+        marker = end_txn_batch(
+            commit=False, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=0, timestamp=NOW
+        )
+        partition.append_marker(marker, NOW, 0)
+        waiting.send(partition, 0, version=V1)
+        await waiting.coordinators.answer(0)
+        assert waiting.outcomes == [ErrorCode.INVALID_TXN_STATE]
+        await waiting.coordinators.answer(1, ErrorCode.TRANSACTION_ABORTABLE)
+        assert waiting.outcomes[1:] == [ErrorCode.TRANSACTION_ABORTABLE]
         assert partition.log.last_stable_offset == partition.log.end_offset == 1
 
     on_bench(tmp_path, story)

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 
 from ruslo.machines.controller.config_image import BROKER, TOPIC
-from ruslo.machines.controller.events import Requested
+from ruslo.machines.controller.events import BrokerGone, Requested
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import UNASSIGNED_DIR
 from ruslo.protocol.message import Message, Struct
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from ruslo.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ruslo.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -32,11 +37,13 @@ from ruslo.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.controller import FEATURES, MachineBench, broker_config, new_machine, registration
 
@@ -96,9 +103,26 @@ class Story:
             return bench.activate(), None
         if verb == "wait":
             return bench.wait(int(plain[0])), None
+        if verb == "idle":
+            return self._idle(int(plain[0])), None
         if verb == "partitions":
             return [], None
+        if verb == "gone":
+            broker_id = int(plain[0])
+            epoch = int(named.get("epoch", bench.image.cluster.brokers[broker_id].epoch))
+            return bench.tell(BrokerGone(broker_id, epoch)), None
         return bench.ask(self._request(verb, plain, named))
+
+    def _idle(self, milliseconds: int) -> list[VersionedRecord]:
+        """Time in which brokers that are alive go on to send heartbeats."""
+        records: list[VersionedRecord] = []
+        end_ms = self.bench.now_ms + milliseconds
+        while self.bench.now_ms < end_ms:
+            records += self.bench.wait(min(2000, end_ms - self.bench.now_ms))
+            for broker in list(self.bench.image.cluster.brokers.values()):
+                if not broker.fenced:
+                    self.bench.heartbeat(broker.id)
+        return records
 
     def _request(self, verb: str, plain: list[str], named: dict[str, str]) -> Message:
         brokers, topics = self.bench.image.cluster.brokers, self.bench.image.topics
@@ -181,6 +205,27 @@ class Story:
                     broker_epoch=brokers[partition.leader].epoch,
                     topics=[TopicData(topic_id=topics.by_name[topic_name].id, partitions=[proposal])],
                 )
+            case "reassign", [name, target]:
+                topic_name, index = name.rsplit("-", 1)
+                moved = ReassignablePartition(
+                    partition_index=int(index), replicas=None if target == "cancel" else ids(target)
+                )
+                return AlterPartitionReassignmentsRequest(
+                    topics=[ReassignableTopic(name=topic_name, partitions=[moved])],
+                    allow_replication_factor_change="fixed" not in named,
+                )
+            case "moving", []:
+                return ListPartitionReassignmentsRequest(topics=None)
+            case "elect", [kind, *names]:
+                pairs = [name.rsplit("-", 1) for name in names]
+                return ElectLeadersRequest(
+                    election_type={"preferred": 0, "unclean": 1}[kind],
+                    topic_partitions=[
+                        TopicPartitions(topic=topic_name, partitions=[int(index)])
+                        for topic_name, index in pairs
+                    ]
+                    or None,
+                )
             case "producer-ids", [broker]:
                 return AllocateProducerIdsRequest(
                     broker_id=int(broker), broker_epoch=brokers[int(broker)].epoch
@@ -200,6 +245,8 @@ class Story:
         told = []
         for topic, index, each in self.bench.image.topics.partitions():
             state = " recovering" if each.recovery_state else ""
+            if each.adding or each.removing:
+                state += f" adding {text(each.adding)} removing {text(each.removing)}"
             told.append(
                 f"{topic.name}-{index}: replicas {text(each.replicas)} "
                 f"leader {each.leader}@{each.leader_epoch} isr {text(each.isr)} elr {text(each.elr)} "

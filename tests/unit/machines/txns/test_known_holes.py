@@ -195,3 +195,17 @@ def test_nothing_is_decided_before_it_is_safe() -> None:
     assert bench.state() is TxnState.ONGOING
     assert client.abort() is ErrorCode.NONE
     assert [each.commits for each in bench.markers] == [False]
+
+
+def test_zombie_of_version_2_is_not_told_the_epoch_of_its_successor_of_version_1() -> None:
+    """Its own EndTxn would have bumped the epoch; that of the other has not, although it looks the same."""
+    bench = TxnBench()
+    zombie = TxnClient(bench, tv2=True)
+    zombie.init()
+    successor = TxnClient(bench, tv2=False)
+    successor.init()
+    assert successor.epoch == zombie.epoch + 1
+    successor.add(ORDERS_0)
+    successor.abort()
+    assert zombie.abort() is ErrorCode.PRODUCER_FENCED
+    assert zombie.epoch < successor.epoch

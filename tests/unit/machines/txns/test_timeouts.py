@@ -171,6 +171,26 @@ def test_time_goes_on_under_a_new_coordinator() -> None:
     assert bench.state() is TxnState.COMPLETE_ABORT
 
 
+@pytest.mark.parametrize("shift_ms", [-3_600_000, 3_600_000])
+def test_setting_the_wall_clock_does_not_move_the_end(shift_ms: int) -> None:
+    bench, client = open_transaction()
+    bench.advance(20_000)
+    bench.wall_shift_ms = shift_ms
+    client.add(ORDERS_1)
+    bench.advance(40_000)
+    assert bench.state() is TxnState.ONGOING
+    bench.advance(1)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
+def test_after_a_load_the_wall_clock_is_not_trusted_for_more_than_the_timeout() -> None:
+    bench, _ = open_transaction()
+    bench.wall_shift_ms = -3_600_000
+    bench.reload()
+    bench.advance(TIMEOUT_MS + 1)
+    assert bench.state() is TxnState.COMPLETE_ABORT
+
+
 # -- unused ids ----------------------------------------------------------------------------------------------
 
 EXPIRY = TxnSettings(id_expiration_ms=10_000_000, expiry_interval_ms=1_000_000)

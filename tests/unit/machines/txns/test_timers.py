@@ -24,6 +24,7 @@ def test_moves_both_ways() -> None:
     timers = Timers()
     timers.set(A, 20)
     timers.set(A, 40)
+    assert timers.pop_due(39) is None
     assert timers.deadline_ms() == 40
     timers.set(A, 5)
     assert timers.deadline_ms() == 5
@@ -45,6 +46,24 @@ def test_many_moves_leave_one_entry() -> None:
     assert timers.pop_due(998) is None
     assert timers.pop_due(999) == A
     assert timers.deadline_ms() is None
+
+
+def test_deadline_is_never_too_late() -> None:
+    timers = Timers()
+    for deadline_ms in (30, 50, 40):
+        timers.set(A, deadline_ms)
+        assert (timers.deadline_ms() or 0) <= deadline_ms
+    assert timers.pop_due(39) is None
+    assert timers.pop_due(40) == A
+
+
+def test_small_moves_to_and_fro_do_not_pile_up() -> None:
+    """Deadlines are worked out from two clocks whose milliseconds do not begin together."""
+    timers = Timers()
+    for start_ms in range(10_000):
+        timers.set(A, start_ms + 60_000 - start_ms % 3)
+        assert timers.pop_due(start_ms) is None
+    assert len(timers._heap) <= 2
 
 
 def test_clear() -> None:

@@ -18,6 +18,7 @@ from ruslo.broker.drivers.coordination.loading import load
 from ruslo.broker.drivers.coordination.placement import partition_of
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.clock import Clock
@@ -25,6 +26,8 @@ from ruslo.model.errors import ErrorCode, RusloError
 from ruslo.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN_MS = 1_000
 
 
 class Shard(Protocol):
@@ -157,23 +160,47 @@ class LedShards(Generic[ShardT]):
 
         try:
             count = await load(partition, shard.replay_batch, self._load_buffer_bytes, still_wanted)
-            if not still_wanted():
-                return
+        except Exception as error:
+            self._refuse(shard, error)
+            return
+        if still_wanted():
+            took_ms = self._clock.monotonic_ms() - began_ms
+            logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
+            self._activate_when_safe(shard, partition.log.end_offset)
+
+    def _activate_when_safe(self, shard: ShardT, end_offset: int) -> None:
+        """What was replayed may still be lost, to a power cut or another leader: nobody acts on it before.
+
+        Other shards do not wait for this one.
+        """
+        partition = shard.partition
+        if shard.closed or partition.gone:
+            return
+        if partition.log.high_watermark < end_offset:
+            loop = asyncio.get_running_loop()
+
+            def look_again() -> None:
+                # In a later turn: a partition that dismisses its waiters must not be given another meanwhile.
+                loop.call_soon(self._activate_when_safe, shard, end_offset)
+
+            partition.when_safe(end_offset, DelayedProduce(1, _LOOK_AGAIN_MS, look_again))
+            return
+        try:
             shard.activate()
         except Exception as error:
-            # Whatever it is, what is in there is not known: serving the rest would lose it.
-            shard.close()
-            logger.error(
-                "%s-%d cannot be loaded, its %s are refused until this node starts again: %s",
-                partition.topic,
-                partition.index,
-                self._content,
-                error,
-                exc_info=None if isinstance(error, RusloError) else error,
-            )
-            return
-        took_ms = self._clock.monotonic_ms() - began_ms
-        logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
+            self._refuse(shard, error)
+
+    def _refuse(self, shard: ShardT, error: Exception) -> None:
+        """Whatever it is, what is in there is not known: serving the rest would lose it."""
+        shard.close()
+        logger.error(
+            "%s-%d cannot be loaded, its %s are refused until this node starts again: %s",
+            shard.partition.topic,
+            shard.partition.index,
+            self._content,
+            error,
+            exc_info=None if isinstance(error, RusloError) else error,
+        )
 
     def _unload(self, index: int) -> None:
         self._by_index.pop(index).close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ruslo.machines.txns.records import by_topic
 from ruslo.model.errors import ErrorCode
@@ -55,11 +55,25 @@ class CoordinatorChannel(Protocol):
         ...
 
 
+VerifyHere: TypeAlias = Callable[[str, int, int, TopicPartition], ErrorCode | None]
+"""Transactional id, producer id, epoch, partition; None if no coordinator of this node can say."""
+
+
 class CoordinatorAsks:
-    def __init__(self, channel: CoordinatorChannel) -> None:
+    def __init__(self, channel: CoordinatorChannel, verify_here: VerifyHere | None = None) -> None:
+        """``verify_here``: the short way to a coordinator on the same node."""
         self._channel = channel
+        self._verify_here = verify_here
         self._queues: dict[int, dict[str, list[TransactionAsk]]] = {}
         """By node and transactional id: what goes into the next request. A node is here while one is sent."""
+
+    def verify_here(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> ErrorCode | None:
+        """What ``ask`` would be answered, without the request; None if it takes one."""
+        if self._verify_here is None:
+            return None
+        return self._verify_here(transactional_id, producer_id, epoch, partition)
 
     def ask(self, ask: TransactionAsk) -> None:
         node = self._channel.node_of(ask.transactional_id)

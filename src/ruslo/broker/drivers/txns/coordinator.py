@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from ruslo.broker.drivers.broker_links import BrokerLinks
 from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
 from ruslo.broker.drivers.coordination.led_shards import LedShards
 from ruslo.broker.drivers.coordination.turns import Turns
@@ -30,10 +31,11 @@ from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.topics import TRANSACTION_STATE_TOPIC
+from ruslo.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class TransactionCoordinator:
         partitions: PartitionManager,
         producer_ids: ProducerIds,
         markers: MarkerWriter,
+        links: BrokerLinks,
         clock: Clock,
         *,
         node_id: int,
@@ -60,6 +63,7 @@ class TransactionCoordinator:
         self._partitions = partitions
         self._producer_ids = producer_ids
         self._markers = markers
+        self._links = links
         self._clock = clock
         self._node_id = node_id
         self._cluster = ImageClusterView(metadata, offsets_partition_of)
@@ -109,7 +113,10 @@ class TransactionCoordinator:
         shard = self._shards.serving(partition)
         if isinstance(shard, ErrorCode):
             return refusal(request, api_version, shard)
-        return shard.submit(request, RequestInfo(api_version))
+        promise = shard.submit(request, RequestInfo(api_version))
+        if promise.done() and promise.exception() is None:
+            return promise.result()
+        return promise
 
     # -- the way of partition leaders to coordinators --------------------------------------------------------
 
@@ -119,12 +126,20 @@ class TransactionCoordinator:
             return NO_NODE
         return topic.partitions[self.partition_of(transactional_id)].leader
 
+    def verify_here(
+        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    ) -> ErrorCode | None:
+        """Whether the partition is part of the open transaction; None if this node cannot say."""
+        shard = self._shards.serving(self.partition_of(transactional_id))
+        if isinstance(shard, ErrorCode):
+            return None
+        return shard.shard.verify(transactional_id, producer_id, epoch, partition)
+
     def add_partitions(
         self, node: int, request: AddPartitionsToTxnRequest
     ) -> Message | asyncio.Future[Message]:
-        """Other nodes are out of reach as long as a cluster is one node."""
         if node != self._node_id:
-            return refusal(request, ADD_PARTITIONS_VERSION, ErrorCode.NETWORK_EXCEPTION)
+            return self._links.request(node, request, AddPartitionsToTxnResponse)
         return self.add_partitions_here(request, ADD_PARTITIONS_VERSION)
 
     def add_partitions_here(
@@ -183,10 +198,7 @@ class TransactionCoordinator:
     def _send_markers(self, send: MarkerSend) -> Message | asyncio.Future[Message]:
         if send.node == self._node_id:
             return self._markers.write(send.request)
-        # A cluster is one node: there is nobody to send it to, and the shard tries again by itself.
-        unreachable: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        unreachable.set_exception(ConnectionError(f"node {send.node} cannot be reached"))
-        return unreachable
+        return self._links.request(send.node, send.request, WriteTxnMarkersResponse)
 
     def _get_producer_id(self, give: Callable[[int | None], None]) -> None:
         producer_id = self._producer_ids.take()

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.model.clock import Clock
@@ -29,6 +28,16 @@ from ruslo.protocol.messages.write_txn_markers_response import (
 from ruslo.records.control import end_txn_batch
 
 MARKERS_PER_TURN = 64
+
+
+class LocalPartitions(Protocol):
+    """The partitions of this broker."""
+
+    def get(self, topic: str, index: int) -> Partition:
+        """Raises KafkaError when it is not here."""
+        ...
+
+    def storage_failed(self, error: StorageError) -> None: ...
 
 
 class MarkerTaker(Protocol):
@@ -54,7 +63,7 @@ class _Unsafe(NamedTuple):
 
 class MarkerWriter:
     def __init__(
-        self, partitions: PartitionManager, groups: MarkerTaker, clock: Clock, timeout_ms: int
+        self, partitions: LocalPartitions, groups: MarkerTaker, clock: Clock, timeout_ms: int
     ) -> None:
         self._partitions = partitions
         self._groups = groups

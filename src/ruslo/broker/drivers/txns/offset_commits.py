@@ -14,16 +14,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Protocol
 
-from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
 from ruslo.broker.drivers.txns.asks import CoordinatorAsks, TransactionAsk
-from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.refusals import refusal
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -34,12 +34,31 @@ ABORTABLE_FROM = 4
 TRANSACTION_V2_FROM = 5
 
 
+class OffsetsKeeper(Protocol):
+    """The group coordinator of this broker."""
+
+    def partition_of(self, group_id: str) -> int: ...
+
+    def is_active(self, partition: int) -> bool: ...
+
+    def submit(
+        self, group_id: str, request: Message, context: RequestContext
+    ) -> Message | asyncio.Future[Message]: ...
+
+
+class LocalPartitions(Protocol):
+    """The partitions of this broker."""
+
+    @property
+    def by_name(self) -> Mapping[str | Uuid, Mapping[int, Partition]]: ...
+
+
 class TransactionalOffsetCommits:
     def __init__(
         self,
         asks: CoordinatorAsks,
-        groups: GroupCoordinator,
-        partitions: PartitionManager,
+        groups: OffsetsKeeper,
+        partitions: LocalPartitions,
         config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:

@@ -1,6 +1,8 @@
-"""A disk that dies at its N-th change, and may then lose what was not synced, as a loss of power does.
+"""A disk that fails when it is told to, and may then lose what was not synced, as a loss of power does.
 
-It only notes what was synced and syncs nothing, so it is fast too."""
+It works on real files and only notes what was synced, so that it is fast and its files can be looked at.
+Names are lost one by one and in any order, which is worse than what file systems with a journal do.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +25,27 @@ class Medium:
     random: random.Random
     full: bool = False
     """Whether there is no space left: nothing can be appended, everything else works."""
+    fails_at: int | None = None
+    """Which operation, reading ones included, fails, and that one alone."""
     changes: int = 0
+    operations: int = 0
     synced_sizes: dict[str, int] = field(default_factory=dict)
     unsynced_names: dict[str, bytes | None] = field(default_factory=dict)
     """What a name stood for when its directory was last synced (None: nothing)."""
+    unsynced_renames: list[tuple[str, str, bytes | None]] = field(default_factory=list)
+    """Old name, new name, what the new name stood for before; each is lost as a whole or not at all."""
 
     @property
     def dead(self) -> bool:
         return self.dies_at is not None and self.changes > self.dies_at
 
+    def operate(self, path: str, action: str) -> None:
+        self.operations += 1
+        if self.operations == self.fails_at:
+            raise DiskError(self.directory, path, action, OSError(errno.EIO, "this operation fails"))
+
     def change(self, path: str, action: str) -> None:
+        self.operate(path, action)
         self.changes += 1
         if self.dead:
             raise DiskError(self.directory, path, action, OSError(errno.EIO, "the disk is dead"))
@@ -49,16 +62,25 @@ class Medium:
                 os.truncate(path, self.random.randint(size, full_size))
                 if self.random.random() < 0.3:
                     os.truncate(path, full_size)  # The size was written, the content was not: zeros.
+        for source, target, before in reversed(self.unsynced_renames):
+            if self.random.random() < 0.5 and os.path.isfile(target) and not os.path.exists(source):
+                os.rename(target, source)
+                if before is not None:
+                    _put(target, before)
         for path, before in self.unsynced_names.items():
             if self.random.random() < 0.5:
                 continue
             if before is not None:
-                if os.path.exists(path):
-                    os.unlink(path)
-                with open(path, "wb") as file:
-                    file.write(before)
+                _put(path, before)
             elif os.path.isfile(path):
                 os.unlink(path)
+
+
+def _put(path: str, content: bytes) -> None:
+    if os.path.exists(path):
+        os.unlink(path)
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def _content(path: str) -> bytes | None:
@@ -68,7 +90,7 @@ def _content(path: str) -> bytes | None:
         return file.read()
 
 
-class CrashingFile:
+class SimFile:
     def __init__(self, medium: Medium, file: DiskFile) -> None:
         self._medium = medium
         self._file = file
@@ -96,6 +118,7 @@ class CrashingFile:
         self._file.append(data)
 
     def pread(self, size: int, position: int) -> bytes:
+        self._medium.operate(self.path, "read")
         return self._file.pread(size, position)
 
     def size(self) -> int:
@@ -104,18 +127,18 @@ class CrashingFile:
     def truncate(self, size: int) -> None:
         self._medium.change(self.path, "truncate")
         self._file.truncate(size)
-        self._medium.synced_sizes[self.path] = min(self._medium.synced_sizes[self.path], size)
+        self._medium.synced_sizes[self.path] = min(self._medium.synced_sizes.get(self.path, 0), size)
 
     def sync(self) -> None:
         size = self._file.size()
         self._medium.change(self.path, "sync")
-        self._medium.synced_sizes[self.path] = max(size, self._medium.synced_sizes[self.path])
+        self._medium.synced_sizes[self.path] = max(size, self._medium.synced_sizes.get(self.path, 0))
 
     def close(self) -> None:
         self._file.close()
 
 
-class CrashingDisk:
+class SimDisk:
     """A LocalDisk, with every change counted; ``replace_file`` is the several changes that it consists of."""
 
     def __init__(self, directory: str, dies_at: int | None = None, seed: int = 0) -> None:
@@ -126,14 +149,17 @@ class CrashingDisk:
     def directory(self) -> str:
         return self._disk.directory
 
-    def open(self, path: str, *, create: bool = False) -> CrashingFile:
+    def open(self, path: str, *, create: bool = False) -> SimFile:
         if create and not os.path.exists(path):
             self.medium.change(path, "create")
             self.medium.remember_name(path)
             self.medium.synced_sizes[path] = 0
-        return CrashingFile(self.medium, self._disk.open(path, create=create))
+        else:
+            self.medium.operate(path, "open")
+        return SimFile(self.medium, self._disk.open(path, create=create))
 
     def read_file(self, path: str) -> bytes:
+        self.medium.operate(path, "read")
         return self._disk.read_file(path)
 
     def write_file(self, path: str, data: ReadBuffer) -> None:
@@ -151,8 +177,11 @@ class CrashingDisk:
 
     def rename(self, source: str, target: str) -> None:
         self.medium.change(source, "rename")
-        self.medium.remember_name(target)
-        self.medium.remember_name(source)
+        if self.medium.unsynced_names.pop(source, b"") is None:
+            # The old name was never synced either: the file comes to be under its new one.
+            self.medium.remember_name(target)
+        else:
+            self.medium.unsynced_renames.append((source, target, _content(target)))
         self._disk.rename(source, target)
         self.medium.synced_sizes[target] = self.medium.synced_sizes.pop(source, os.path.getsize(target))
 
@@ -172,13 +201,20 @@ class CrashingDisk:
         self._disk.make_directory(path)
 
     def list_names(self, path: str) -> list[str]:
+        self.medium.operate(path, "list")
         return self._disk.list_names(path)
 
     def list_directories(self, path: str) -> list[str]:
+        self.medium.operate(path, "list")
         return self._disk.list_directories(path)
 
     def status(self, path: str) -> FileStatus | None:
+        self.medium.operate(path, "look up")
         return self._disk.status(path)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self.medium.change(path, "set the time of")
+        self._disk.set_modified(path, modified_ms)
 
     def sync_file(self, path: str) -> None:
         self.medium.change(path, "sync")
@@ -188,9 +224,14 @@ class CrashingDisk:
         self.medium.change(path, "sync")
         for name in [name for name in self.medium.unsynced_names if os.path.dirname(name) == path]:
             del self.medium.unsynced_names[name]
+        self.medium.unsynced_renames = [
+            each for each in self.medium.unsynced_renames if os.path.dirname(each[1]) != path
+        ]
 
     def sync_everything(self) -> None:
         self.medium.change(self.directory, "sync")
-        for path in self.medium.synced_sizes:
-            self.medium.synced_sizes[path] = os.path.getsize(path)
+        for path in list(self.medium.synced_sizes):
+            if os.path.exists(path):
+                self.medium.synced_sizes[path] = os.path.getsize(path)
         self.medium.unsynced_names.clear()
+        self.medium.unsynced_renames.clear()

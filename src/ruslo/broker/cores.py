@@ -1,0 +1,63 @@
+"""A core is a broker: the properties of the processes that share a host.
+
+The first process is the node of the property file. Each further one is a broker of its own, with an id, ports
+and directories that follow from the first one's, and with the host as rack, so that the replicas of a
+partition lie on different hosts as long as there are several.
+
+=================  ==========================  ===============================================
+                   first                        n-th further
+=================  ==========================  ===============================================
+``node.id``        as given                     given + 1000 n
+``process.roles``  as given                     broker
+listeners          as given                     those of brokers, each port + n
+``log.dirs``       as given                     each with "-core-n" behind it
+``broker.rack``    as given, or the host name   the same
+=================  ==========================  ===============================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.listeners import Endpoint
+from ruslo.model.errors import ConfigError
+
+ID_STEP = 1000
+_DIRECTORY_KEYS = ("log.dirs", "log.dir", "metadata.log.dir")
+
+
+def core_properties(properties: Mapping[str, str], cores: int, host_name: str) -> list[dict[str, str]]:
+    """One mapping for each process. Raises ConfigError when the first one's cannot be shared."""
+    first = dict(properties)
+    first.setdefault("broker.rack", host_name)
+    config = BrokerConfig.from_properties(first)
+    if not config.is_broker:
+        raise ConfigError("several cores make sense for brokers only: process.roles must name broker")
+    if config.node_id >= ID_STEP:
+        raise ConfigError(
+            f"with several cores node.id must be below {ID_STEP}, because the further cores take "
+            f"{ID_STEP} more each; it is {config.node_id}"
+        )
+    return [first, *(_further(first, config, number) for number in range(1, cores))]
+
+
+def _further(first: Mapping[str, str], config: BrokerConfig, number: int) -> dict[str, str]:
+    properties = dict(first)
+    properties["node.id"] = str(config.node_id + ID_STEP * number)
+    properties.pop("broker.id", None)
+    properties["process.roles"] = "broker"
+    properties["listeners"] = _moved(config.broker_listeners, number)
+    if "advertised.listeners" in properties:
+        properties["advertised.listeners"] = _moved(config.declared_broker_advertised, number)
+    for key in _DIRECTORY_KEYS:
+        if properties.get(key):
+            properties[key] = ",".join(
+                f"{path.strip().rstrip('/')}-core-{number}" for path in properties[key].split(",")
+            )
+    return properties
+
+
+def _moved(endpoints: tuple[Endpoint, ...], number: int) -> str:
+    """Port 0, any free one, needs no moving."""
+    return ",".join(str(each._replace(port=each.port + number if each.port else 0)) for each in endpoints)

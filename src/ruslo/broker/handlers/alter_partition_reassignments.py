@@ -1,0 +1,17 @@
+"""AlterPartitionReassignments v0-1 (KIP-455): replicas to other brokers. v1: may their number change?"""
+
+from __future__ import annotations
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from ruslo.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+
+
+async def handle(
+    services: NodeServices, request: AlterPartitionReassignmentsRequest, context: RequestContext
+) -> AlterPartitionReassignmentsResponse:
+    response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
+    assert isinstance(response, AlterPartitionReassignmentsResponse)
+    await services.metadata.wait_for(services.controller.committed_offset)
+    return response

@@ -1,0 +1,16 @@
+"""ListPartitionReassignments v0 (KIP-455): what is on its way to other brokers."""
+
+from __future__ import annotations
+
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from ruslo.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+
+
+async def handle(
+    services: NodeServices, request: ListPartitionReassignmentsRequest, context: RequestContext
+) -> ListPartitionReassignmentsResponse:
+    response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
+    assert isinstance(response, ListPartitionReassignmentsResponse)
+    return response

@@ -1,0 +1,84 @@
+"""The process in which compaction runs, seen from the broker; its methods block, so a thread calls them.
+
+It is started when there is something to compact and ended when there has been nothing for a while, so that a
+broker without compacted topics has one process and gives the memory of the keys back.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+import ruslo
+from ruslo.storage.cleaner.task import CleanTask, Report
+
+COMMAND: tuple[str, ...] = ("-m", "ruslo.storage.cleaner")
+"""What the interpreter is told to run."""
+
+
+class CleanerDied(Exception):
+    """The process is gone: killed, or out of memory."""
+
+
+class CleanerProcess:
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reports = msgspec.json.Decoder(Report)
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def send(self, task: CleanTask) -> None:
+        """Begin a round; ``receive`` until a report says how it ended."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            process = self._process = self._start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(msgspec.json.encode(task) + b"\n")
+            process.stdin.flush()
+        except OSError as error:
+            raise CleanerDied(f"the cleaner does not take a task: {error}") from error
+
+    def receive(self) -> Report:
+        process = self._process
+        if process is None:
+            raise CleanerDied("the cleaner was stopped")
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.endswith(b"\n"):
+            code = process.wait()
+            raise CleanerDied(f"the cleaner ended with {code}")
+        return self._reports.decode(line)
+
+    def kill(self) -> None:
+        """From any thread; whoever waits in ``receive`` hears of it."""
+        if self._process is not None:
+            self._process.kill()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self.stop()
+        # The same package as this process, wherever it was imported from.
+        home = str(Path(ruslo.__file__).parent.parent)
+        paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return subprocess.Popen(
+            [sys.executable, *COMMAND, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )

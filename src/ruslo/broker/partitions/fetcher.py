@@ -1,0 +1,376 @@
+"""Follows one leader: fetches what it has for all partitions that this broker replicates from it.
+
+One request is under way at a time. Each asks from the ends of the own logs, which is also the ack of what
+came before; the leader holds it back until there is something to send. An answer is appended as it is.
+
+What an answer's error means for a partition:
+
+============================================  ============================================================
+OFFSET_OUT_OF_RANGE                            ask the leader for its bounds, and begin within them
+FENCED_LEADER_EPOCH                            leave it alone; the metadata will name the new leader
+CORRUPT_MESSAGE and a batch that fails here    try again, a little later each time
+all others (the leader does not know yet that
+it leads, its disk has failed, …)              try again, a little later each time
+a diverging epoch                              cut the own log where the histories part (KIP-595)
+============================================  ============================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
+from ruslo.client.connection import Connection, ConnectionSettings
+from ruslo.machines.replica.fetch_plan import FetchPlan, Place, PlannedFetch, Wanted
+from ruslo.machines.replica.truncation import truncation_offset
+from ruslo.model.clock import Clock
+from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import Uuid
+from ruslo.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from ruslo.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ruslo.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+_REPLICA_STATE_FROM = 15
+_FIRST_PAUSE_MS = 20
+_EARLIEST_LOCAL = -4
+_LATEST = -1
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    node_id: int
+    cluster_id: str
+    broker_epoch: Callable[[], int]
+    clock: Clock
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    max_partition_bytes: int
+    max_pause_ms: int
+    """``replica.fetch.backoff.ms``: pauses after errors grow up to this."""
+    connection: ConnectionSettings
+    quota: ReplicationQuota
+    storage_failed: Callable[[StorageError], None]
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class _Followed:
+    """A partition that is followed, in one epoch of its leader."""
+
+    __slots__ = ("leader_epoch", "partition", "pause_ms", "timer")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.pause_ms = _FIRST_PAUSE_MS
+        self.timer: asyncio.TimerHandle | None = None
+        """While it is left alone."""
+
+
+class ReplicaFetcher:
+    def __init__(
+        self, leader_id: int, address: Callable[[int], Address | None], settings: FetcherSettings
+    ) -> None:
+        self.leader_id = leader_id
+        self._address = address
+        self._settings = settings
+        self._plan = FetchPlan()
+        self._followed: dict[Place, _Followed] = {}
+        self._something_to_do = asyncio.Event()
+        self._connection: Connection | None = None
+        self._pause_ms = _FIRST_PAUSE_MS
+        self._task = asyncio.get_running_loop().create_task(
+            self._run(), name=f"replica fetcher of broker {leader_id}"
+        )
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, partition: Partition) -> None:
+        """Begin at the end of its log, or go on in a new epoch of the same leader."""
+        place = (partition.topic_id, partition.index)
+        self.leave(place)
+        followed = self._followed[place] = _Followed(partition)
+        self._want(place, followed)
+
+    def leave(self, place: Place) -> None:
+        followed = self._followed.pop(place, None)
+        if followed is not None and followed.timer is not None:
+            followed.timer.cancel()
+        self._plan.drop(place)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        for followed in self._followed.values():
+            if followed.timer is not None:
+                followed.timer.cancel()
+
+    # -- the loop --------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._something_to_do.wait()
+                if not len(self._plan):
+                    self._something_to_do.clear()
+                    continue
+                try:
+                    await self._fetch()
+                    self._pause_ms = _FIRST_PAUSE_MS
+                except Exception as error:
+                    # Whatever it is: a fetcher that ends would take its partitions out of replication.
+                    unforeseen = None if isinstance(error, KafkaError) else error
+                    level = logging.INFO if unforeseen is None else logging.ERROR
+                    logger.log(
+                        level, "fetching from broker %d: %s", self.leader_id, error, exc_info=unforeseen
+                    )
+                    self._plan.restart()
+                    await asyncio.sleep(self._pause_ms / 1000)
+                    self._pause_ms = min(self._pause_ms * 2, self._settings.max_pause_ms)
+        finally:
+            if self._connection is not None:
+                await self._connection.close()
+
+    async def _fetch(self) -> None:
+        connection = await self._connected()
+        response = await connection.request(
+            self._request(self._plan.next()), FetchResponse, min_version=_REPLICA_STATE_FROM
+        )
+        error = ErrorCode(response.error_code)
+        if error in _SESSION_ERRORS:
+            self._plan.restart()
+            return
+        if error is not ErrorCode.NONE:
+            raise KafkaError(error)
+        self._plan.answered(response.session_id)
+        out_of_range: list[_Followed] = []
+        for topic in response.responses:
+            for answer in topic.partitions:
+                place = (topic.topic_id, answer.partition_index)
+                followed = self._followed.get(place)
+                # It may have been left, or be in another epoch, since the request was sent.
+                if followed is None or place not in self._plan:
+                    continue
+                if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.append(followed)
+                else:
+                    self._take(place, followed, answer)
+        for followed in out_of_range:
+            await self._find_bounds(connection, followed)
+
+    async def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            address = self._address(self.leader_id)
+            if address is None:
+                raise KafkaError(
+                    ErrorCode.BROKER_NOT_AVAILABLE,
+                    f"broker {self.leader_id} has no address for other brokers",
+                )
+            self._plan.restart()
+            self._connection = await Connection.open(*address, self._settings.connection)
+        return self._connection
+
+    def _request(self, planned: PlannedFetch) -> FetchRequest:
+        settings = self._settings
+        topics: dict[Uuid, list[FetchPartition]] = {}
+        for (topic_id, index), wanted in planned.listed:
+            topics.setdefault(topic_id, []).append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=wanted.leader_epoch,
+                    fetch_offset=wanted.fetch_offset,
+                    last_fetched_epoch=wanted.last_fetched_epoch,
+                    log_start_offset=wanted.log_start_offset,
+                    partition_max_bytes=settings.max_partition_bytes,
+                    high_watermark=wanted.high_watermark,
+                )
+            )
+        forgotten: dict[Uuid, list[int]] = {}
+        for topic_id, index in planned.forgotten:
+            forgotten.setdefault(topic_id, []).append(index)
+        return FetchRequest(
+            cluster_id=settings.cluster_id,
+            replica_state=ReplicaState(replica_id=settings.node_id, replica_epoch=settings.broker_epoch()),
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            session_id=planned.session_id,
+            session_epoch=planned.session_epoch,
+            topics=[FetchTopic(topic_id=each, partitions=listed) for each, listed in topics.items()],
+            forgotten_topics_data=[
+                ForgottenTopic(topic_id=each, partitions=indexes) for each, indexes in forgotten.items()
+            ],
+        )
+
+    def _want(self, place: Place, followed: _Followed) -> None:
+        log = followed.partition.log
+        self._plan.want(
+            place,
+            Wanted(
+                followed.leader_epoch, log.end_offset, log.epochs.latest, log.start_offset, log.high_watermark
+            ),
+        )
+        self._something_to_do.set()
+
+    # -- answers ---------------------------------------------------------------------------------------------
+
+    def _take(self, place: Place, followed: _Followed, answer: PartitionData) -> None:
+        partition = followed.partition
+        try:
+            if answer.error_code:
+                raise KafkaError(ErrorCode(answer.error_code))
+            if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
+                self._truncate(partition, answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
+            else:
+                size = 0
+                if answer.records:
+                    before = partition.log.end_offset
+                    size = len(answer.records)
+                    if self._is_throttled(partition):
+                        self._settings.quota.record(size)
+                    partition.append_as_follower(memoryview(answer.records), self._settings.clock.now_ms())
+                    if partition.log.end_offset == before:
+                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
+                partition.hear_from_leader(answer.high_watermark, answer.log_start_offset, size)
+        except (KafkaError, CorruptLogError) as error:
+            self._leave_alone(place, followed, error)
+        except StorageError as error:
+            self._settings.storage_failed(error)
+            self._leave_alone(place, followed, error)
+        else:
+            followed.pause_ms = _FIRST_PAUSE_MS
+            pause_ms = self._settings.quota.pause_ms() if self._is_throttled(partition) else 0
+            if pause_ms:
+                self._plan.drop(place)
+                self._schedule(place, followed, pause_ms)
+            else:
+                self._want(place, followed)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.log.config.follower_replication_throttled_replicas
+        return is_throttled(throttled, partition.index, self._settings.node_id)
+
+    def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
+        log = partition.log
+        offset = truncation_offset(log.epochs, log.end_offset, epoch, end_offset)
+        logger.info(
+            "%s-%d: the leader's log parts from this one at epoch %d; cut from %d back to %d",
+            partition.topic,
+            partition.index,
+            epoch,
+            log.end_offset,
+            offset,
+        )
+        log.truncate_to(offset)
+
+    def _leave_alone(self, place: Place, followed: _Followed, error: Exception) -> None:
+        self._plan.drop(place)
+        fenced = isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_LEADER_EPOCH
+        logger.info(
+            "%s-%d from broker %d: %s%s",
+            followed.partition.topic,
+            followed.partition.index,
+            self.leader_id,
+            error,
+            "" if fenced else f"; again in {followed.pause_ms} ms",
+        )
+        if not fenced:
+            self._schedule(place, followed, followed.pause_ms)
+            followed.pause_ms = min(followed.pause_ms * 2, self._settings.max_pause_ms)
+
+    def _schedule(self, place: Place, followed: _Followed, pause_ms: int) -> None:
+        followed.timer = asyncio.get_running_loop().call_later(
+            pause_ms / 1000, self._try_again, place, followed
+        )
+
+    def _try_again(self, place: Place, followed: _Followed) -> None:
+        followed.timer = None
+        if self._followed.get(place) is followed and not followed.partition.gone:
+            self._want(place, followed)
+
+    async def _find_bounds(self, connection: Connection, followed: _Followed) -> None:
+        """The own end lies outside the leader's log: it was cut at the front meanwhile, or is shorter."""
+        partition = followed.partition
+        place = (partition.topic_id, partition.index)
+        try:
+            leader_start = await self._leader_offset(connection, followed, _EARLIEST_LOCAL)
+            leader_end = await self._leader_offset(connection, followed, _LATEST)
+            if self._followed.get(place) is not followed:
+                return
+            log = partition.log
+            logger.warning(
+                "%s-%d ends at %d, its leader has %d to %d",
+                partition.topic,
+                partition.index,
+                log.end_offset,
+                leader_start,
+                leader_end,
+            )
+            if leader_end < log.end_offset:
+                log.truncate_to(leader_end)
+            elif leader_start > log.end_offset:
+                log.truncate_fully_and_start_at(leader_start)
+        except StorageError as error:
+            self._settings.storage_failed(error)
+            self._leave_alone(place, followed, error)
+        except KafkaError as error:
+            if connection.closed:
+                raise
+            self._leave_alone(place, followed, error)
+        else:
+            self._want(place, followed)
+
+    async def _leader_offset(self, connection: Connection, followed: _Followed, where: int) -> int:
+        partition = followed.partition
+        request = ListOffsetsRequest(
+            replica_id=self._settings.node_id,
+            topics=[
+                ListOffsetsTopic(
+                    name=partition.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=partition.index,
+                            current_leader_epoch=followed.leader_epoch,
+                            timestamp=where,
+                        )
+                    ],
+                )
+            ],
+        )
+        response = await connection.request(request, ListOffsetsResponse)
+        (answer,) = response.topics[0].partitions
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        return answer.offset

@@ -1,0 +1,196 @@
+"""A partition that this broker leads and others follow: what an append, a fetch and a sync mean then.
+
+Two watermarks: how far this broker's own copy is as safe as the topic wants it (the end of the log, or what
+is synced), and the high watermark, which also waits for the followers. acks=1 waits for the first, acks=all
+for the second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
+from ruslo.machines.replica.follower import Follower
+from ruslo.machines.replica.isr import Proposal
+from ruslo.machines.replica.leader import AfterAnswer, Brokers, LeaderReplica
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
+
+
+class Replicas(NamedTuple):
+    """Who holds a partition, as the metadata say."""
+
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSettings:
+    """What all partitions of a broker share."""
+
+    brokers: Brokers
+    lag_ms: int
+    clock: Clock
+    propose: Callable[[Partition, Proposal], None]
+    """Ask the controller for another in-sync set; the answer comes through ``LeaderReplication.answered``."""
+    quota: ReplicationQuota
+    """Of what this broker sends to throttled replicas."""
+
+
+class LeaderReplication:
+    __slots__ = (
+        "_partition",
+        "_safe_here",
+        "_settings",
+        "_uncommitted",
+        "_waiters_here",
+        "machine",
+        "readers",
+    )
+
+    def __init__(self, partition: Partition, replicas: Replicas, settings: ReplicationSettings) -> None:
+        self._partition = partition
+        self._settings = settings
+        self.machine = LeaderReplica(
+            node_id=partition.node_id,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=replicas.partition_epoch,
+            replicas=replicas.replicas,
+            isr=replicas.isr,
+            epoch_start_offset=partition.epoch_start,
+            lag_ms=settings.lag_ms,
+            brokers=settings.brokers,
+            now_ms=settings.clock.monotonic_ms(),
+        )
+        self.readers: set[DelayedFetch] = set()
+        """Followers that wait for the next append."""
+        self._safe_here = partition.log.high_watermark
+        self._waiters_here: deque[tuple[int, DelayedProduce]] = deque()
+        self._uncommitted: deque[tuple[int, int]] = deque()
+        """End offset and size of what was appended above the high watermark."""
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.machine.isr.committed
+
+    def update(self, replicas: Replicas) -> None:
+        """The metadata have a new in-sync set, or other replicas."""
+        now_ms = self._settings.clock.monotonic_ms()
+        self.machine.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
+        self.advance()
+
+    # -- producers -------------------------------------------------------------------------------------------
+
+    def require_enough(self) -> None:
+        """Before an append that waits for all: fewer copies than promised are refused at once."""
+        partition = self._partition
+        if self.machine.is_under_min_isr(partition.min_insync_replicas):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{partition.topic}-{partition.index} has {len(self.isr)} in-sync replicas "
+                f"({', '.join(map(str, self.isr))}), min.insync.replicas is {partition.min_insync_replicas}",
+            )
+
+    @property
+    def has_enough(self) -> bool:
+        return not self.machine.is_under_min_isr(self._partition.min_insync_replicas)
+
+    def is_safe_here(self, end_offset: int) -> bool:
+        return end_offset <= self._safe_here
+
+    def when_safe_here(self, end_offset: int, waiter: DelayedProduce) -> None:
+        self._waiters_here.append((end_offset, waiter))
+
+    def appended(self, end_offset: int, size: int) -> None:
+        """Followers may have it at once; readers wait for the high watermark."""
+        self._uncommitted.append((end_offset, size))
+        for reader in tuple(self.readers):
+            reader.on_append(size, size)
+
+    def safe_here(self, offset: int) -> None:
+        """This broker's own copy is as safe as the topic wants it, up to ``offset``."""
+        self._safe_here = offset
+        waiters = self._waiters_here
+        while waiters and waiters[0][0] <= offset:
+            waiters.popleft()[1].on_safe()
+        self.advance()
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the followers allow."""
+        partition = self._partition
+        offset = self.machine.high_watermark(
+            self._safe_here, partition.min_insync_replicas, self._settings.clock.monotonic_ms()
+        )
+        if offset > partition.log.high_watermark:
+            size = 0
+            uncommitted = self._uncommitted
+            while uncommitted and uncommitted[0][0] <= offset:
+                size += uncommitted.popleft()[1]
+            partition.advance(offset, size)
+
+    # -- followers -------------------------------------------------------------------------------------------
+
+    def follower(self, broker_id: int, broker_epoch: int) -> Follower:
+        """Who fetches; raises KafkaError if it is no replica, or a registration of it that is over."""
+        follower = self.machine.followers.get(broker_id)
+        if follower is None or broker_epoch < follower.broker_epoch:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return follower
+
+    def fetched(self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int) -> None:
+        """A follower asks for what comes from ``offset`` on, so it has what lies before."""
+        log = self._partition.log
+        now_ms = self._settings.clock.monotonic_ms()
+        follower.fetched(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
+        if log.high_watermark < log.end_offset:
+            self.advance()
+        proposal = self.machine.growth(follower, log.high_watermark)
+        if proposal is not None:
+            self._settings.propose(self._partition, proposal)
+
+    def must_wait(self, follower: Follower) -> bool:
+        """Whether a throttled replica has had its share for now."""
+        return self._is_throttled(follower) and self._settings.quota.pause_ms() > 0
+
+    def sent(self, follower: Follower, size: int) -> None:
+        if self._is_throttled(follower):
+            self._settings.quota.record(size)
+
+    def _is_throttled(self, follower: Follower) -> bool:
+        throttled = self._partition.log.config.leader_replication_throttled_replicas
+        return (
+            bool(throttled)
+            and follower.broker_id not in self.isr
+            and is_throttled(throttled, self._partition.index, follower.broker_id)
+        )
+
+    def drop_laggards(self) -> None:
+        """From time to time: who has fallen behind leaves the in-sync set."""
+        now_ms = self._settings.clock.monotonic_ms()
+        proposal = self.machine.shrinkage(self._partition.log.end_offset, now_ms)
+        if proposal is not None:
+            self._settings.propose(self._partition, proposal)
+
+    def answered(
+        self, proposal: Proposal, error: ErrorCode, partition_epoch: int, isr: tuple[int, ...]
+    ) -> AfterAnswer:
+        """The controller's word on a proposal."""
+        now_ms = self._settings.clock.monotonic_ms()
+        after = self.machine.answered(proposal, error, partition_epoch, isr, now_ms)
+        self.advance()
+        return after
+
+    def dismiss(self) -> None:
+        """This broker does not lead any more: whoever waits looks for the new leader."""
+        while self._waiters_here:
+            self._waiters_here.popleft()[1].on_safe()
+        for reader in tuple(self.readers):
+            reader.wake()

@@ -1,0 +1,29 @@
+"""``ruslo pipeline``: Spark pipelines as files."""
+
+from __future__ import annotations
+
+from ruslo.cli.lazy import LazyCommand, LazyGroup
+from ruslo.cli.options import examples
+
+pipeline = LazyGroup(
+    "pipeline",
+    lazy={
+        "init": LazyCommand("ruslo.cli.pipeline_init", "init", "Write a pipeline file to begin with."),
+        "lint": LazyCommand("ruslo.cli.pipeline_lint", "lint", "Find mistakes in pipeline files."),
+        "test": LazyCommand("ruslo.cli.pipeline_test", "test", "Run the examples in pipeline files."),
+        "run": LazyCommand("ruslo.cli.pipeline_run", "run", "Run pipelines."),
+        "status": LazyCommand("ruslo.cli.pipeline_status", "status", "Show how running pipelines do."),
+        "stop": LazyCommand("ruslo.cli.pipeline_status", "stop", "Stop running pipelines after their batch."),
+        "reset": LazyCommand("ruslo.cli.pipeline_reset", "reset", "Forget how far a pipeline is."),
+        "pack": LazyCommand("ruslo.cli.pipeline_pack", "pack", "Pack the environment for a Spark cluster."),
+    },
+    help="Data pipelines on Spark: a source, steps in SQL or Python, a sink, in one file.\n\n"
+    "They need the extra 'spark': pip install 'ruslo[spark]'.",
+    epilog=examples(
+        "ruslo pipeline init orders.yaml",
+        "ruslo pipeline lint orders.yaml",
+        "ruslo pipeline test orders.yaml",
+        "ruslo pipeline run orders.yaml",
+    ),
+)
+pipeline.short_help = "Run data pipelines on Spark."

@@ -1,0 +1,200 @@
+"""Where replicas should lie: plans that drain brokers, move topics, or change the replication factor.
+
+A plan copies as little as it can. Replicas that may stay where they are stay. A new one goes to a rack that
+the partition has no replica in, if there is one, and there to the broker with the fewest replicas. Only
+topics that are *spread* over named brokers are evened out beyond that, replica by replica, and then their
+leaders, which costs no copying: the first replica of a partition is the one that leads it by preference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ruslo.model.errors import RusloError
+from ruslo.model.topics import TopicPartition
+
+Assignment: TypeAlias = Mapping[TopicPartition, Sequence[int]]
+
+
+class ImpossiblePlacement(RusloError):
+    """There are not enough brokers for what is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementWish:
+    racks: Mapping[int, str | None]
+    """The brokers that may get new replicas, with their racks."""
+    may_stay_on: Collection[int]
+    """The brokers whose replicas need not move; those that are down at the moment may be among them."""
+    replication_factor: int | None = None
+    """None: each partition keeps its own."""
+    spread: bool = False
+    """Even replicas and leaders out over the brokers, even if more must be copied."""
+
+
+def plan_replicas(
+    current: Assignment, selected: Iterable[TopicPartition], wish: PlacementWish
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """The new replicas of the selected partitions that change; ``current`` is all that the cluster holds."""
+    chosen = sorted(set(selected))
+    # Topics that are spread are balanced among themselves; for the rest the load of the whole cluster counts.
+    counted = {partition: current[partition] for partition in chosen} if wish.spread else current
+    planner = _Planner(wish, counted)
+    for partition in chosen:
+        planner.place(partition, current[partition])
+    if wish.spread:
+        planner.use_all_racks()
+        planner.even_out_replicas()
+        planner.even_out_leaders()
+    return {
+        partition: tuple(planner.planned[partition])
+        for partition in chosen
+        if planner.planned[partition] != list(current[partition])
+    }
+
+
+class _Planner:
+    def __init__(self, wish: PlacementWish, counted: Assignment) -> None:
+        self._wish = wish
+        self._racks = wish.racks
+        self._replicas = Counter(replica for replicas in counted.values() for replica in replicas)
+        self._leaders = Counter(replicas[0] for replicas in counted.values() if replicas)
+        self.planned: dict[TopicPartition, list[int]] = {}
+
+    def place(self, partition: TopicPartition, replicas: Sequence[int]) -> None:
+        factor = self._wish.replication_factor or len(replicas)
+        kept = [replica for replica in replicas if replica in self._wish.may_stay_on]
+        self._replicas.subtract(replica for replica in replicas if replica not in kept)
+        while len(kept) > factor:
+            dropped = self._least_useful(kept)
+            kept.remove(dropped)
+            self._replicas[dropped] -= 1
+        while len(kept) < factor:
+            found = self._best_for(kept)
+            if found is None:
+                raise ImpossiblePlacement(
+                    f"{partition} is to have {factor} replicas, but there are brokers for only {len(kept)}: "
+                    "name more brokers, or a lower replication factor"
+                )
+            kept.append(found)
+            self._replicas[found] += 1
+        self.planned[partition] = kept
+        if replicas and kept[0] != replicas[0]:
+            self._leaders[replicas[0]] -= 1
+            first = min(kept, key=lambda replica: (self._leaders[replica], kept.index(replica)))
+            self._lead(kept, first)
+            self._leaders[first] += 1
+
+    def use_all_racks(self) -> None:
+        """Where two replicas share a rack while another rack has none, one of the two moves there."""
+        for replicas in self.planned.values():
+            while (pair := self._better_rack(replicas)) is not None:
+                self._replace(replicas, *pair)
+
+    def even_out_replicas(self) -> None:
+        holders: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
+        for partition, replicas in self.planned.items():
+            for replica in replicas:
+                holders.setdefault(replica, set()).add(partition)
+        while (move := self._evening_move(holders)) is not None:
+            partition, source, target = move
+            self._replace(self.planned[partition], source, target)
+            holders[source].remove(partition)
+            holders[target].add(partition)
+
+    def even_out_leaders(self) -> None:
+        led: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
+        for partition, replicas in self.planned.items():
+            led.setdefault(replicas[0], set()).add(partition)
+        while (move := self._evening_leader(led)) is not None:
+            partition, source, target = move
+            self._lead(self.planned[partition], target)
+            led[source].remove(partition)
+            led[target].add(partition)
+
+    # -- choices ---------------------------------------------------------------------------------------------
+
+    def _best_for(self, kept: Sequence[int]) -> int | None:
+        used = self._used_racks(kept)
+        candidates = [broker for broker in self._racks if broker not in kept]
+        return min(
+            candidates,
+            key=lambda broker: (self._racks[broker] in used, self._replicas[broker], broker),
+            default=None,
+        )
+
+    def _least_useful(self, kept: Sequence[int]) -> int:
+        """Never the first: it leads, and nobody else need take over."""
+        racks = Counter(self._racks.get(replica) for replica in kept)
+        return max(
+            kept[1:],
+            key=lambda replica: (
+                replica not in self._racks,  # not alive
+                self._racks.get(replica) is not None and racks[self._racks.get(replica)] > 1,
+                self._replicas[replica],
+                replica,
+            ),
+        )
+
+    def _better_rack(self, replicas: Sequence[int]) -> tuple[int, int] | None:
+        used = self._used_racks(replicas)
+        racks = Counter(self._racks.get(replica) for replica in replicas)
+        doubled = [
+            replica
+            for replica in replicas
+            if self._racks.get(replica) is not None and racks[self._racks[replica]] > 1
+        ]
+        free = [
+            broker
+            for broker, rack in self._racks.items()
+            if rack is not None and rack not in used and broker not in replicas
+        ]
+        if not doubled or not free:
+            return None
+        source = max(doubled, key=lambda replica: (self._replicas[replica], replica))
+        return source, min(free, key=lambda broker: (self._replicas[broker], broker))
+
+    def _evening_move(
+        self, holders: Mapping[int, set[TopicPartition]]
+    ) -> tuple[TopicPartition, int, int] | None:
+        by_load = sorted(self._racks, key=lambda broker: (self._replicas[broker], broker))
+        for source in reversed(by_load):
+            for target in by_load:
+                if self._replicas[source] - self._replicas[target] <= 1:
+                    break
+                for partition in sorted(holders[source] - holders[target]):
+                    if self._keeps_racks(self.planned[partition], source, target):
+                        return partition, source, target
+        return None
+
+    def _evening_leader(
+        self, led: Mapping[int, set[TopicPartition]]
+    ) -> tuple[TopicPartition, int, int] | None:
+        by_load = sorted(self._racks, key=lambda broker: (len(led[broker]), broker))
+        for source in reversed(by_load):
+            for target in by_load:
+                if len(led[source]) - len(led[target]) <= 1:
+                    break
+                for partition in sorted(led[source]):
+                    if target in self.planned[partition]:
+                        return partition, source, target
+        return None
+
+    def _keeps_racks(self, replicas: Sequence[int], source: int, target: int) -> bool:
+        after = [target if replica == source else replica for replica in replicas]
+        return len(self._used_racks(after)) >= len(self._used_racks(replicas))
+
+    def _used_racks(self, replicas: Iterable[int]) -> set[str]:
+        return {rack for replica in replicas if (rack := self._racks.get(replica)) is not None}
+
+    def _replace(self, replicas: list[int], source: int, target: int) -> None:
+        replicas[replicas.index(source)] = target
+        self._replicas[source] -= 1
+        self._replicas[target] += 1
+
+    def _lead(self, replicas: list[int], first: int) -> None:
+        replicas.remove(first)
+        replicas.insert(0, first)

@@ -1,0 +1,126 @@
+"""Leaders on demand: ElectLeaders (KIP-460), and the preferred leaders that come back by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ruslo.machines.controller.elections import Election, change_partition
+from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.controller.state import ControllerState, Decision, check_record_count
+from ruslo.machines.controller.topic_image import LEADER_UNCHANGED, NO_LEADER, PartitionImage
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from ruslo.protocol.messages.elect_leaders_response import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+
+MAX_ELECTIONS_PER_ROUND = 1_000
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
+    """Asked for all partitions, it names all topics, but of their partitions only those with news."""
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"election type {request.election_type} is unknown: 0 or 1 is valid"
+        )
+    election = Election.PREFERRED if request.election_type == _PREFERRED else Election.UNCLEAN
+    records: list[VersionedRecord] = []
+    results: dict[str, list[PartitionResult]] = {}
+    if request.topic_partitions is None:
+        results = {name: [] for name in state.image.topics.by_name}
+    for topic_name, index in _asked(state, request):
+        result = PartitionResult(partition_id=index, error_message=None)
+        try:
+            records.append(_elected(state, topic_name, index, election))
+        except KafkaError as error:
+            if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            result.error_code, result.error_message = error.code, error.message
+        results.setdefault(topic_name, []).append(result)
+    check_record_count(len(records))
+    return records, ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(topic=name, partition_result=listed) for name, listed in results.items()
+        ]
+    )
+
+
+def _asked(state: ControllerState, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+    if request.topic_partitions is None:
+        for topic, index, _ in state.image.topics.partitions():
+            yield topic.name, index
+    else:
+        for asked in request.topic_partitions:
+            for index in asked.partitions:
+                yield asked.topic, index
+
+
+def _elected(state: ControllerState, topic_name: str, index: int, election: Election) -> VersionedRecord:
+    topic = state.image.topics.by_name.get(topic_name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_name}-{index}")
+    partition = topic.partitions[index]
+    if election is Election.PREFERRED:
+        if partition.leader == partition.replicas[0]:
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
+    elif partition.leader != NO_LEADER:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads")
+    change = change_partition(state, topic, index, election=election)
+    if change is None or not _elects(change, partition, election):
+        raise _nobody(partition, election)
+    return change
+
+
+def _elects(change: VersionedRecord, partition: PartitionImage, election: Election) -> bool:
+    record = change[0]
+    assert isinstance(record, PartitionChangeRecord)
+    if election is Election.PREFERRED:
+        return record.leader == partition.replicas[0]
+    return record.leader not in (LEADER_UNCHANGED, NO_LEADER)
+
+
+def _nobody(partition: PartitionImage, election: Election) -> KafkaError:
+    if election is Election.PREFERRED:
+        return KafkaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"broker {partition.replicas[0]} is not in sync, or not alive",
+        )
+    return KafkaError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        f"none of the brokers {list(partition.replicas)} is alive",
+    )
+
+
+def preferred_leader_changes(state: ControllerState) -> list[VersionedRecord]:
+    """Give leadership back to first replicas that can lead; only so many at a time."""
+    changes: list[VersionedRecord] = []
+    for topic, index, partition in state.image.topics.partitions():
+        if _could_lead_again(state, partition):
+            change = change_partition(state, topic, index, election=Election.PREFERRED)
+            if change is not None:
+                changes.append(change)
+                if len(changes) == MAX_ELECTIONS_PER_ROUND:
+                    break
+    return changes
+
+
+def _could_lead_again(state: ControllerState, partition: PartitionImage) -> bool:
+    first = partition.replicas[0]
+    return partition.leader not in (first, NO_LEADER) and first in partition.isr and state.is_active(first)
+
+
+def unclean_leader_changes(state: ControllerState) -> list[VersionedRecord]:
+    """Partitions without a leader whose topic would rather lose records than wait."""
+    changes: list[VersionedRecord] = []
+    for topic, index, partition in state.image.topics.partitions():
+        if partition.leader == NO_LEADER and state.unclean_leader_election(topic.name):
+            change = change_partition(state, topic, index)
+            if change is not None:
+                changes.append(change)
+                if len(changes) == MAX_ELECTIONS_PER_ROUND:
+                    break
+    return changes

@@ -1,0 +1,91 @@
+"""A follower's side of a fetch session (KIP-227): what to list in the next request, and what to leave out.
+
+    Full ──an answer with a session id──▶ Incremental ──an error of the session, a lost connection──▶ Full
+      └──an answer without: again in full──┘
+
+An incremental request lists only what has changed, so that a broker that follows thousands of quiet
+partitions sends a few bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from ruslo.model.ids import Uuid
+
+NO_SESSION = 0
+FULL_EPOCH = 0
+MAX_EPOCH = 2**31 - 1
+
+Place: TypeAlias = tuple[Uuid, int]
+"""Topic id and partition."""
+
+
+class Wanted(NamedTuple):
+    """What is asked of one partition."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    high_watermark: int
+
+
+class PlannedFetch(NamedTuple):
+    session_id: int
+    session_epoch: int
+    listed: Sequence[tuple[Place, Wanted]]
+    forgotten: Sequence[Place]
+
+
+class FetchPlan:
+    def __init__(self) -> None:
+        self._wanted: dict[Place, Wanted] = {}
+        self._changed: dict[Place, None] = {}
+        """Places whose wish the leader does not know yet, in the order of their changes."""
+        self._forgotten: dict[Place, None] = {}
+        self._session_id = NO_SESSION
+        self._epoch = FULL_EPOCH
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._wanted
+
+    def want(self, place: Place, wanted: Wanted) -> None:
+        if self._wanted.get(place) != wanted:
+            self._wanted[place] = wanted
+            self._changed[place] = None
+            self._forgotten.pop(place, None)
+
+    def drop(self, place: Place) -> None:
+        if self._wanted.pop(place, None) is not None:
+            self._changed.pop(place, None)
+            self._forgotten[place] = None
+
+    def next(self) -> PlannedFetch:
+        """The next request; ``answered`` or ``restart`` must follow before another."""
+        if self._epoch == FULL_EPOCH:
+            listed = list(self._wanted.items())
+            forgotten: list[Place] = []
+        else:
+            listed = [(place, self._wanted[place]) for place in self._changed]
+            forgotten = list(self._forgotten)
+        self._changed.clear()
+        self._forgotten.clear()
+        return PlannedFetch(self._session_id, self._epoch, listed, forgotten)
+
+    def answered(self, session_id: int) -> None:
+        """The request was served; 0: the leader keeps no session for us."""
+        self._session_id = session_id
+        if session_id == NO_SESSION:
+            self._epoch = FULL_EPOCH
+        else:
+            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+
+    def restart(self) -> None:
+        """The leader does not know the session any more, or it is not known what it knows."""
+        self._session_id = NO_SESSION
+        self._epoch = FULL_EPOCH

@@ -1,0 +1,52 @@
+"""What a leader knows of one follower: nothing but what its fetches said.
+
+"Caught up" is a moment, not a state: the last time at which the follower had all that the leader had. A fetch
+from the leader's end proves it for now; a fetch from where the end was at the fetch before proves it for
+then. Without the second rule a follower under steady load would never seem to catch up, as the end
+always moves on while its request travels.
+"""
+
+from __future__ import annotations
+
+UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH = -1
+
+
+class Follower:
+    __slots__ = (
+        "_last_fetch_leader_end",
+        "_last_fetch_ms",
+        "broker_epoch",
+        "broker_id",
+        "caught_up_ms",
+        "end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int, caught_up_ms: int) -> None:
+        """``caught_up_ms``: members of the in-sync set begin with the benefit of the doubt."""
+        self.broker_id = broker_id
+        self.caught_up_ms = caught_up_ms
+        self.end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.broker_epoch = UNKNOWN_EPOCH
+        """With which registration it last fetched (KIP-903)."""
+        self._last_fetch_leader_end = UNKNOWN_OFFSET
+        self._last_fetch_ms = 0
+
+    def fetched(
+        self, offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
+    ) -> None:
+        """It asked for records from ``offset`` on: it has all that lies before."""
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self._last_fetch_leader_end >= 0:
+            self.caught_up_ms = max(self.caught_up_ms, self._last_fetch_ms)
+        self.end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.broker_epoch = broker_epoch
+        self._last_fetch_leader_end = leader_end
+        self._last_fetch_ms = now_ms
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_ms: int) -> bool:
+        return self.end_offset == leader_end or now_ms - self.caught_up_ms <= lag_ms

@@ -1,0 +1,138 @@
+"""What ``kafka.*`` options mean to the native client.
+
+Code that was written for Spark's Kafka connector moves over unchanged, so every property of Kafka's consumer
+is known here. Some set the client up, some have no counterpart and do no harm; those that would promise
+security that the client does not give are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ruslo.client.bootstrap import parse_bootstrap
+from ruslo.client.cluster import Cluster
+from ruslo.client.connection import ConnectionSettings
+from ruslo.model.errors import ConfigError
+from ruslo.pipeline.option_values import did_you_mean
+
+BOOTSTRAP: Final = "bootstrap.servers"
+DEFAULT_CLIENT_ID: Final = "ruslo-spark"
+
+_USED: Final = frozenset(
+    {
+        BOOTSTRAP,
+        "client.id",
+        "default.api.timeout.ms",
+        "group.id",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+        "security.protocol",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+_HARMLESS: Final = frozenset(
+    {
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
+        "auto.include.jmx.reporter",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "connections.max.idle.ms",
+        "enable.auto.commit",
+        "enable.metrics.push",
+        "exclude.internal.topics",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.instance.id",
+        "group.protocol",
+        "heartbeat.interval.ms",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "metadata.max.age.ms",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "send.buffer.bytes",
+        "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
+    }
+)
+_SECURITY_PREFIXES: Final = ("sasl.", "ssl.")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperties:
+    """How to reach the cluster: plain values, so that tasks on other machines get a copy."""
+
+    bootstrap: str
+    client_id: str = DEFAULT_CLIENT_ID
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    api_timeout_ms: int = 60_000
+    retry_backoff_ms: int = 50
+
+    def new_cluster(self) -> Cluster:
+        settings = ConnectionSettings(
+            client_id=self.client_id,
+            connect_timeout_ms=self.connect_timeout_ms,
+            request_timeout_ms=self.request_timeout_ms,
+        )
+        return Cluster(
+            self.bootstrap,
+            settings=settings,
+            api_timeout_ms=self.api_timeout_ms,
+            retry_backoff_ms=self.retry_backoff_ms,
+        )
+
+
+def parse_client_properties(properties: Mapping[str, str]) -> ClientProperties:
+    """From properties without their ``kafka.``; raises ConfigError for those that cannot be honoured."""
+    for name in properties:
+        if name.startswith(_SECURITY_PREFIXES):
+            raise ConfigError(
+                f"kafka.{name}: connections to brokers are plaintext so far; use a PLAINTEXT listener"
+            )
+        if name not in _USED and name not in _HARMLESS:
+            raise ConfigError(
+                f"kafka.{name} is no property of Kafka's consumer{did_you_mean(name, _USED | _HARMLESS)}"
+            )
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ConfigError(
+            f"kafka.security.protocol={protocol}: connections to brokers are plaintext so far; "
+            f"use a PLAINTEXT listener"
+        )
+    bootstrap = properties.get(BOOTSTRAP)
+    if not bootstrap:
+        raise ConfigError(
+            f'kafka.{BOOTSTRAP} is missing: .option("kafka.{BOOTSTRAP}", "host:9092") names the cluster'
+        )
+    parse_bootstrap(bootstrap)
+    return ClientProperties(
+        bootstrap,
+        properties.get("client.id", DEFAULT_CLIENT_ID),
+        _milliseconds(properties, "request.timeout.ms", 30_000),
+        _milliseconds(properties, "socket.connection.setup.timeout.ms", 10_000),
+        _milliseconds(properties, "default.api.timeout.ms", 60_000),
+        _milliseconds(properties, "retry.backoff.ms", 50),
+    )
+
+
+def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int:
+    value = properties.get(name)
+    if value is None:
+        return default
+    if not value.isdecimal():
+        raise ConfigError(f"kafka.{name}={value}: a whole number of milliseconds is needed")
+    return int(value)

@@ -1,0 +1,132 @@
+"""Avro schemas as Spark types, with the names of Spark's own Avro data source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from ruslo.model.errors import ConfigError
+
+_PRIMITIVES: Final = {
+    "boolean": "BOOLEAN",
+    "int": "INT",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "bytes": "BINARY",
+    "string": "STRING",
+}
+_LOGICAL: Final = {
+    ("int", "date"): "DATE",
+    ("long", "timestamp-millis"): "TIMESTAMP",
+    ("long", "timestamp-micros"): "TIMESTAMP",
+    ("long", "local-timestamp-millis"): "TIMESTAMP_NTZ",
+    ("long", "local-timestamp-micros"): "TIMESTAMP_NTZ",
+}
+_MAX_DECIMAL_DIGITS: Final = 38
+
+AvroSchema: TypeAlias = str | list[Any] | dict[str, Any]
+_Named: TypeAlias = dict[str, Mapping[str, object]]
+
+
+def parse_avro_schema(text: str) -> AvroSchema:
+    """The JSON of a schema; a bare name such as ``string`` is one too."""
+    try:
+        schema: AvroSchema = msgspec.json.decode(text, type=AvroSchema)
+        return schema
+    except msgspec.DecodeError as error:
+        if text.strip() in _PRIMITIVES:
+            return text.strip()
+        raise ConfigError(f"the Avro schema is not JSON ({error}): {text}") from None
+
+
+def spark_type(schema: str) -> str:
+    """The type of the column that holds what the schema describes; raises ConfigError if there is none."""
+    return _type(parse_avro_schema(schema), {}, ())
+
+
+def _type(schema: object, named: _Named, inside: tuple[str, ...]) -> str:
+    if isinstance(schema, list):
+        return _union(schema, named, inside)
+    if isinstance(schema, str):
+        return _by_name(schema, named, inside)
+    if not isinstance(schema, dict):
+        raise ConfigError(f"no Avro schema: {schema!r}")
+    kind = schema.get("type")
+    if kind in ("record", "error"):
+        return _record(schema, named, inside)
+    if kind == "enum":
+        _remember(schema, named)
+        return "STRING"
+    if kind == "fixed":
+        _remember(schema, named)
+        return _decimal(schema) if schema.get("logicalType") == "decimal" else "BINARY"
+    if kind == "array":
+        return f"ARRAY<{_item(schema.get('items'), named, inside)}>"
+    if kind == "map":
+        return f"MAP<STRING, {_item(schema.get('values'), named, inside)}>"
+    if kind == "bytes" and schema.get("logicalType") == "decimal":
+        return _decimal(schema)
+    logical = _LOGICAL.get((str(kind), str(schema.get("logicalType"))))
+    return logical or _type(kind, named, inside)
+
+
+def _item(schema: object, named: _Named, inside: tuple[str, ...]) -> str:
+    # Items without bytes would let a few bytes claim billions of them.
+    if schema == "null":
+        raise ConfigError("arrays and maps of null are not read")
+    return _type(schema, named, inside)
+
+
+def _by_name(name: str, named: _Named, inside: tuple[str, ...]) -> str:
+    if name in _PRIMITIVES:
+        return _PRIMITIVES[name]
+    found = named.get(name) or named.get(name.rpartition(".")[2])
+    if found is None:
+        raise ConfigError(f"the Avro schema names the type {name!r} and does not define it")
+    return _type(found, named, inside)
+
+
+def _record(schema: Mapping[str, object], named: _Named, inside: tuple[str, ...]) -> str:
+    name = _remember(schema, named)
+    if name in inside:
+        raise ConfigError(f"the Avro record {name} contains itself: Spark has no type for that")
+    fields = schema.get("fields")
+    if not isinstance(fields, list) or not fields:
+        raise ConfigError(f"the Avro record {name} has no fields")
+    parts = [f"`{field['name']}`: {_type(field['type'], named, (*inside, name))}" for field in fields]
+    return f"STRUCT<{', '.join(parts)}>"
+
+
+def _union(branches: list[object], named: _Named, inside: tuple[str, ...]) -> str:
+    others = [branch for branch in branches if branch != "null"]
+    if len(others) == 1:
+        return _type(others[0], named, inside)
+    if others and all(branch in ("int", "long") for branch in others):
+        return "BIGINT"
+    if others and all(branch in ("float", "double") for branch in others):
+        return "DOUBLE"
+    raise ConfigError(
+        f"the Avro union {msgspec.json.encode(branches).decode()} has no type in Spark: null and one other, "
+        f"int and long, or float and double can be read"
+    )
+
+
+def _decimal(schema: Mapping[str, object]) -> str:
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not isinstance(scale, int) or precision > _MAX_DECIMAL_DIGITS:
+        raise ConfigError(
+            f"an Avro decimal has precision {precision}; Spark takes up to {_MAX_DECIMAL_DIGITS}"
+        )
+    return f"DECIMAL({precision}, {scale})"
+
+
+def _remember(schema: Mapping[str, object], named: _Named) -> str:
+    name = str(schema.get("name", ""))
+    named[name] = schema
+    namespace = schema.get("namespace")
+    if isinstance(namespace, str):
+        named[f"{namespace}.{name}"] = schema
+    return name

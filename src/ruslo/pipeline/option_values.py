@@ -1,0 +1,157 @@
+"""Reads the text of Spark options; errors name the option, what was given and what would do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from ruslo.model.errors import ConfigError
+from ruslo.model.topics import TopicPartition
+
+_SIZE: Final = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb)?\Z", re.IGNORECASE)
+_SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)\Z", re.IGNORECASE)
+_DURATION_UNITS: Final = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+class OptionValues:
+    """The options of one query. Names are compared without case, as Spark does."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+
+    def refuse_unknown(self, known: Iterable[str], what: str) -> None:
+        """Raise for the first option that is not ``known``, with the name that was probably meant."""
+        names = {name.lower(): name for name in known}
+        for name in self._values:
+            if name not in names and not name.startswith("kafka."):
+                raise ConfigError(f"{what} has no option {name!r}{_did_you_mean(name, names)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        value = self._values.get(name.lower())
+        return None if value is None else value.strip()
+
+    def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
+        value = self.text(name)
+        if value is None:
+            return default
+        for choice in allowed:
+            if value.lower() == choice.lower():
+                return choice
+        raise ConfigError(f"{name}={value}: use {' or '.join(allowed)}")
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def number(self, name: str, default: int, least: int = 0) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            raise ConfigError(f"{name}={value}: a whole number is needed") from None
+        if number < least:
+            raise ConfigError(f"{name}={value}: it must be {least} or more")
+        return number
+
+    def optional_number(self, name: str, least: int = 1) -> int | None:
+        return None if name not in self else self.number(name, least, least)
+
+    def size_bytes(self, name: str, default: int | None) -> int | None:
+        value = self.text(name)
+        return default if value is None else parse_size(name, value)
+
+    def duration_ms(self, name: str, default: int) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        found = _DURATION.match(value)
+        if found is None:
+            raise ConfigError(f"{name}={value}: give a number with a unit, as 500ms, 30s, 15m or 1h")
+        return int(found[1]) * _DURATION_UNITS[found[2].lower()]
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """A list with commas."""
+        value = self.text(name)
+        if value is None:
+            return None
+        found = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not found:
+            raise ConfigError(f"{name} is empty: give one name or several with commas")
+        return found
+
+    def by_topic(self, name: str) -> dict[str, int]:
+        """``{"orders": 1000}``; sizes may be written as text with a unit."""
+        found: dict[str, int] = {}
+        for topic, limit in self._json_object(name, '{"orders": 1000}').items():
+            found[topic] = parse_size(f"{name} of {topic}", str(limit))
+        return found
+
+    def client_properties(self) -> dict[str, str]:
+        """What stands behind ``kafka.``, without it."""
+        prefix = "kafka."
+        return {
+            name.removeprefix(prefix): value
+            for name, value in self._values.items()
+            if name.startswith(prefix)
+        }
+
+    def _json_object(self, name: str, example: str) -> dict[str, object]:
+        value = self.text(name)
+        return {} if value is None else parse_json_object(name, value, example)
+
+
+def parse_size(name: str, value: str) -> int:
+    found = _SIZE.match(value.strip())
+    if found is None or int(found[1]) == 0:
+        raise ConfigError(f"{name}={value}: give a number above 0, as 1000, 64m or 1g")
+    unit = (found[2] or "").lower()
+    return int(found[1]) * _SIZE_UNITS[unit[:1]]
+
+
+def parse_json_object(name: str, value: str, example: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(value, type=dict[str, object])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{name}={value}: not JSON as in {example} ({error})") from None
+
+
+def parse_by_partition(name: str, value: str) -> dict[TopicPartition, int]:
+    """``{"orders": {"0": 23, "1": -2}}``, as Spark's Kafka connector writes offsets and times."""
+    example = '{"orders": {"0": 23, "1": 45}}'
+    try:
+        decoded = msgspec.json.decode(value, type=dict[str, dict[int, int]])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{name}={value}: not JSON as in {example} ({error})") from None
+    return {
+        TopicPartition(topic, partition): number
+        for topic, partitions in decoded.items()
+        for partition, number in partitions.items()
+    }
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``: did you mean 'x'?`` when there is a name like it, else the way to see all of them."""
+    return _did_you_mean(name, {other.lower(): other for other in known})
+
+
+def _did_you_mean(name: str, known: Mapping[str, str]) -> str:
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if close:
+        return f": did you mean {known[close[0]]!r}?"
+    return f"; there are: {', '.join(sorted(known.values()))}"

@@ -1,0 +1,74 @@
+"""How a query does, in figures: gathered from Spark's report of each batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OUT_METRIC = "ruslo_out"
+"""The name under which Spark counts the rows that go into the sink."""
+
+
+@dataclass(slots=True)
+class Figures:
+    batches: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    in_per_second: float = 0.0
+    out_per_second: float = 0.0
+    lag_records: int | None = None
+    """None where a source does not say how far it could be."""
+    batch_ms: int = 0
+    dead_letters: int | None = None
+    """None where the pipeline has no topic for them."""
+    last_batch_id: int = -1
+    last_batch_at: str | None = None
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """One report of Spark. Reports without a batch (a stream that is idle) say how far the source is."""
+        self.lag_records = _lag(progress.get("sources", ()))
+        duration_ms = int(progress.get("durationMs", {}).get("triggerExecution", 0))
+        records_in = int(progress.get("numInputRows", 0))
+        if "addBatch" not in progress.get("durationMs", {}):
+            self.in_per_second = self.out_per_second = 0.0
+            return
+        observed = progress.get("observedMetrics", {}).get(OUT_METRIC, {})
+        records_out = int(observed.get("rows") or 0)
+        self.batches += 1
+        self.records_in += records_in
+        self.records_out += records_out
+        self.batch_ms = duration_ms
+        seconds = max(duration_ms, 1) / 1000
+        self.in_per_second = records_in / seconds
+        self.out_per_second = records_out / seconds
+        self.last_batch_id = int(progress.get("batchId", -1))
+        self.last_batch_at = progress.get("timestamp")
+
+
+def _lag(sources: Iterable[Mapping[str, Any]]) -> int | None:
+    total: int | None = None
+    for source in sources:
+        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        if latest is not None and end is not None:
+            behind = sum(max(0, offset - end.get(place, offset)) for place, offset in latest.items())
+            total = behind if total is None else total + behind
+    return total
+
+
+def _offsets(value: object) -> dict[tuple[str, str], int] | None:
+    """The offsets of our source's report, by topic and partition; None for another source's."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, dict):
+        return None
+    offsets: dict[tuple[str, str], int] = {}
+    for topic, entry in value.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("offsets"), dict):
+            return None
+        offsets |= {(topic, partition): int(offset) for partition, offset in entry["offsets"].items()}
+    return offsets

@@ -1,0 +1,84 @@
+"""Runs pipelines side by side in one Spark until they are over or somebody wants them to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+from ruslo.pipeline.runner.dead_letters import DeadLetterCounts
+from ruslo.pipeline.runner.pipeline_run import PipelineRun
+
+_TICK_S = 0.2
+_STATUS_EVERY_S = 1.0
+
+
+class Supervisor:
+    def __init__(self, runs: Sequence[PipelineRun], stop_within_s: float = 60.0) -> None:
+        self.runs = runs
+        self._stop_within_s = stop_within_s
+        self._signals = 0
+        topics = [
+            (run.bootstrap, run.pipeline.dead_letters)
+            for run in runs
+            if run.pipeline.dead_letters is not None
+        ]
+        self._dead_letters = DeadLetterCounts(topics)
+
+    def run(self, show: Callable[[Sequence[PipelineRun]], None]) -> bool:
+        """Until all are over; whether all went well. SIGTERM and SIGINT stop them after the batch in hand."""
+        with contextlib.ExitStack() as held:
+            for run in self.runs:
+                held.enter_context(run.folder)
+                run.prepare()
+            held.enter_context(self._stopping_on_signals())
+            held.enter_context(self._dead_letters)
+            try:
+                self._loop(show)
+            finally:
+                self._stop(self.runs)
+                self._dead_letters.look()
+                self._write_status()
+                show(self.runs)
+        return not any(run.has_failed for run in self.runs)
+
+    def _loop(self, show: Callable[[Sequence[PipelineRun]], None]) -> None:
+        status_at = 0.0
+        while not self._signals and not all(run.is_over for run in self.runs):
+            for run in self.runs:
+                if run.folder.stop_wanted and not run.is_over:
+                    self._stop([run])
+                for query in run.runs:
+                    query.tick()
+            if time.monotonic() >= status_at:
+                status_at = time.monotonic() + _STATUS_EVERY_S
+                self._write_status()
+            show(self.runs)
+            time.sleep(_TICK_S)
+
+    def _stop(self, runs: Sequence[PipelineRun]) -> None:
+        before = self._signals
+        for run in runs:
+            for query in run.runs:
+                # A second signal means: do not wait for the batch.
+                query.stop(self._stop_within_s, lambda: self._signals > max(before, 1))
+
+    def _write_status(self) -> None:
+        for run in self.runs:
+            if run.pipeline.dead_letters is not None:
+                run.dead_letters = self._dead_letters.count(run.bootstrap, run.pipeline.dead_letters)
+            run.folder.write_status(run.status())
+
+    @contextlib.contextmanager
+    def _stopping_on_signals(self) -> Iterator[None]:
+        def note(number: int, frame: FrameType | None) -> None:
+            self._signals += 1
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

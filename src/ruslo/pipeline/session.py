@@ -1,0 +1,105 @@
+"""A Spark session that is set up for Ruslo: ``spark = new_session("orders")``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ruslo.model.errors import ConfigError
+from ruslo.pipeline.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS: Final[Mapping[str, str]] = {
+    # Over TCP each Python task waits 40 ms for a delayed acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark refuses sources with option pushFilters otherwise.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # Times of records are moments, the same ones wherever the job runs.
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
+    # The default manager forks a process for each file that it writes to a local file system.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+_NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
+
+
+def new_session(
+    app_name: str, master: str = "local[*]", config: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark (or join the session of this process) with ``format("ruslo")`` registered.
+
+    ``config`` are Spark's own settings and win over the defaults. ``master`` is any of Spark's, or a
+    Spark Connect address, ``sc://host:port``.
+    """
+    os.environ.setdefault(_NUMBA_CACHE, str(numba_cache_dir()))
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ConfigError(f"Spark is not installed ({error}): pip install 'ruslo[spark]'") from error
+    from ruslo.pipeline.registration import register
+
+    builder = SparkSession.builder.appName(app_name)
+    if master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        _prepare_environment(master)
+        builder = builder.master(master)
+    for key, value in {**_defaults(master), **(config or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def _prepare_environment(master: str) -> None:
+    """Spark's launcher reads these from the environment, before any of its settings."""
+    os.environ["JAVA_HOME"] = str(find_java_home())
+    if is_local(master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    else:
+        # An environment packed for the executors lies elsewhere than ours, and is named there.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Names of the driver's host need not resolve on a laptop; the loopback always does.
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _defaults(master: str) -> dict[str, str]:
+    settings = dict(_SETTINGS)
+    if master.startswith("sc://"):
+        # The server's own start-up settings cannot be changed from here.
+        del settings["spark.python.unix.domain.socket.enabled"]
+        return settings
+    settings["spark.executorEnv." + _NUMBA_CACHE] = os.environ[_NUMBA_CACHE]
+    if is_local(master) or master.startswith("spark://"):
+        settings.update(_LOCAL_CHECKPOINTS)
+    return settings
+
+
+def is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def numba_cache_dir() -> Path:
+    """Where compiled code is kept between runs: the user's cache, or a temporary folder of the user's own."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "ruslo" / "numba"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass  # a service account often has no home it may write to; the temporary folder serves as well
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"ruslo-numba-{os.getuid()}"

@@ -1,0 +1,207 @@
+"""Arrow batches in, record batches out: one growing batch per partition of each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ruslo.model.errors import ConfigError
+from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.sink.partitioner import partitions_of_keys, stick_keyless
+from ruslo.pipeline.sink.record_columns import RecordColumns
+from ruslo.pipeline.sink.record_encoder import encode_rows
+from ruslo.records.batch import (
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+)
+from ruslo.records.builder import set_crc
+from ruslo.records.compression import compress
+
+_FIRST_BUFFER_BYTES = 4 * 1024
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+class EncodedBatch(NamedTuple):
+    target: TopicPartition
+    records: bytearray
+    """One whole record batch without a producer."""
+    record_count: int
+
+
+class BatchEncoder:
+    """Encodes the rows of one task. Rows of a partition keep their order.
+
+    ``partition_count`` tells how many partitions a topic has. ``seed`` spreads the first partitions that
+    different tasks choose for records without a key.
+    """
+
+    def __init__(
+        self,
+        *,
+        topic: str | None,
+        partition_count: Callable[[str], int],
+        batch_bytes: int,
+        codec: int,
+        level: int | None,
+        now_ms: Callable[[], int],
+        seed: int,
+    ) -> None:
+        self._topic = topic
+        self._partition_count = partition_count
+        self._batch_bytes = batch_bytes
+        self._codec = codec
+        self._level = level
+        self._now_ms = now_ms
+        self._seed = seed
+        self._keyless_bytes: dict[str, int] = {}
+        self._open: dict[TopicPartition, _OpenBatch] = {}
+
+    def add(self, arrow: pa.RecordBatch) -> Iterator[EncodedBatch]:
+        """Take rows in; yields the batches that became full."""
+        if arrow.num_rows == 0:
+            return
+        columns = RecordColumns.from_arrow(arrow, self._now_ms())
+        for topic, rows in self._rows_by_topic(columns):
+            targets = self._partitions(topic, columns, rows)
+            # A stable sort, so that the order of rows within a partition stays.
+            by_target = np.argsort(targets, kind="stable")
+            ordered = rows[by_target]
+            numbers, starts = np.unique(targets[by_target], return_index=True)
+            ends = [*starts[1:].tolist(), len(ordered)]
+            for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
+                yield from self._append(TopicPartition(topic, number), columns, ordered, start, end)
+
+    def finish(self) -> Iterator[EncodedBatch]:
+        """What is left, whether full or not."""
+        batches, self._open = self._open, {}
+        for target, batch in batches.items():
+            if batch.count:
+                yield batch.close(target, self._codec, self._level)
+
+    def _append(
+        self, target: TopicPartition, columns: RecordColumns, rows: Int64s, row: int, end: int
+    ) -> Iterator[EncodedBatch]:
+        batch = self._open.get(target)
+        if batch is None:
+            batch = self._open[target] = _OpenBatch(self._batch_bytes)
+        while True:
+            row = batch.take(columns, rows, row, end)
+            if row == end:
+                return
+            yield batch.close(target, self._codec, self._level)
+
+    def _rows_by_topic(self, columns: RecordColumns) -> Iterator[tuple[str, Int64s]]:
+        if self._topic is not None:
+            yield self._topic, np.arange(columns.rows, dtype=np.int64)
+            return
+        if columns.topics is None or columns.topics.null_count:
+            raise ConfigError("a row has no topic: its column 'topic' is null, and option 'topic' is not set")
+        encoded = columns.topics.dictionary_encode()
+        indices = encoded.indices.to_numpy(zero_copy_only=False)
+        for number, topic in enumerate(encoded.dictionary.to_pylist()):
+            yield topic, np.flatnonzero(indices == number)
+
+    def _partitions(self, topic: str, columns: RecordColumns, rows: Int64s) -> Int32s:
+        count = self._partition_count(topic)
+        keys = columns.keys
+        targets = np.empty(columns.rows, np.int32)
+        partitions_of_keys(keys.data, keys.offsets, keys.present, count, targets)
+        if columns.partitions is not None:
+            _check_partitions(topic, count, columns.partitions[rows])
+            targets = np.where(columns.partitions >= 0, columns.partitions, targets)
+        chosen: Int32s = targets[rows]
+        already = self._keyless_bytes.get(topic, self._seed % count * self._batch_bytes)
+        self._keyless_bytes[topic] = stick_keyless(
+            chosen, columns.sizes[rows], count, already, self._batch_bytes
+        )
+        return chosen
+
+
+class _OpenBatch:
+    """The batch of a partition that still takes records; its buffer is used again for the next one."""
+
+    def __init__(self, batch_bytes: int) -> None:
+        self._limit = batch_bytes
+        self._buffer = np.empty(min(_FIRST_BUFFER_BYTES, batch_bytes), np.uint8)
+        self._end = HEADER_SIZE
+        self._base_timestamp = 0
+        self._max_timestamp = 0
+        self.count = 0
+
+    def take(self, columns: RecordColumns, rows: Int64s, first: int, last: int) -> int:
+        """Append rows first..last; answers with the first row that has no place in this batch."""
+        keys, values, headers = columns.keys, columns.values, columns.headers
+        while True:
+            if self.count == 0:
+                self._base_timestamp = self._max_timestamp = int(columns.timestamps_ms[rows[first]])
+            row, self._end, missing = encode_rows(
+                rows,
+                first,
+                last,
+                columns.timestamps_ms,
+                keys.data,
+                keys.offsets,
+                keys.present,
+                values.data,
+                values.offsets,
+                values.present,
+                headers.offsets,
+                headers.names.data,
+                headers.names.offsets,
+                headers.values.data,
+                headers.values.offsets,
+                headers.values.present,
+                self._buffer,
+                self._end,
+                self._limit,
+                self._base_timestamp,
+                self.count,
+            )
+            if row > first:
+                newest = int(columns.timestamps_ms[rows[first:row]].max())
+                self._max_timestamp = max(self._max_timestamp, newest)
+                self.count += row - first
+                first = row
+            if not missing:
+                return row
+            self._grow(missing)
+
+    def _grow(self, missing: int) -> None:
+        wanted = max(self._end + missing, min(4 * len(self._buffer), self._limit))
+        grown = np.empty(wanted, np.uint8)
+        grown[: self._end] = self._buffer[: self._end]
+        self._buffer = grown
+
+    def close(self, target: TopicPartition, codec: int, level: int | None) -> EncodedBatch:
+        """The finished batch; the next record begins another."""
+        body = memoryview(self._buffer.data)[HEADER_SIZE : self._end]
+        out = bytearray(HEADER_SIZE)
+        out += compress(codec, body, level) if codec else body
+        length = len(out) - LENGTH_OVERHEAD
+        last = self.count - 1
+        times = (self._base_timestamp, self._max_timestamp)
+        HEADER.pack_into(
+            out, 0, 0, length, -1, MAGIC, 0, codec, last, *times, NO_PRODUCER_ID, -1, NO_SEQUENCE, self.count
+        )
+        set_crc(out)
+        count, self.count = self.count, 0
+        self._end = HEADER_SIZE
+        return EncodedBatch(target, out, count)
+
+
+def _check_partitions(topic: str, count: int, wanted: Int32s) -> None:
+    if len(wanted) and (wanted.max() >= count or wanted.min() < -1):
+        worst = int(wanted.max() if wanted.max() >= count else wanted.min())
+        raise ConfigError(
+            f"a row asks for partition {worst} of topic {topic!r}, which has {count}: "
+            "correct the column 'partition', or drop it to let the key decide"
+        )

@@ -1,0 +1,63 @@
+"""delivery=at_least_once: each task sends what it has encoded; a task that is repeated sends it again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from ruslo.client.sequenced import SequencedSender
+from ruslo.client.transactional import new_producer_id
+from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.client_properties import ClientProperties
+from ruslo.pipeline.sink.patience import reached_cluster
+
+if TYPE_CHECKING:
+    from ruslo.pipeline.sink.batch_encoder import EncodedBatch
+
+_PENDING_BYTES_MAX = 8 * 1024 * 1024
+
+
+def send_directly(client: ClientProperties, batches: Iterable[EncodedBatch]) -> int:
+    """Send as an idempotent producer of its own; answers with the number of records, all acknowledged."""
+    records = 0
+    outbox = _Outbox(client)
+    with asyncio.Runner() as runner:
+        try:
+            # Rows are taken from Spark and encoded between the sendings, outside the event loop.
+            for batch in batches:
+                records += batch.record_count
+                if outbox.add(batch):
+                    runner.run(outbox.flush())
+            runner.run(outbox.flush())
+        finally:
+            runner.run(outbox.close())
+    return records
+
+
+class _Outbox:
+    def __init__(self, client: ClientProperties) -> None:
+        self._client = client
+        self._opened = AsyncExitStack()
+        self._sender: SequencedSender | None = None
+        self._pending: dict[TopicPartition, list[bytearray]] = {}
+        self._pending_bytes = 0
+
+    def add(self, batch: EncodedBatch) -> bool:
+        """Whether it is time to flush."""
+        self._pending.setdefault(batch.target, []).append(batch.records)
+        self._pending_bytes += len(batch.records)
+        return self._pending_bytes >= _PENDING_BYTES_MAX
+
+    async def flush(self) -> None:
+        if not self._pending:
+            return
+        if self._sender is None:
+            cluster = await self._opened.enter_async_context(reached_cluster(self._client))
+            self._sender = SequencedSender(cluster, await new_producer_id(cluster))
+        pending, self._pending, self._pending_bytes = self._pending, {}, 0
+        await self._sender.send(pending)
+
+    async def close(self) -> None:
+        await self._opened.aclose()

@@ -1,0 +1,170 @@
+"""The options of ``format("ruslo")`` for writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from ruslo.model.errors import ConfigError
+from ruslo.model.topics import topic_name_problem
+from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
+from ruslo.pipeline.option_values import OptionValues, did_you_mean
+from ruslo.records.compression import Codec
+
+Delivery = Literal["exactly_once", "at_least_once"]
+
+DEFAULT_SINK_NAME: Final = "sink"
+_BATCH_BYTES: Final = 512 * 1024
+_MEMORY_BYTES: Final = 1024 * 1024
+_TRANSACTION_TIMEOUT: Final = "transaction.timeout.ms"
+_CODECS: Final = {codec.name.lower(): codec for codec in Codec}
+_SINK_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,100}\Z")
+
+KNOWN: Final = (
+    "topic",
+    "delivery",
+    "sinkName",
+    "stagingPath",
+    "stagingMemory",
+    "compression",
+    _TRANSACTION_TIMEOUT,
+    # Spark hands these on to every sink.
+    "checkpointLocation",
+    "queryName",
+    "path",
+    "includeHeaders",
+)
+_SHARED: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "client.id",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+        "security.protocol",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+_OF_THE_PRODUCER: Final = frozenset(
+    {
+        "acks",
+        "batch.size",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        _TRANSACTION_TIMEOUT,
+    }
+)
+_HARMLESS: Final = frozenset(
+    {
+        "buffer.memory",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.ignore.keys",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+    }
+)
+"""They tune Java's producer; batches are made otherwise here, so there is nothing to tune."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    client: ClientProperties
+    topic: str | None
+    delivery: Delivery
+    sink_name: str
+    is_named: bool
+    """Whether the user chose the name."""
+    staging_path: str | None
+    memory_bytes: int
+    """What a task may send back with its result; more goes to a file."""
+    codec: int
+    level: int | None
+    batch_bytes: int
+    transaction_timeout_ms: int | None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Raises ConfigError, which names the option and what to do."""
+        values = OptionValues(options)
+        values.refuse_unknown(KNOWN, 'the sink of format("ruslo")')
+        properties = values.client_properties()
+        producer = OptionValues(_producer_properties(properties))
+        topic = values.text("topic")
+        problem = None if topic is None else topic_name_problem(topic)
+        if problem is not None:
+            raise ConfigError(f"topic={topic}: {problem}")
+        name = values.text("sinkName")
+        if name is not None and not _SINK_NAME.match(name):
+            raise ConfigError(f"sinkName={name}: up to 100 letters, digits, '.', '_' and '-' are allowed")
+        codec = _codec(values, producer)
+        timeout = values if _TRANSACTION_TIMEOUT in values else producer
+        memory_bytes = values.size_bytes("stagingMemory", _MEMORY_BYTES)
+        assert memory_bytes is not None, "it has a default"
+        return cls(
+            _client(properties, producer),
+            topic,
+            cast("Delivery", values.choice("delivery", ("exactly_once", "at_least_once"), "exactly_once")),
+            name or DEFAULT_SINK_NAME,
+            name is not None,
+            values.text("stagingPath") or None,
+            memory_bytes,
+            codec,
+            _level(codec, producer),
+            producer.number("batch.size", _BATCH_BYTES, least=1),
+            timeout.optional_number(_TRANSACTION_TIMEOUT),
+        )
+
+
+def _producer_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    known = _SHARED | _OF_THE_PRODUCER | _HARMLESS
+    for name in properties:
+        if name == "transactional.id":
+            raise ConfigError("kafka.transactional.id is made by the sink; option sinkName is part of it")
+        if name not in known and not name.startswith(("sasl.", "ssl.")):
+            raise ConfigError(f"kafka.{name} is no property of Kafka's producer{did_you_mean(name, known)}")
+    if properties.get("acks", "all") not in ("all", "-1"):
+        raise ConfigError(f"kafka.acks={properties['acks']}: the sink always waits for all in-sync replicas")
+    if properties.get("enable.idempotence", "true").lower() != "true":
+        raise ConfigError("kafka.enable.idempotence=false: the sink is always idempotent; leave it out")
+    return {name: value for name, value in properties.items() if name in _OF_THE_PRODUCER}
+
+
+def _client(properties: Mapping[str, str], producer: OptionValues) -> ClientProperties:
+    shared = {
+        name: value
+        for name, value in properties.items()
+        if name not in _OF_THE_PRODUCER and name not in _HARMLESS
+    }
+    patience = producer.text("delivery.timeout.ms")
+    if patience is not None:
+        shared["default.api.timeout.ms"] = patience
+    return parse_client_properties(shared)
+
+
+def _codec(values: OptionValues, producer: OptionValues) -> int:
+    name = values.choice("compression", _CODECS, producer.choice("compression.type", _CODECS, "none"))
+    return _CODECS[name]
+
+
+def _level(codec: int, producer: OptionValues) -> int | None:
+    name = f"compression.{Codec(codec).name.lower()}.level"
+    return producer.number(name, 0, least=-(1 << 17)) if name in producer else None

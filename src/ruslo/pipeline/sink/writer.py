@@ -1,0 +1,202 @@
+"""What Spark calls: a writer for streams and one for batch jobs, made by the data source."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ruslo.model.errors import ConfigError
+from ruslo.pipeline.sink.files import open_files
+from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.sink.options import SinkOptions
+from ruslo.pipeline.sink.schema import check_schema
+from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace
+from ruslo.pipeline.sink.transaction import commit_staged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ruslo.pipeline.sink.batch_encoder import EncodedBatch
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+def new_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
+    """For writeStream. With output mode complete each result is appended, as in Spark's Kafka sink."""
+    return StreamWriter(_prepare(options, schema))
+
+
+def new_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
+    """For write, which may also stand in foreachBatch."""
+    if overwrite:
+        raise ConfigError(
+            'a topic cannot be overwritten: use mode("append"); `ruslo topic delete-records` empties a topic'
+        )
+    return BatchWriter(_prepare(options, schema), uuid.uuid4().hex)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """What the driver found out, and tasks need."""
+
+    options: SinkOptions
+    place: StagingPlace
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.options.delivery == "exactly_once"
+
+
+def _prepare(options: Mapping[str, str], schema: StructType) -> _Setup:
+    parsed = SinkOptions.parse(options)
+    check_schema(schema, has_topic_option=parsed.topic is not None)
+    return _Setup(parsed, StagingPlace.prepare(parsed.staging_path))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(WriterCommitMessage):
+    """The result of a task that has sent its records itself."""
+
+    records: int
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, setup: _Setup) -> None:
+        self._setup = setup
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        def folder(query_id: str | None, batch_id: int | None) -> str:
+            if query_id is None or batch_id is None:
+                raise RuntimeError(f"Spark has set no {_QUERY_ID} and {_BATCH_ID} for the task of a stream")
+            return self._identity(query_id, batch_id).staging_folder
+
+        return _write(self._setup, iterator, folder)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        staged = _staged(messages)
+        query_id = next((rows.query_id for rows in staged), None)
+        if query_id is None:
+            return
+        identity = self._identity(query_id, batchId)
+        location = self._setup.place.location
+        commit_staged(self._setup.options, location, identity, staged)
+        if any(rows.path is not None for rows in staged):
+            remove_written(location, identity)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
+        """Only staging is cleared: what became of the transaction, the next attempt finds out."""
+        StagedReader(self._setup.place.location, _staged(messages)).remove()
+
+    def _identity(self, query_id: str, batch_id: int) -> BatchIdentity:
+        return BatchIdentity(self._setup.options.sink_name, query_id, batch_id)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One transaction for the whole job.
+
+    In foreachBatch with option sinkName it is exactly once, as a stream: the name tells the writes of a batch
+    apart, and the query's batch id tells repetitions.
+    """
+
+    def __init__(self, setup: _Setup, job_id: str) -> None:
+        self._setup = setup
+        self._job = JobIdentity(setup.options.sink_name, job_id)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return _write(self._setup, iterator, lambda query_id, batch_id: self._job.staging_folder)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        staged = _staged(messages)
+        location = self._setup.place.location
+        commit_staged(self._setup.options, location, self._identity(staged), staged)
+        self._clear(staged)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        self._clear(_staged(messages))
+
+    def _identity(self, staged: Sequence[StagedRows]) -> BatchIdentity | JobIdentity:
+        options = self._setup.options
+        for rows in staged:
+            if options.is_named and rows.query_id is not None and rows.batch_id is not None:
+                return BatchIdentity(options.sink_name, rows.query_id, rows.batch_id)
+        return self._job
+
+    def _clear(self, staged: Sequence[StagedRows]) -> None:
+        if any(rows.path is not None for rows in staged):
+            open_files(self._setup.place.location).remove(self._job.staging_folder)
+
+
+def remove_written(location: str, identity: BatchIdentity) -> None:
+    """Remove the staging of this batch and all before it: also what killed tasks and drivers have left."""
+    files = open_files(location)
+    for name in files.list(identity.query_folder):
+        if name.isdecimal() and int(name) <= identity.batch_id:
+            files.remove(f"{identity.query_folder}/{name}")
+
+
+def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
+    """The results of tasks that staged; None stands for a task that failed."""
+    return [message for message in messages if isinstance(message, StagedRows)]
+
+
+def _write(
+    setup: _Setup,
+    iterator: Iterator[pa.RecordBatch],
+    folder: Callable[[str | None, int | None], str],
+) -> WriterCommitMessage:
+    """Runs in a task."""
+    context = TaskContext.get()
+    assert context is not None, "Spark calls write() in a task"
+    if setup.options.staging_path is not None:
+        # Known to be needed some day: better to fail now than with the first large batch.
+        setup.place.check_shared()
+    if not setup.is_exactly_once:
+        from ruslo.pipeline.sink.direct import send_directly
+
+        return Sent(send_directly(setup.options.client, _encode(setup.options, iterator, context)))
+    query_id = context.getLocalProperty(_QUERY_ID)
+    batch_text = context.getLocalProperty(_BATCH_ID)
+    batch_id = None if batch_text is None else int(batch_text)
+    name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}.batches"
+    stage = Stage(setup.place, f"{folder(query_id, batch_id)}/{name}", setup.options.memory_bytes)
+    try:
+        for batch in _encode(setup.options, iterator, context):
+            stage.add(batch)
+        return stage.close(query_id, batch_id)
+    except BaseException:
+        stage.discard()
+        raise
+
+
+def _encode(
+    options: SinkOptions, iterator: Iterator[pa.RecordBatch], context: TaskContext
+) -> Iterator[EncodedBatch]:
+    # Compiled code is only for tasks: the driver's side of the sink starts without it.
+    from ruslo.pipeline.sink.batch_encoder import BatchEncoder
+    from ruslo.pipeline.sink.partition_counts import partition_count
+
+    batch_text = context.getLocalProperty(_BATCH_ID)
+    encoder = BatchEncoder(
+        topic=options.topic,
+        partition_count=lambda topic: partition_count(options.client, topic),
+        batch_bytes=options.batch_bytes,
+        codec=options.codec,
+        level=options.level,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        seed=context.partitionId() + (0 if batch_text is None else int(batch_text)),
+    )
+    for arrow in iterator:
+        yield from encoder.add(arrow)
+    yield from encoder.finish()

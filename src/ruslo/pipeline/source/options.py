@@ -1,0 +1,214 @@
+"""The options of ``format("ruslo")`` for reading.
+
+Names are those of Spark's Kafka connector wherever it has the same thing. Ours are: ``isolation``, ``scan``,
+``columns``, the ``…Bytes…`` and ``…PerTopic`` limits, ``bytesPerTask``, the payload formats with
+``onDecodeError`` and ``deadLetterTopic``, and ``pushFilters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from ruslo.model.errors import ConfigError
+from ruslo.model.topics import topic_name_problem
+from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
+from ruslo.pipeline.option_values import OptionValues
+from ruslo.pipeline.source import limits, subscription
+from ruslo.pipeline.source.limits import NO_LIMITS, TriggerLimits, parse_limits
+from ruslo.pipeline.source.positions import (
+    EARLIEST,
+    LATEST,
+    Positions,
+    parse_ending,
+    parse_starting,
+    refuse,
+)
+from ruslo.pipeline.source.subscription import Subscription, parse_subscription
+
+OnDecodeError = Literal["fail", "drop", "column", "deadletter"]
+PayloadFormat = Literal["binary", "string", "json", "avro"]
+Scan = Literal["wire", "direct"]
+
+PLAIN_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+HEADERS_COLUMN: Final = "headers"
+ERROR_COLUMN: Final = "decodeError"
+
+_FORMATS: Final = ("binary", "string", "json", "avro")
+_BYTES_PER_TASK: Final = 128 * 1024 * 1024
+"""What Spark gives a task that reads files; a smaller one spends too much of its time on its start."""
+_FETCH_BYTES: Final = 8 * 1024 * 1024
+_ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+KNOWN: Final = (
+    *subscription.NAMES,
+    *limits.OPTIONS,
+    *_ENDING,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "failOnDataLoss",
+    "includeHeaders",
+    "columns",
+    "isolation",
+    "scan",
+    "keyFormat",
+    "keySchema",
+    "valueFormat",
+    "valueSchema",
+    "onDecodeError",
+    "deadLetterTopic",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "bytesPerTask",
+    "pushFilters",
+    "group.id",
+    "groupIdPrefix",
+    # Spark's connector has these; here the client's own time-outs and retries do their work.
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What the bytes of keys or of values are."""
+
+    format: PayloadFormat = "binary"
+    schema: str | None = None
+
+
+_BINARY: Final = Payload()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    client: ClientProperties
+    subscription: Subscription
+    starting: Positions
+    ending: Positions
+    fail_on_data_loss: bool = True
+    limits: TriggerLimits = NO_LIMITS
+    read_committed: bool = True
+    scan: Scan = "wire"
+    columns: tuple[str, ...] = PLAIN_COLUMNS
+    """What rows have, in this order."""
+    key: Payload = _BINARY
+    value: Payload = _BINARY
+    on_decode_error: OnDecodeError = "fail"
+    dead_letter_topic: str | None = None
+    min_partitions: int = 0
+    max_records_per_partition: int | None = None
+    bytes_per_task: int = _BYTES_PER_TASK
+    fetch_bytes: int = _FETCH_BYTES
+    push_filters: bool = False
+    group_id: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
+        """``streaming`` None asks for the columns alone.
+
+        Raises ConfigError, which names the option and what to do.
+        """
+        values = OptionValues(options)
+        values.refuse_unknown(KNOWN, 'format("ruslo")')
+        properties = values.client_properties()
+        starting = parse_starting(values, LATEST if streaming else EARLIEST)
+        ending = parse_ending(values)
+        if streaming is not None:
+            _check_positions(values, starting, ending, streaming)
+        key, value = _payload(values, "key"), _payload(values, "value")
+        on_decode_error = cast(
+            "OnDecodeError",
+            values.choice("onDecodeError", ("fail", "drop", "column", "deadletter"), "fail"),
+        )
+        return cls(
+            parse_client_properties(properties),
+            parse_subscription(values),
+            starting,
+            ending,
+            values.flag("failOnDataLoss", True),
+            parse_limits(values),
+            _reads_committed(values, properties),
+            cast("Scan", values.choice("scan", ("wire", "direct"), "wire")),
+            _columns(values, on_decode_error),
+            key,
+            value,
+            on_decode_error,
+            _dead_letter_topic(values, on_decode_error),
+            values.number("minPartitions", 0),
+            values.optional_number("maxRecordsPerPartition"),
+            values.size_bytes("bytesPerTask", None) or _BYTES_PER_TASK,
+            int(properties.get("max.partition.fetch.bytes", _FETCH_BYTES)),
+            values.flag("pushFilters", False),
+            values.text("group.id") or properties.get("group.id"),
+        )
+
+
+def _check_positions(values: OptionValues, starting: Positions, ending: Positions, streaming: bool) -> None:
+    if streaming:
+        given = [name for name in _ENDING if name in values]
+        if given:
+            raise ConfigError(f"{given[0]} is for batch queries: a streaming query has no end")
+    else:
+        refuse(starting, "latest", "in a batch query: there is nothing to read behind it")
+        refuse(ending, "earliest", ": nothing comes before it")
+
+
+def _reads_committed(values: OptionValues, properties: Mapping[str, str]) -> bool:
+    allowed = ("read_committed", "read_uncommitted")
+    of_client = properties.get("isolation.level", allowed[0])
+    if of_client not in allowed:
+        raise ConfigError(f"kafka.isolation.level={of_client}: use {' or '.join(allowed)}")
+    return values.choice("isolation", allowed, of_client) == allowed[0]
+
+
+def _columns(values: OptionValues, on_decode_error: OnDecodeError) -> tuple[str, ...]:
+    there = [*PLAIN_COLUMNS]
+    if values.flag("includeHeaders", False):
+        there.append(HEADERS_COLUMN)
+    if on_decode_error == "column":
+        there.append(ERROR_COLUMN)
+    wanted = values.names("columns")
+    if wanted is None:
+        return tuple(there)
+    by_name = {name.lower(): name for name in (*there, HEADERS_COLUMN)}
+    chosen: list[str] = []
+    for name in wanted:
+        known = by_name.get(name.lower())
+        if known is None:
+            raise ConfigError(
+                f"columns: there is no column {name!r}; there are: {', '.join(by_name.values())}"
+            )
+        if known in chosen:
+            raise ConfigError(f"columns: {known} is named twice")
+        chosen.append(known)
+    return tuple(chosen)
+
+
+def _payload(values: OptionValues, part: Literal["key", "value"]) -> Payload:
+    kind = cast("PayloadFormat", values.choice(f"{part}Format", _FORMATS, "binary"))
+    schema = values.text(f"{part}Schema")
+    if kind in ("json", "avro") and schema is None:
+        example = "'id BIGINT, name STRING'" if kind == "json" else "the schema as Avro's JSON"
+        raise ConfigError(f"{part}Format={kind} needs {part}Schema: {example}")
+    if kind in ("binary", "string") and schema is not None:
+        raise ConfigError(f"{part}Schema is for {part}Format json or avro; {kind} needs none")
+    return Payload(kind, schema)
+
+
+def _dead_letter_topic(values: OptionValues, on_decode_error: OnDecodeError) -> str | None:
+    topic = values.text("deadLetterTopic")
+    if on_decode_error != "deadletter":
+        if topic is not None:
+            raise ConfigError("deadLetterTopic is used with onDecodeError=deadletter only: set that too")
+        return None
+    if topic is None:
+        raise ConfigError("onDecodeError=deadletter needs deadLetterTopic: the topic for bad records")
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        raise ConfigError(f"deadLetterTopic: {problem}")
+    return topic

@@ -1,0 +1,109 @@
+"""The segments of a partition as another process sees them: read-only, while the broker goes on writing.
+
+Bytes below the high watermark never change. What may change is which files there are: segments are rolled,
+deleted and compacted, so that a file that is missed is looked for anew.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+
+from ruslo.model.errors import ConfigError
+from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
+from ruslo.storage.partition_files import offset_of
+from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from ruslo.storage.txn_index import AbortedTransaction
+
+
+class ReadOnlyDisk(LocalDisk):
+    """Needs no more than the permission to read."""
+
+    __slots__ = ()
+
+    def open(self, path: str, *, create: bool = False) -> LocalFile:
+        assert not create, "somebody else's files are only read"
+        try:
+            return LocalFile(self.directory, path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as cause:
+            raise DiskError(self.directory, path, "open", cause) from cause
+
+
+class ReadBuffer:
+    """Memory that is read into again and again: new memory costs more than the reading."""
+
+    def __init__(self) -> None:
+        self._memory = bytearray()
+
+    def read(self, segment: Segment, position: int, size: int) -> memoryview:
+        """Up to ``size`` bytes from ``position`` on; they last until the next call."""
+        if len(self._memory) < size:
+            self._memory = bytearray(size)
+        target = memoryview(self._memory)[:size]
+        file = segment.file
+        assert isinstance(file, LocalFile), "its disk opens no others"
+        done = 0
+        try:
+            while done < size:
+                read = os.preadv(file.fileno(), [target[done:]], position + done)
+                if not read:
+                    break
+                done += read
+        except OSError as cause:
+            raise DiskError(segment.disk.directory, segment.stem + LOG_SUFFIX, "read", cause) from cause
+        return target[:done]
+
+
+class SegmentFiles:
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._disk = ReadOnlyDisk(directory)
+        self._segments: list[Segment] = []
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look at what there is now."""
+        try:
+            names = self._disk.list_names(self._directory)
+        except DiskError as error:
+            raise ConfigError(f"scan=direct: {error}; use scan=wire") from error
+        bases = sorted(
+            base for name in names if name.endswith(LOG_SUFFIX) and (base := offset_of(name)) is not None
+        )
+        with_aborts = {offset_of(name) for name in names if name.endswith(TXN_INDEX_SUFFIX)}
+        segments: list[Segment] = []
+        for base in bases:
+            status = self._disk.status(f"{self._directory}/{base:020d}{LOG_SUFFIX}")
+            if status is None:
+                continue  # deleted a moment ago
+            segment = Segment(self._disk, self._directory, base, status.size, status.modified_ms)
+            segment.has_aborts = base in with_aborts
+            segments.append(segment)
+        self._segments = segments
+
+    def at(self, offset: int) -> Segment | None:
+        """The segment that holds an offset, or else the next one behind it."""
+        at = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
+        if at < 0:
+            return self._segments[0] if self._segments else None
+        segment = self._segments[at]
+        if at + 1 == len(self._segments):
+            # A broker keeps the indexes of the segment it writes to in memory, or padded with zeros.
+            segment.activate()
+        return segment
+
+    def after(self, segment: Segment) -> Segment | None:
+        return next((other for other in self._segments if other.base_offset > segment.base_offset), None)
+
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """The aborted transactions that touch start ≤ offset < end, as a broker would list them."""
+        found: list[AbortedTransaction] = []
+        begin = max(bisect_right(self._segments, start, key=lambda segment: segment.base_offset) - 1, 0)
+        for segment in self._segments[begin:]:
+            for aborted in segment.aborts(start):
+                if aborted.first_offset < end:
+                    found.append(aborted)
+                # The last stable offset only rises, so every later transaction began at or past it.
+                if aborted.last_stable_offset >= end:
+                    return found
+        return found

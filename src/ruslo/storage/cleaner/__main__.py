@@ -1,0 +1,73 @@
+"""``python -m ruslo.storage.cleaner PARENT_PID``: rounds of compaction for the broker that started it.
+
+A task a line on standard input, reports a line each on standard output. It ends with its input; if its broker
+is killed it dies with it, for two cleaners must never write to one log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+
+import msgspec
+
+from ruslo.model.errors import CorruptLogError
+from ruslo.storage.cleaner.job import clean, remove_unfinished
+from ruslo.storage.cleaner.task import CleanedSegment, CleanTask, Failure, Report
+from ruslo.storage.disk import DiskError, LocalDisk
+
+_PR_SET_PDEATHSIG = 1
+_NICENESS = 5
+"""Behind the broker when both want the same core."""
+
+
+def main(parent_pid: int) -> int:
+    _die_with(parent_pid)
+    os.nice(_NICENESS)
+    # Millions of keys and no cycle among them.
+    gc.disable()
+    tasks = msgspec.json.Decoder(CleanTask)
+    for line in sys.stdin.buffer:
+        _tell(_run(tasks.decode(line)))
+    return 0
+
+
+def _run(task: CleanTask) -> Report:
+    disk = LocalDisk(task.directory)
+    try:
+        return Report(done=clean(disk, task, _tell_segment))
+    except DiskError as error:
+        failure = Failure(str(error), error.errno or 0, error.path)
+    except CorruptLogError as error:
+        failure = Failure(str(error))
+    try:
+        remove_unfinished(disk, task.path)
+    except DiskError as error:
+        return Report(failure=Failure(str(error), error.errno or 0, error.path))
+    return Report(failure=failure)
+
+
+def _tell_segment(segment: CleanedSegment) -> None:
+    _tell(Report(segment=segment))
+
+
+def _tell(report: Report) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _die_with(parent_pid: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if hasattr(libc, "prctl"):
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Ctrl-C in a terminal reaches the whole group; it is the broker that decides when work ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getppid() != parent_pid:
+        raise SystemExit("the broker is gone")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(int(sys.argv[1])))

@@ -1,0 +1,177 @@
+"""Writes the new segment for a group of old ones: batches as they are, without some records, or empty.
+
+| batch                                                                  | becomes                          |
+|------------------------------------------------------------------------|----------------------------------|
+| all its records stay                                                   | the same bytes                   |
+| some stay                                                              | a batch of the same offsets      |
+| none stays, but it holds the last sequence or marker of an active      | its header alone, so that the    |
+| producer, or ends the round                                            | producer and the end stay known  |
+| none stays                                                             | nothing                          |
+| has a tombstone, or a marker that nothing needs, and no horizon        | the same with a delete horizon   |
+"""
+
+from __future__ import annotations
+
+from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+)
+from ruslo.records.batch_filter import filter_batch
+from ruslo.records.builder import rebuild_batch
+from ruslo.records.compression import decompress
+from ruslo.records.control import read_control_type
+from ruslo.records.reader import read_records
+from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.cleaner.task import NO_DATA, CleanedSegment, CleanTask
+from ruslo.storage.cleaner.throttle import Throttle
+from ruslo.storage.cleaner.transactions import TransactionWalk
+from ruslo.storage.cleaner.verdicts import GOES, NEW_TOMBSTONE, STAYS, Verdicts
+from ruslo.storage.cleaner.windows import Source
+from ruslo.storage.disk import Disk
+from ruslo.storage.leftovers import CLEANED_SUFFIX
+from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
+from ruslo.storage.segment import LOG_SUFFIX, Segment
+
+_WRITE_BYTES = 1 << 20
+
+
+class SegmentRewrite:
+    def __init__(
+        self,
+        disk: Disk,
+        task: CleanTask,
+        verdicts: Verdicts,
+        transactions: TransactionWalk,
+        throttle: Throttle,
+        base_offset: int,
+    ) -> None:
+        self._disk = disk
+        self._task = task
+        self._verdicts = verdicts
+        self._transactions = transactions
+        self._throttle = throttle
+        self._segment = Segment(disk, task.path, base_offset, 0, task.now_ms, CLEANED_SUFFIX)
+        for path in self._segment.existing_files():
+            disk.unlink(path)
+        self._segment.create_file()
+        self._segment.activate()
+        self._pending: list[bytes | bytearray | memoryview] = []
+        self._pending_bytes = 0
+        self.records = 0
+        """How many went into the new segment."""
+
+    def add(self, source: Source) -> None:
+        for number, window in enumerate(source.windows):
+            data, headers = source.read(window)
+            verdicts = self._verdicts.of_window(source, number)
+            view = memoryview(data)
+            at = 0
+            for position, header in headers:
+                count = header[12]
+                end = position + header[1] + LENGTH_OVERHEAD
+                verdict = None if verdicts is None else verdicts[at : at + count]
+                at += count
+                try:
+                    self._add_batch(header, view[position:end], verdict)
+                except ProtocolError as error:
+                    message = f"{source.path}: the batch at offset {header[0]}: {error}"
+                    raise CorruptLogError(message) from error
+        source.close()
+
+    def finish(self, modified_ms: int, replaces: list[int]) -> CleanedSegment:
+        """Complete the files and sync them; the names are synced with the directory."""
+        self._write()
+        segment = self._segment
+        segment.write_indexes()
+        for path in segment.existing_files():
+            self._disk.sync_file(path)
+        self._disk.set_modified(segment.path_of(LOG_SUFFIX), modified_ms)
+        return CleanedSegment(segment.base_offset, segment.size, segment.has_aborts, replaces)
+
+    def _add_batch(self, header: HeaderFields, batch: memoryview, verdict: bytes | None) -> None:
+        task = self._task
+        if header[0] >= task.end_offset:
+            self._take(header, batch)
+            return
+        attributes = header[5]
+        sets_horizon = False
+        if attributes & CONTROL:
+            unneeded = self._judge_marker(header, batch)
+            if unneeded and attributes & DELETE_HORIZON and header[7] <= task.now_ms:
+                verdict = bytes(header[12])
+            else:
+                sets_horizon = unneeded
+                verdict = None
+        elif attributes & TRANSACTIONAL and self._transactions.may_drop_data(header):
+            verdict = bytes(header[12])
+        elif verdict is not None and NEW_TOMBSTONE in verdict:
+            sets_horizon = True
+        if not header[12] or (verdict is not None and verdict.count(GOES) == len(verdict)):
+            if self._must_stay_empty(header):
+                self._take_emptied(header, batch)
+            return
+        sets_horizon = sets_horizon and not attributes & DELETE_HORIZON
+        if not sets_horizon and (verdict is None or verdict.count(STAYS) == len(verdict)):
+            self._take(header, batch)
+            return
+        body = bytes(batch[HEADER_SIZE:])
+        if attributes & CODEC_MASK:
+            body = decompress(attributes & CODEC_MASK, body)
+        horizon = task.now_ms + task.delete_retention_ms if sets_horizon else None
+        keep = bytes([STAYS]) * header[12] if verdict is None else verdict
+        changed = filter_batch(BatchHeader._make(header), body, keep, delete_horizon_ms=horizon)
+        self._take(HEADER.unpack_from(changed), changed)
+
+    def _judge_marker(self, header: HeaderFields, batch: memoryview) -> bool:
+        """Whether nothing depends on a marker any more; if something does, its index entry moves along."""
+        record = next(read_records(batch), None)
+        kind = None if record is None else read_control_type(record.key)
+        unneeded, aborted = self._transactions.may_drop_marker(header, kind)
+        if aborted is not None:
+            self._segment.append_abort(aborted)
+        return unneeded
+
+    def _must_stay_empty(self, header: HeaderFields) -> bool:
+        last_offset = header[0] + header[6]
+        if last_offset + 1 == self._task.end_offset:
+            return True
+        known = self._task.producers.get(header[9]) if header[9] >= 0 else None
+        if known is None:
+            return False
+        last_data_offset, epoch = known
+        if last_data_offset != NO_DATA:
+            return last_offset == last_data_offset
+        return bool(header[5] & CONTROL) and header[10] == epoch
+
+    def _take_emptied(self, header: HeaderFields, batch: memoryview) -> None:
+        bare = batch if not header[12] else rebuild_batch(BatchHeader._make(header), [])
+        self._take(HEADER.unpack_from(bare), bare)
+
+    def _take(self, header: HeaderFields, batch: bytearray | memoryview) -> None:
+        segment = self._segment
+        size = len(batch)
+        position = segment.size
+        if position + size > MAX_RELATIVE_OFFSET:
+            raise CorruptLogError(
+                f"{segment.stem} would grow beyond what an index can address; lower segment.bytes"
+            )
+        segment.note_batch(position, header[0] + header[6], size, header[8], self._task.index_interval_bytes)
+        self.records += header[12]
+        self._pending.append(batch)
+        self._pending_bytes += size
+        if self._pending_bytes >= _WRITE_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        if self._pending:
+            self._segment.file.append(b"".join(self._pending))
+            self._throttle.spend(self._pending_bytes)
+            self._pending.clear()
+            self._pending_bytes = 0

@@ -1,0 +1,23 @@
+"""``log.cleaner.io.max.bytes.per.second``: the cleaner sleeps when it has read and written too much."""
+
+from __future__ import annotations
+
+import time
+
+_SHORTEST_S = 0.01
+
+
+class Throttle:
+    def __init__(self, bytes_per_second: float | None) -> None:
+        self._rate = bytes_per_second
+        self._debt_s = 0.0
+        self._since_s = time.monotonic()
+
+    def spend(self, size: int) -> None:
+        if self._rate is None:
+            return
+        now_s = time.monotonic()
+        self._debt_s = max(self._debt_s - (now_s - self._since_s), 0.0) + size / self._rate
+        self._since_s = now_s
+        if self._debt_s >= _SHORTEST_S:
+            time.sleep(self._debt_s)

@@ -1,0 +1,93 @@
+"""Leaves out of a log what ``verify`` found to be damaged, and makes everything anew that can be.
+
+Offsets stay: where records are lost a gap remains, as compaction leaves them too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import SystemClock
+from ruslo.model.errors import StorageError
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.disk import Disk
+from ruslo.storage.partition_files import parse_directory_name
+from ruslo.storage.recovery import LastStop, open_log
+from ruslo.storage.segment import LOG_SUFFIX
+from ruslo.storage.trash import Trash
+from ruslo.storage.verify import Finding, Kind, PartitionReport
+
+_COPY_BYTES = 1 << 20
+_NEW_SUFFIX = ".tmp"
+
+
+def repair_partition(disk: Disk, report: PartitionReport, keep_in: str | None) -> None:
+    """Put right what the report tells; ``keep_in`` gets a copy of every file that loses bytes.
+
+    Raises StorageError, before anything was changed, if this cannot be done from here.
+    """
+    partition = parse_directory_name(os.path.basename(report.path))
+    if partition is None:
+        raise StorageError(f"{report.path} is not the directory of a partition in use")
+    for finding in report.findings:
+        if finding.kind is Kind.IDENTITY:
+            raise StorageError(
+                f"{finding.file}: which topic this is cannot be told from its log. Take the topic id from "
+                "'ruslo topic describe' and write the file, or copy it from a backup"
+            )
+    damaged: dict[str, list[Finding]] = {}
+    for finding in report.findings:
+        if finding.kind is Kind.RECORDS:
+            damaged.setdefault(finding.file, []).append(finding)
+    for path, findings in damaged.items():
+        if keep_in is not None:
+            _keep(path, partition, keep_in)
+        _leave_out(disk, path, findings)
+    _make_anew(disk, report, partition)
+
+
+def _keep(path: str, partition: TopicPartition, keep_in: str) -> None:
+    folder = os.path.join(keep_in, str(partition))
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy2(path, folder)
+
+
+def _leave_out(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
+    source = disk.open(path)
+    disk.unlink(path + _NEW_SUFFIX)
+    target = disk.open(path + _NEW_SUFFIX, create=True)
+    position = 0
+    end = source.size()
+    holes = [(finding.position, finding.position + finding.size) for finding in findings]
+    for start, stop in (*holes, (end, end)):
+        while position < start:
+            data = source.pread(min(_COPY_BYTES, start - position), position)
+            target.append(data)
+            position += len(data)
+        position = stop
+    target.sync()
+    disk.rename(path + _NEW_SUFFIX, path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> None:
+    """Recovery goes through all segments and writes indexes, producers and epochs from what it finds."""
+    for finding in report.findings:
+        if finding.kind is Kind.INDEX and not finding.file.endswith(LOG_SUFFIX):
+            disk.unlink(finding.file)
+    clock = SystemClock()
+    now_ms = clock.now_ms()
+    log = open_log(
+        disk,
+        report.path,
+        partition,
+        LogConfig(),
+        Trash(disk, clock),
+        now_ms,
+        LastStop(clean=False),
+        producer_expiration_ms=now_ms,
+    )
+    log.close(now_ms)

@@ -1,0 +1,341 @@
+"""Checks everything in a partition's directory against everything else: what ``ruslo log verify`` runs.
+
+Nothing is written. After a damaged stretch the check goes on at the next sound batch, so that all damage is
+found in one go and ``repair`` can leave out no more than it must.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from crc32c import crc32c
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+)
+from ruslo.records.compression import decompress
+from ruslo.records.key_scan import scan_keys
+from ruslo.storage import txn_index
+from ruslo.storage.batch_scan import SMALLEST_LENGTH, HeaderFields
+from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
+from ruslo.storage.disk import Disk, DiskFile
+from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
+from ruslo.storage.partition_files import PARTITION_METADATA, offset_of, parse_partition_metadata
+from ruslo.storage.producer_replay import read_marker, replay_batch
+from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
+from ruslo.storage.producer_state import ProducerStates
+from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
+from ruslo.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+from ruslo.storage.txn_index import AbortedTransaction
+
+_READ_BYTES = 1 << 20
+
+
+class Kind(Enum):
+    RECORDS = "records"
+    """Bytes in a log that are no sound batch: what they held is lost."""
+    INDEX = "index"
+    """A file that can be made anew from the log."""
+    IDENTITY = "identity"
+    """``partition.metadata``: which topic this is cannot be told from anything else here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    kind: Kind
+    file: str
+    message: str
+    position: int = -1
+    size: int = 0
+    offset: int = -1
+    """The first offset that may be concerned."""
+
+
+@dataclass(slots=True)
+class PartitionReport:
+    path: str
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
+    """What is wrong with a whole batch, by itself; None if it is sound."""
+    view = memoryview(batch)
+    if crc32c(view[ATTRIBUTES_AT:]) != header[4]:
+        return "its checksum is wrong"
+    if header[6] < 0 or header[12] < 0 or header[12] > header[6] + 1:
+        return f"it claims {header[12]} records and a last offset {header[6]} past its first"
+    if header[5] & CONTROL and header[12] > 1 and header[9] >= 0:
+        return "it is a transaction marker with more than one record"
+    body = bytes(view[HEADER_SIZE:])
+    try:
+        if header[5] & CODEC_MASK:
+            body = decompress(header[5] & CODEC_MASK, body)
+        scan_keys(body, header[12])
+        read_marker(batch)
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
+class PartitionCheck:
+    """One partition's directory; ``run`` once."""
+
+    def __init__(self, disk: Disk, path: str, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+        self._disk = disk
+        self._path = path
+        self._on_bytes = on_bytes
+        self.report = PartitionReport(path)
+        self._names: set[str] = set()
+        self._producers = ProducerStates()
+
+    def run(self) -> PartitionReport:
+        self._names = set(self._disk.list_names(self._path))
+        bases = sorted(
+            base for name in self._names if name.endswith(LOG_SUFFIX) if (base := offset_of(name)) is not None
+        )
+        for at, base in enumerate(bases):
+            following = bases[at + 1] if at + 1 < len(bases) else None
+            self._check_segment(base, following)
+        self._check_small_files()
+        return self.report
+
+    def _find(self, kind: Kind, name: str, message: str, **where: int) -> None:
+        self.report.findings.append(Finding(kind, f"{self._path}/{name}", message, **where))
+
+    # --- segments -----------------------------------------------------------------------
+
+    def _check_segment(self, base: int, following: int | None) -> None:
+        name = f"{base:020d}{LOG_SUFFIX}"
+        file = self._disk.open(f"{self._path}/{name}")
+        size = file.size()
+        self.report.segments += 1
+        offsets = _IndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
+        times = _TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
+        limit = following if following is not None else base + MAX_RELATIVE_OFFSET + 1
+        aborted: list[AbortedTransaction] = []
+        markers: dict[int, int] = {}
+        reached = 0
+        for found in sound_batches(file, size, base, limit):
+            self._on_bytes(found.position + found.size - reached)
+            reached = found.position + found.size
+            header = found.header
+            if header is None:
+                self._find(
+                    Kind.RECORDS,
+                    name,
+                    found.problem,
+                    position=found.position,
+                    size=found.size,
+                    offset=found.offset,
+                )
+                continue
+            self.report.batches += 1
+            self.report.records += header[12]
+            last = header[0] + header[6] - base
+            offsets.batch(found.position, last)
+            times.batch(header[8], last)
+            if header[9] >= 0:
+                entry = replay_batch(self._producers, header, file.pread(found.size, found.position))
+                if entry is not None:
+                    aborted.append(entry)
+                if header[5] & CONTROL:
+                    markers[header[0]] = header[9]
+        self.report.bytes += size
+        damaged = any(each.kind is Kind.RECORDS and each.file.endswith(name) for each in self.report.findings)
+        if not damaged:
+            for kind, problem in ((INDEX_SUFFIX, offsets.problem()), (TIME_INDEX_SUFFIX, times.problem())):
+                if problem is not None:
+                    self._find(Kind.INDEX, f"{base:020d}{kind}", problem)
+            self._check_aborts(base, aborted, markers)
+
+    def _read_index(self, base: int, kind: str, size: int, following: int | None) -> bytes:
+        name = f"{base:020d}{kind}"
+        if name not in self._names:
+            # The last segment's may live in the memory of a broker only.
+            if size and following is not None:
+                self._find(Kind.INDEX, name, "it is missing")
+            return b""
+        data = self._disk.read_file(f"{self._path}/{name}")
+        entry = OFFSET_ENTRY if kind == INDEX_SUFFIX else TIME_ENTRY
+        if len(data) % entry.size and following is not None:
+            self._find(Kind.INDEX, name, f"its {len(data)} bytes are not a multiple of {entry.size}")
+        # Zeros behind the last entry are room that a running broker has set aside.
+        whole = len(data) - len(data) % entry.size
+        while whole and following is None and not any(data[whole - entry.size : whole]):
+            whole -= entry.size
+        return data[:whole]
+
+    def _check_aborts(self, base: int, expected: list[AbortedTransaction], markers: dict[int, int]) -> None:
+        name = f"{base:020d}{TXN_INDEX_SUFFIX}"
+        path = f"{self._path}/{name}"
+        try:
+            data = self._disk.read_file(path) if name in self._names else b""
+            found = list(txn_index.parse(data, path))
+        except CorruptLogError as error:
+            self._find(Kind.INDEX, name, str(error))
+            return
+        # Compaction takes the records of an aborted transaction before its marker and its entry.
+        strange = [entry for entry in found if markers.get(entry.last_offset) != entry.producer_id]
+        if strange or {entry[:3] for entry in expected} - {entry[:3] for entry in found}:
+            self._find(Kind.INDEX, name, f"{len(expected)} aborted transactions end here, it has others")
+
+    # --- everything else ----------------------------------------------------------------
+
+    def _check_small_files(self) -> None:
+        for name in sorted(self._names):
+            path = f"{self._path}/{name}"
+            try:
+                if name.endswith(SNAPSHOT_SUFFIX):
+                    decode_snapshot(self._disk.read_file(path), path)
+                elif name == LEADER_EPOCHS:
+                    parse_epochs(self._disk.read_file(path), path)
+            except CorruptLogError as error:
+                self._find(Kind.INDEX, name, str(error))
+            try:
+                if name == PARTITION_METADATA:
+                    parse_partition_metadata(self._disk.read_file(path), path)
+            except CorruptLogError as error:
+                self._find(Kind.IDENTITY, name, str(error))
+
+
+class _IndexCheck:
+    def __init__(self, data: bytes) -> None:
+        self._entries = list(OFFSET_ENTRY.iter_unpack(data))
+        self._at = 0
+        self._problem: str | None = None
+
+    def batch(self, position: int, last: int) -> None:
+        while self._at < len(self._entries) and self._problem is None:
+            offset, entry_position = self._entries[self._at]
+            if entry_position > position:
+                return
+            self._at += 1
+            if (offset, entry_position) != (last, position):
+                self._problem = f"entry {self._at - 1} says offset +{offset} is at position {entry_position}"
+
+    def problem(self) -> str | None:
+        if self._problem is None and self._at < len(self._entries):
+            return f"{len(self._entries) - self._at} entries point behind the last batch"
+        return self._problem
+
+
+class _TimeIndexCheck:
+    def __init__(self, data: bytes) -> None:
+        self._entries = list(TIME_ENTRY.iter_unpack(data))
+        self._at = 0
+        self._largest = -1
+        self._problem: str | None = None
+
+    def batch(self, timestamp: int, last: int) -> None:
+        self._largest = max(self._largest, timestamp)
+        while self._at < len(self._entries) and self._problem is None:
+            entry_timestamp, offset = self._entries[self._at]
+            if offset > last:
+                return
+            self._at += 1
+            if offset != last or entry_timestamp != self._largest or timestamp != self._largest:
+                self._problem = f"entry {self._at - 1} says time {entry_timestamp} came with offset +{offset}"
+
+    def problem(self) -> str | None:
+        if self._problem is None and self._at < len(self._entries):
+            return f"{len(self._entries) - self._at} entries point behind the last batch"
+        return self._problem
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sound batch, or with ``header`` None a run of bytes that is none."""
+
+    position: int
+    size: int
+    header: HeaderFields | None
+    problem: str = ""
+    offset: int = -1
+
+
+def sound_batches(file: DiskFile, end: int, next_offset: int, limit: int) -> Iterator[Stretch]:
+    """All of a segment: sound batches with offsets from ``next_offset`` to below ``limit``, and the rest."""
+    position = 0
+    while position < end:
+        header, problem = _examine(file, position, end, next_offset, limit)
+        if header is not None and problem is None:
+            size = header[1] + LENGTH_OVERHEAD
+            yield Stretch(position, size, header)
+            position += size
+            next_offset = header[0] + header[6] + 1
+            continue
+        resume = _next_sound(file, position, end, next_offset, limit, header)
+        yield Stretch(position, resume - position, None, problem or "no batch", next_offset)
+        position = resume
+
+
+def _examine(
+    file: DiskFile, position: int, end: int, next_offset: int, limit: int
+) -> tuple[HeaderFields | None, str | None]:
+    """The header at a position if it may be one, and what is wrong with the batch."""
+    head = file.pread(HEADER_SIZE, position)
+    if len(head) < HEADER_SIZE or position + HEADER_SIZE > end:
+        return None, "the file ends inside a header"
+    header: HeaderFields = HEADER.unpack(head)
+    size = header[1] + LENGTH_OVERHEAD
+    if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
+        return None, "no batch begins there, or the file ends inside it"
+    if header[0] < next_offset or header[0] + header[6] >= limit:
+        return header, f"offsets {header[0]} to {header[0] + header[6]} are out of order"
+    return header, check_batch_content(header, file.pread(size, position))
+
+
+def _next_sound(
+    file: DiskFile, position: int, end: int, next_offset: int, limit: int, header: HeaderFields | None
+) -> int:
+    """Where the next sound batch begins after a damaged one; the end if there is none."""
+    if header is not None:
+        behind = position + header[1] + LENGTH_OVERHEAD
+        if behind == end or _examine(file, behind, end, next_offset, limit)[1] is None:
+            return behind
+    at = position + 1
+    magic = bytes([MAGIC])
+    while at < end:
+        data = file.pread(_READ_BYTES, at)
+        place = data.find(magic, MAGIC_AT)
+        while place >= 0:
+            candidate = at + place - MAGIC_AT
+            if _examine(file, candidate, end, next_offset, limit)[1] is None:
+                return candidate
+            place = data.find(magic, place + 1)
+        if len(data) <= MAGIC_AT:
+            break
+        at += len(data) - MAGIC_AT
+    return end
+
+
+def partition_directories(disk: Disk, path: str) -> list[str]:
+    """The partitions below a log directory, or the directory itself if it is one."""
+    if any(name.endswith(LOG_SUFFIX) and offset_of(name) is not None for name in disk.list_names(path)):
+        return [path]
+    return sorted(
+        os.path.join(path, name)
+        for name in disk.list_directories(path)
+        if any(file.endswith(LOG_SUFFIX) for file in disk.list_names(os.path.join(path, name)))
+    )

@@ -1,0 +1,78 @@
+"""The properties of a cluster on one machine: nodes that are broker and controller at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.testing.single_node import LOOPBACK
+
+if TYPE_CHECKING:
+    from ruslo.config.broker import BrokerConfig
+
+USUAL_COPIES = 3
+
+
+class NodePorts(NamedTuple):
+    broker: int
+    controller: int
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago; held together, so that no two are the same."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def cluster_properties(
+    data_dir: Path,
+    ports: Sequence[NodePorts],
+    *,
+    racks: Sequence[str] = (),
+    overrides: Mapping[str, str] | None = None,
+) -> list[dict[str, str]]:
+    """One mapping for each node, with ids from 1 on. Voters are named by address, so ports must be known.
+
+    ``racks``: of the nodes, in their order; without them each node is its own rack.
+    """
+    voters = ",".join(f"{at}@{LOOPBACK}:{each.controller}" for at, each in enumerate(ports, 1))
+    copies = min(USUAL_COPIES, len(ports))
+    return [
+        {
+            "process.roles": "broker,controller",
+            "node.id": str(at),
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{each.broker},CONTROLLER://{LOOPBACK}:{each.controller}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": voters,
+            "log.dirs": str(data_dir / f"node-{at}"),
+            "broker.rack": racks[at - 1] if racks else f"rack-{at}",
+            "default.replication.factor": str(copies),
+            "min.insync.replicas": str(max(1, copies - 1)),
+            "offsets.topic.replication.factor": str(copies),
+            "transaction.state.log.replication.factor": str(copies),
+            "transaction.state.log.min.isr": str(max(1, copies - 1)),
+            # A group's first consumer starts at once instead of waiting three seconds for others.
+            "group.initial.rebalance.delay.ms": "0",
+            **(overrides or {}),
+        }
+        for at, each in enumerate(ports, 1)
+    ]
+
+
+def format_cluster(configs: Sequence[BrokerConfig]) -> str:
+    """Prepare all data directories unless they were prepared before; returns the cluster's id."""
+    from ruslo.broker.format import format_storage
+
+    cluster_id: str | None = None
+    for config in configs:
+        cluster_id = format_storage(config, cluster_id=cluster_id, ignore_formatted=True).cluster_id
+    assert cluster_id is not None, "a cluster has nodes"
+    return cluster_id

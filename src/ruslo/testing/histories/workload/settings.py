@@ -1,0 +1,58 @@
+"""What the processes of a workload have in common; it travels on their command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from ruslo.model.topics import TopicPartition
+
+LIBRDKAFKA_SETTINGS: dict[str, str | int | float | bool] = {
+    "log_level": 0,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 300,
+    "retry.backoff.ms": 50,
+    "topic.metadata.refresh.interval.ms": 2_000,
+}
+"""Brokers come and go: look again soon."""
+
+
+class WorkloadSettings(msgspec.Struct, frozen=True):
+    bootstrap: str
+    folder: str
+    """Where the history is written."""
+    topic: str
+    partitions: int
+    keys: int
+    transaction_timeout_ms: int
+
+    @property
+    def history(self) -> Path:
+        return Path(self.folder)
+
+    @property
+    def places(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, index) for index in range(self.partitions)]
+
+    @property
+    def source(self) -> TopicPartition:
+        """Whose offsets are committed in transactions. Nobody reads it: to have read [first, end) of it is
+        nothing but saying so."""
+        return TopicPartition(f"{self.topic}-source", 0)
+
+    def client(self) -> dict[str, str | int | float | bool]:
+        return {"bootstrap.servers": self.bootstrap, **LIBRDKAFKA_SETTINGS}
+
+    def to_argument(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_argument(cls, argument: str) -> Self:
+        return msgspec.json.decode(argument, type=cls)
+
+
+def group_of(transactional_id: str) -> str:
+    """Every transactional id has a group of its own, whose offset only its present producer may move."""
+    return f"group-of-{transactional_id}"

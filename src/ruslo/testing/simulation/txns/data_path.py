@@ -1,0 +1,101 @@
+"""Produce, Fetch and ListOffsets of a node as the broker's handlers do them, without their codecs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ruslo.broker.drivers.txns.markers import LocalPartitions
+from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.broker.partitions.transactional_appends import Outcome, TransactionalAppends, WaitingBatch
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.testing.histories import Isolation
+from ruslo.testing.simulation.txns.network import Answer
+from ruslo.testing.simulation.txns.requests import (
+    FetchBytes,
+    Fetched,
+    FetchedEnd,
+    FetchEnd,
+    ProduceBatch,
+    Produced,
+)
+
+PRODUCE_TIMEOUT_MS = 4_000
+
+
+class DataPath:
+    def __init__(self, partitions: LocalPartitions, appends: TransactionalAppends, clock: Clock) -> None:
+        self._partitions = partitions
+        self._appends = appends
+        self._clock = clock
+
+    def produce(self, request: ProduceBatch, answer: Answer[Produced]) -> None:
+        """As ``handlers.transactional_produce`` does it."""
+        batch, now_ms, version = memoryview(bytearray(request.batch)), self._clock.now_ms(), request.version
+        try:
+            partition = self._partitions.get(*request.place)
+            header = partition.check(batch)
+            done = partial(self._produced, partition, answer)
+            appended = self._appends.append(
+                request.transactional_id, partition, batch, header, version, now_ms
+            )
+            if isinstance(appended, Appended):
+                done(appended)
+            else:
+                self._appends.submit(
+                    request.transactional_id,
+                    [WaitingBatch(partition, batch, header, appended, version, done)],
+                )
+        except KafkaError as error:
+            answer(Produced(error.code))
+
+    def _produced(self, partition: Partition, answer: Answer[Produced], outcome: Outcome) -> None:
+        if isinstance(outcome, KafkaError):
+            answer(Produced(outcome.code))
+            return
+        if not isinstance(outcome, Appended):
+            raise outcome
+        appended = outcome
+
+        def complete() -> None:
+            if partition.log.high_watermark >= appended.end_offset:
+                code = ErrorCode.NONE
+            else:
+                code = ErrorCode.REQUEST_TIMED_OUT if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            answer(Produced(code, appended.base_offset))
+
+        if partition.log.high_watermark >= appended.end_offset:
+            answer(Produced(ErrorCode.NONE, appended.base_offset))
+        else:
+            delayed = DelayedProduce(1, PRODUCE_TIMEOUT_MS, complete)
+            partition.when_safe(appended.end_offset, delayed)
+
+    def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
+        """As ``handlers.fetch`` does it."""
+        committed_only = request.isolation is Isolation.READ_COMMITTED
+        try:
+            partition = self._partitions.get(*request.place)
+            read = partition.read(request.offset, request.max_bytes, committed_only, True)
+        except KafkaError as error:
+            answer(Fetched(error.code))
+            return
+        if read.slice is None:
+            answer(Fetched(ErrorCode.NONE))
+            return
+        log = partition.log
+        aborted = log.aborted_transactions(request.offset, log.end_of_read(read)) if committed_only else ()
+        answer(Fetched(ErrorCode.NONE, read.slice.read(), tuple(aborted)))
+
+    def fetch_end(self, request: FetchEnd, answer: Answer[FetchedEnd]) -> None:
+        """As ``handlers.list_offsets`` does it."""
+        try:
+            partition = self._partitions.get(*request.place)
+            partition.require_settled()
+        except KafkaError as error:
+            answer(FetchedEnd(error.code))
+            return
+        log = partition.log
+        committed_only = request.isolation is Isolation.READ_COMMITTED
+        end = log.last_stable_offset if committed_only else log.high_watermark
+        answer(FetchedEnd(ErrorCode.NONE, end))

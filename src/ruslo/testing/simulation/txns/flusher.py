@@ -1,0 +1,36 @@
+"""Syncs that take their time; until they are done, what was written can be lost."""
+
+from __future__ import annotations
+
+from ruslo.broker.partitions.flusher import Flusher
+from ruslo.broker.partitions.partition import Partition
+from ruslo.model.errors import StorageError
+from ruslo.testing.simulation.clock import SimClock
+
+
+class SimFlusher(Flusher):
+    """Syncs a partition after a while; until then its tail can be lost."""
+
+    def __init__(self, clock: SimClock, sync_ms: int) -> None:
+        super().__init__("sim", clock, disk_failed)
+        self._sim_clock = clock
+        self._sync_ms = sync_ms
+        self._syncing: set[Partition] = set()
+
+    def request(self, partition: Partition) -> None:
+        if partition not in self._syncing:
+            self._syncing.add(partition)
+            delay_ms = self._sim_clock.random.randint(0, self._sync_ms)
+            self._sim_clock.call_later(delay_ms, lambda: self._sync(partition))
+
+    def _sync(self, partition: Partition) -> None:
+        self._syncing.discard(partition)
+        if not partition.gone:
+            targets = partition.log.sync_targets()
+            targets.run()
+            partition.on_synced(targets, self._sim_clock.now_ms())
+
+
+def disk_failed(error: StorageError) -> None:
+    """Nothing of that kind happens here."""
+    raise error

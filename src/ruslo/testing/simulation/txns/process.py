@@ -1,0 +1,136 @@
+"""A client as a script: a generator that asks, sleeps and remembers, and may be stopped between two lines.
+
+A script yields what it waits for and is resumed with the answer: None from ``Sleep``, the reply or None (no
+answer in time) from ``Ask``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from ruslo.protocol.message import Message
+from ruslo.testing.histories import Event, Kind
+from ruslo.testing.histories.events import Call
+from ruslo.testing.simulation.txns.cluster import SimTxnCluster
+from ruslo.testing.simulation.txns.network import Answer, Connection
+from ruslo.testing.simulation.txns.node import SimTxnNode
+
+REQUEST_TIMEOUT_MS = 1_500
+
+T = TypeVar("T")
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    node: int
+    deliver: Callable[[SimTxnNode, Answer[Any]], None]
+    timeout_ms: int
+    strict: bool = False
+    """Over a strict connection; see ``Connection``."""
+    is_batch: bool = False
+    """Produce has a connection of its own, as with real clients where brokers have many roles."""
+
+
+Script: TypeAlias = Generator[Sleep | Ask, Any, T]
+
+
+class History:
+    """What all processes of a run did, in the order in which they did it."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write(self, process: str, kind: Kind, call: Call, note: str = "") -> None:
+        self.events.append(Event(len(self.events), process, kind, call, note))
+
+
+class SimProcess:
+    """Runs one script, which asks one thing at a time."""
+
+    def __init__(self, name: str, cluster: SimTxnCluster, history: History) -> None:
+        self.name = name
+        self.alive = True
+        self.random = cluster.clock.random
+        self.cluster = cluster
+        self._clock = cluster.clock
+        self._history = history
+        self._connections: dict[tuple[int, bool, bool], Connection[Any]] = {}
+        self._awake_at_ms = 0
+        self._script: Script[None] | None = None
+
+    def start(self, script: Script[None]) -> None:
+        self._script = script
+        self._resume(None)
+
+    def kill(self) -> None:
+        """What it has sent may still arrive."""
+        self.alive = False
+
+    def stall(self, duration_ms: int) -> None:
+        """Stand still, as a process that is stopped; what it waits for comes in meanwhile."""
+        self._awake_at_ms = self._clock.monotonic_ms() + duration_ms
+
+    # -- for scripts -----------------------------------------------------------------------------------------
+
+    def ask(
+        self, node: int, request: Message, version: int, response: type[MessageT], *, strict: bool = False
+    ) -> Script[MessageT | None]:
+        def deliver(receiver: SimTxnNode, answer: Answer[Message]) -> None:
+            receiver.handle(request, version, answer)
+
+        reply = yield Ask(node, deliver, REQUEST_TIMEOUT_MS, strict)
+        assert reply is None or isinstance(reply, response)
+        return reply
+
+    def invoke(self, call: Call) -> None:
+        self._history.write(self.name, Kind.INVOKE, call)
+
+    def complete(self, kind: Kind, call: Call, note: str = "") -> None:
+        self._history.write(self.name, kind, call, note)
+
+    # -- running ---------------------------------------------------------------------------------------------
+
+    def _resume(self, value: object) -> None:
+        if not self.alive:
+            return
+        if self._clock.monotonic_ms() < self._awake_at_ms:
+            self._clock.call_at(self._awake_at_ms, lambda: self._resume(value))
+            return
+        assert self._script is not None
+        try:
+            step = self._script.send(value)
+        except StopIteration:
+            self.alive = False
+            return
+        if isinstance(step, Sleep):
+            self._clock.call_later(step.duration_ms, lambda: self._resume(None))
+        else:
+            self._send(step)
+
+    def _send(self, ask: Ask) -> None:
+        key = (ask.node, ask.strict, ask.is_batch)
+        connection = self._connections.get(key)
+        if connection is None:
+            faults = self.cluster.faults.batches if ask.is_batch else self.cluster.faults.clients
+            connection = Connection(self._clock, faults, strict=ask.strict)
+            self._connections[key] = connection
+
+        def deliver(answer: Answer[Any]) -> None:
+            self.cluster.deliver(ask.node, lambda node: ask.deliver(node, answer))
+
+        def settle(reply: object) -> None:
+            if reply is None:
+                # Whoever gives up an answer gives up the connection, and connects anew.
+                connection.close()
+                self._connections.pop(key, None)
+            self._resume(reply)
+
+        connection.call(deliver, settle, ask.timeout_ms)

@@ -1,0 +1,54 @@
+"""The two requests whose codecs are not generated, as a node of a simulation takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.txn_index import AbortedTransaction
+from ruslo.testing.histories import Isolation
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceBatch:
+    """Produce with acks=all, for one partition."""
+
+    transactional_id: str
+    place: TopicPartition
+    batch: bytes
+    version: int
+
+
+class Produced(NamedTuple):
+    code: ErrorCode
+    base_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchBytes:
+    place: TopicPartition
+    offset: int
+    isolation: Isolation
+    max_bytes: int
+
+
+class Fetched(NamedTuple):
+    code: ErrorCode
+    data: bytes = b""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """Among the data, for readers of committed data to leave out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchEnd:
+    """ListOffsets, latest."""
+
+    place: TopicPartition
+    isolation: Isolation
+
+
+class FetchedEnd(NamedTuple):
+    code: ErrorCode
+    offset: int = -1

@@ -1,0 +1,62 @@
+"""Transactional writers and readers in processes of their own; they and the broker are killed at random.
+
+RUSLO_CHAOS_SECONDS sets how long the chaos lasts; `make soak` takes minutes for it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ruslo.testing.histories.workload.crew import Crew
+from ruslo.testing.histories.workload.settings import WorkloadSettings
+from tests.support.kafka import ApacheKafka
+from tests.support.node import Node
+from tests.support.ruslo import RusloNode
+
+CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "20"))
+
+
+@pytest.fixture
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
+    system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
+    with system(tmp_path / "node") as node:
+        yield node
+
+
+def test_histories_have_no_anomaly_whoever_is_killed(node: Node, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    restarts = 0
+    settings = WorkloadSettings(
+        bootstrap=node.bootstrap,
+        folder=str(tmp_path / "history"),
+        topic="list",
+        partitions=4,
+        keys=3,
+        transaction_timeout_ms=5_000,
+    )
+    with Crew(settings, seed=seed) as crew:
+        end = time.monotonic() + CHAOS_S
+        while time.monotonic() < end or not restarts:
+            time.sleep(chance.uniform(0.1, 1.2))
+            if chance.random() < 0.35:
+                node.kill()
+                time.sleep(chance.uniform(0, 0.3))
+                node.start()
+                restarts += 1
+            else:
+                crew.torment()
+            crew.revive()
+        verdict = crew.audit()
+    print(f"\n{restarts} restarts, {crew.kills} writers killed, {crew.zombies} zombies, {verdict}")
+    assert verdict.valid, f"seed {seed}: {verdict}"
+    assert not verdict.unproven
+    assert verdict.transactions["committed"]
+    assert verdict.transactions["aborted"]
+    assert verdict.elements_read

@@ -1,0 +1,84 @@
+"""Consume, transform, produce: workers of one group are killed, leave and come back; nothing is done twice.
+
+Two of the workers are librdkafka (transaction version 1) and two the Java client (version 2), side by side in
+the same group, in either group protocol.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from collections import Counter
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.conftest import TopicMaker
+from tests.support.group_members import Protocol, short_session
+from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools import require_tool
+from tests.support.transactional_clients import Feed, read_committed
+from tests.support.transactional_worker import start_worker
+from tests.support.workers import Workers
+
+PARTITIONS = 8
+WORKERS = 4
+CHANGES = 12
+SESSION_MS = 2000
+DRAINED_WITHIN_S = 60
+VALUES = [f"value-{number}" for number in range(1000)]
+# What both clients have for the classic protocol.
+ASSIGNORS = {
+    "librdkafka": {"partition.assignment.strategy": "range"},
+    "java": {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor"},
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_every_record_is_copied_once(
+    bootstrap: str, admin: AdminClient, new_topic: TopicMaker, group: str, protocol: Protocol
+) -> None:
+    require_tool("java")
+    source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
+    classes = compile_java([SUPPORT_DIR / "java" / "TransactionalWorker.java"])
+    session = short_session(admin, group, protocol, SESSION_MS) | {"group.protocol": protocol}
+
+    def start(place: int) -> subprocess.Popen[bytes]:
+        client = ("librdkafka", "java")[place % 2]
+        settings = session | (ASSIGNORS[client] if protocol == "classic" else {})
+        if protocol == "classic":
+            settings["heartbeat.interval.ms"] = 200
+        arguments = (bootstrap, source, target, group, f"{group}-{place}")
+        if client == "librdkafka":
+            return start_worker(*arguments, settings)
+        pairs = [f"{key}={value}" for key, value in settings.items()]
+        return subprocess.Popen(
+            java_command("TransactionalWorker", *arguments, *pairs, classes=classes, log_level="ERROR")
+        )
+
+    chance = random.Random(447)
+    with Workers(WORKERS, start) as workers, Feed(bootstrap, source, VALUES, chance) as feed:
+        workers.fill_up()
+        changes = 0
+        while changes < CHANGES:
+            time.sleep(chance.uniform(0.2, 2))
+            place = chance.choice(workers.places)
+            if not workers.is_running(place):
+                workers.start(place)
+            elif chance.random() < 0.75:
+                workers.kill(place)
+            else:
+                workers.leave(place)
+            changes += 1
+        sent = [value.encode() for value in feed.stop()]
+        workers.fill_up()
+        deadline = time.monotonic() + DRAINED_WITHIN_S
+        while len(copied := read_committed(bootstrap, target, PARTITIONS)) < len(sent):
+            workers.check_alive()
+            assert time.monotonic() < deadline, f"{len(copied)} of {len(sent)} are copied"
+            time.sleep(0.3)
+        for place in workers.places:
+            workers.leave(place)
+    assert workers.kills > 0
+    assert Counter(read_committed(bootstrap, target, PARTITIONS)) == Counter(sent)

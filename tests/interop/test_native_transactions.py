@@ -1,0 +1,158 @@
+"""The native client's transactions, in both versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from ruslo.client.cluster import Cluster
+from ruslo.client.coordinators import Coordinators
+from ruslo.client.errors import TransactionLost
+from ruslo.client.group_offsets import GroupOffsets
+from ruslo.client.sequenced import SequencedSender
+from ruslo.client.transactional import TransactionalProducer, new_producer_id
+from ruslo.model.topics import TopicPartition
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
+from tests.interop.conftest import TopicMaker
+
+
+@pytest.fixture(params=["version 2", "version 1"], autouse=True)
+def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers of today serve both; version 1 is what the client speaks to those that have not upgraded."""
+
+    async def speaks_v2(self: TransactionalProducer, node: int) -> bool:
+        return False
+
+    if request.param == "version 1":
+        monkeypatch.setattr(TransactionalProducer, "_speaks_v2", speaks_v2)
+
+
+def batch(*values: bytes) -> bytearray:
+    return build_batch([Record(n, 1000, None, value) for n, value in enumerate(values)])
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, 60))
+
+
+def committed_values(bootstrap: str, topic: str) -> list[bytes | None]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([ClientPartition(topic, 0, 0)])
+    values: list[bytes | None] = []
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        values.append(message.value())
+    consumer.close()
+    return values
+
+
+def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as cluster:
+            producer = TransactionalProducer(cluster, f"{topic}-id")
+            await producer.init()
+            await producer.send({TopicPartition(topic, 0): [batch(b"a", b"b"), batch(b"c")]})
+            await producer.commit()
+            await producer.send({TopicPartition(topic, 0): [batch(b"lost")]})
+            await producer.abort()
+            await producer.send({TopicPartition(topic, 0): [batch(b"d")]})
+            await producer.commit()
+
+    run(story())
+    assert committed_values(bootstrap, topic) == [b"a", b"b", b"c", b"d"]
+
+
+def test_offsets_share_the_fate_of_the_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
+    """The answer to a commit leaves before its markers are written; init waits for them."""
+    topic = new_topic()
+    group, place = f"{topic}-group", TopicPartition(topic, 0)
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as cluster:
+            offsets = GroupOffsets(cluster, Coordinators(cluster))
+            producer = TransactionalProducer(cluster, f"{topic}-id")
+            await producer.init()
+            await producer.send({place: [batch(b"a")]})
+            await producer.commit_offsets(group, {place: 5})
+            await producer.commit()
+            await producer.init()
+            assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
+            await producer.send({place: [batch(b"b")]})
+            await producer.commit_offsets(group, {place: 6})
+            await producer.abort()
+            await producer.init()
+            assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
+
+    run(story())
+
+
+def test_a_stable_fetch_waits_for_the_open_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    group, place = f"{topic}-group", TopicPartition(topic, 0)
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as cluster:
+            offsets = GroupOffsets(cluster, Coordinators(cluster))
+            await offsets.alter(group, {place: 4})
+            producer = TransactionalProducer(cluster, f"{topic}-id")
+            await producer.init()
+            await producer.send({place: [batch(b"a")]})
+            await producer.commit_offsets(group, {place: 5})
+            waiting = asyncio.create_task(offsets.fetch(group, require_stable=True))
+            assert (await offsets.fetch(group))[place].offset == 4
+            assert not waiting.done()
+            await producer.commit()
+            assert (await waiting)[place].offset == 5
+
+    run(story())
+
+
+def test_a_successor_ends_what_was_left_open_and_fences_its_owner(
+    bootstrap: str, new_topic: TopicMaker
+) -> None:
+    topic = new_topic()
+    place = TopicPartition(topic, 0)
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as one, Cluster(bootstrap) as other:
+            zombie = TransactionalProducer(one, f"{topic}-id")
+            await zombie.init()
+            await zombie.send({place: [batch(b"zombie")]})
+            successor = TransactionalProducer(other, f"{topic}-id")
+            await successor.init()
+            await successor.send({place: [batch(b"successor")]})
+            await successor.commit()
+            with pytest.raises(TransactionLost, match="another producer"):
+                await zombie.send({place: [batch(b"late")]})
+            with pytest.raises(TransactionLost):
+                await zombie.commit()
+
+    run(story())
+    assert committed_values(bootstrap, topic) == [b"successor"]
+
+
+def test_many_batches_go_through_in_order(bootstrap: str, new_topic: TopicMaker) -> None:
+    topic = new_topic()
+    values = [b"%d" % number for number in range(200)]
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as cluster:
+            sender = SequencedSender(cluster, await new_producer_id(cluster))
+            await sender.send({TopicPartition(topic, 0): (batch(value) for value in values)})
+
+    run(story())
+    assert committed_values(bootstrap, topic) == values

@@ -1,0 +1,91 @@
+"""Kafka Streams with ``exactly_once_v2``: instances are killed at random, every input is counted once."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import struct
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Message
+
+from tests.interop.conftest import TopicMaker
+from tests.support.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
+from tests.support.tools import require_tool
+from tests.support.transactional_clients import Feed, committed_messages
+from tests.support.workers import Workers
+
+PARTITIONS = 4
+INSTANCES = 2
+WORDS = [f"word-{number}" for number in range(50)]
+KILLS = 6
+DRAINED_WITHIN_S = 60
+
+
+def counts_by_word(messages: list[Message], decode: Callable[[bytes], int]) -> dict[str, list[int]]:
+    """What was written for each word, in the order of its partition."""
+    counts: dict[str, list[int]] = {}
+    for message in messages:
+        key, value = message.key(), message.value()
+        assert key is not None
+        assert value is not None
+        counts.setdefault(key.decode(), []).append(decode(value))
+    return counts
+
+
+def test_every_input_is_counted_once(
+    bootstrap: str, new_topic: TopicMaker, group: str, tmp_path: Path
+) -> None:
+    require_tool("java")
+    source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
+    classes = compile_java([SUPPORT_DIR / "java" / "CountingStreams.java"])
+    log = tmp_path / "streams.log"
+
+    def start(place: int) -> subprocess.Popen[bytes]:
+        arguments = (bootstrap, group, source, target, str(tmp_path / f"state-{place}"))
+        command = java_command("CountingStreams", *arguments, classes=classes, java_options=TOOL_JAVA_OPTIONS)
+        with log.open("ab") as out:
+            return subprocess.Popen(command, stdout=out, stderr=out)
+
+    def written() -> dict[str, list[int]]:
+        return counts_by_word(committed_messages(bootstrap, target, PARTITIONS), int)
+
+    def number_written() -> int:
+        return sum(map(len, written().values()))
+
+    chance = random.Random(20_890)
+    with Workers(INSTANCES, start) as instances, Feed(bootstrap, source, WORDS, chance) as feed:
+        instances.fill_up()
+        before = 0
+        while instances.kills < KILLS:
+            _wait_for(before + 1, number_written, instances)
+            time.sleep(chance.uniform(0, 3))
+            before = number_written()
+            place = chance.choice(instances.places)
+            instances.kill(place)
+            if chance.random() < 0.3:
+                # As on another machine: a new name, and the store comes from the changelog.
+                shutil.rmtree(tmp_path / f"state-{place}", ignore_errors=True)
+            time.sleep(chance.uniform(0, 1))
+            instances.start(place)
+        sent = Counter(feed.stop())
+        _wait_for(sum(sent.values()), number_written, instances)
+        for place in instances.places:
+            instances.leave(place)
+
+    expected = {word: list(range(1, count + 1)) for word, count in sent.items()}
+    assert written() == expected
+    changelog = committed_messages(bootstrap, f"{group}-counts-changelog", PARTITIONS)
+    assert counts_by_word(changelog, lambda value: struct.unpack(">q", value)[0]) == expected
+
+
+def _wait_for(wanted: int, number_written: Callable[[], int], instances: Workers) -> None:
+    deadline = time.monotonic() + DRAINED_WITHIN_S
+    while (number := number_written()) < wanted:
+        instances.check_alive()
+        assert time.monotonic() < deadline, f"the instances do not get on: {number} of {wanted} are written"
+        time.sleep(0.3)

@@ -1,0 +1,98 @@
+"""Running the example pipelines in tests: copies of them, records for them, and what comes out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ruslo.client.producer import Producer
+from ruslo.pipeline.files.load import load_pipelines
+from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
+from ruslo.pipeline.runner.supervisor import Supervisor
+from tests.support.cli_checks import Cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pipelines"
+
+
+def example(folder: Path, *names: str) -> list[Path]:
+    """Copies of example pipelines, so that their checkpoints are the test's own."""
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    return [folder / name for name in names]
+
+
+def send(bootstrap: str, topic: str, values: Iterable[Any], *, key: str | None = None) -> None:
+    """JSON records, keyed by one of their fields."""
+    with Producer({"bootstrap.servers": bootstrap}) as producer:
+        for value in values:
+            text = value if isinstance(value, str) else json.dumps(value)
+            producer.send(topic, text, key=None if key is None else str(value[key]))
+
+
+def received(bootstrap: str, topic: str) -> list[Any]:
+    """The values that a reader of committed records sees."""
+    lines = Cli(bootstrap).lines("consume", topic, "--exit", "-X", "isolation.level=read_committed")
+    return [json.loads(line["value"]) for line in lines]
+
+
+def create(bootstrap: str, *topics: str, partitions: int = 2) -> None:
+    Cli(bootstrap).ok("topic", "create", *topics, "-p", str(partitions), "--if-not-exists")
+
+
+def supervise(
+    spark: SparkSession,
+    paths: Sequence[Path],
+    bootstrap: str,
+    *,
+    watch: Callable[[Sequence[PipelineRun]], None] = lambda runs: None,
+    **options: bool,
+) -> list[PipelineRun]:
+    """Run until all are over; ``watch`` is called again and again, and may ask them to stop."""
+    pipelines = [loaded.valid() for loaded in load_pipelines(paths)]
+    runs = [PipelineRun(spark, pipeline, RunOptions(bootstrap, **options)) for pipeline in pipelines]
+    Supervisor(runs).run(watch)
+    for run in runs:
+        for query in run.runs:
+            assert query.error is None, query.error
+    return runs
+
+
+class RunningPipeline:
+    """``ruslo pipeline run`` in a process of its own."""
+
+    def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
+        self._log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ruslo.cli", "pipeline", "run", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env=dict(environment),
+                start_new_session=True,
+            )
+
+    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 180) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            assert self.process.poll() is None, f"it ended by itself:\n{self.log()}"
+            assert time.monotonic() < deadline, f"not within {within_s} s: {what}\n{self.log()}"
+            time.sleep(0.2)
+
+    def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 120) -> tuple[int, str]:
+        """The exit code and what it printed."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        output, _ = self.process.communicate(timeout=within_s)
+        return self.process.returncode, output.decode()
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:]

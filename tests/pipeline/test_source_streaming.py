@@ -1,0 +1,248 @@
+"""A streaming query over topics that grow, vanish and are created anew, without Spark around it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
+
+from ruslo.pipeline.source.data_loss import DataLost
+from ruslo.pipeline.source.offsets import SourceOffsets
+from ruslo.pipeline.source.stream_reader import StreamReader
+from ruslo.testing import EmbeddedBroker
+from tests.pipeline.source_topics import (
+    add_partitions,
+    delete_topic,
+    new_stream,
+    new_topic,
+    produce,
+    read_between,
+)
+
+EARLIEST = {"startingOffsets": "earliest"}
+
+
+@pytest.fixture(scope="module")
+def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
+    return ruslo_broker.bootstrap
+
+
+@contextmanager
+def streaming(bootstrap: str, **options: str) -> Iterator[StreamReader]:
+    reader = new_stream(bootstrap, **options)
+    try:
+        yield reader
+    finally:
+        reader.stop()
+
+
+def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
+    """As Spark asks: with the reader's own limit, and from offsets that were text in between."""
+    stored: dict[str, Any] = json.loads(json.dumps(start))
+    return reader.latestOffset(stored, reader.getDefaultReadLimit())
+
+
+def count(start: dict[str, Any], end: dict[str, Any]) -> int:
+    begun = SourceOffsets.from_json(start).offsets
+    return sum(offset - begun.get(p, 0) for p, offset in SourceOffsets.from_json(end).offsets.items())
+
+
+class TestBatches:
+    def test_each_record_is_in_one_batch(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap, 3)
+        with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
+            at = reader.initialOffset()
+            seen: list[bytes] = []
+            for turn in range(4):
+                for partition in range(3):
+                    produce(bootstrap, topic, [b"%d-%d" % (turn, partition)] * turn, partition)
+                end = next_end(reader, at)
+                seen += [row["value"] for row in read_between(reader, at, end)]
+                at = end
+            assert sorted(seen) == sorted(
+                b"%d-%d" % (t, p) for t in range(4) for p in range(3) for _ in range(t)
+            )
+
+    def test_nothing_new_is_the_same_text(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap, 12)
+        produce(bootstrap, topic, [b"v"], 11)
+        with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
+            end = next_end(reader, reader.initialOffset())
+            assert json.dumps(next_end(reader, end)) == json.dumps(end)
+            assert reader.partitions(end, end) == []
+            assert reader.reportLatestOffset() == end
+
+    def test_latest_begins_with_what_comes_next(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"old"] * 5)
+        with streaming(bootstrap, subscribe=topic) as reader:
+            start = reader.initialOffset()
+            produce(bootstrap, topic, [b"new"])
+            rows = read_between(reader, start, next_end(reader, start))
+            assert [(row["offset"], row["value"]) for row in rows] == [(5, b"new")]
+
+    def test_a_copy_in_a_task_reads_the_same(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"v"] * 3)
+        with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
+            start = reader.initialOffset()
+            (task,) = reader.partitions(start, next_end(reader, start))
+            copy, its_task = pickle.loads(pickle.dumps((reader, task)))
+            assert sum(batch.num_rows for batch in copy.read(its_task)) == 3
+
+
+class TestLimits:
+    def test_offsets_per_batch(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap, 2)
+        produce(bootstrap, topic, [b"v"] * 300, 0)
+        produce(bootstrap, topic, [b"v"] * 100, 1)
+        with streaming(bootstrap, subscribe=topic, maxOffsetsPerTrigger="40", **EARLIEST) as reader:
+            assert reader.getDefaultReadLimit() == ReadMaxRows(40)
+            start = reader.initialOffset()
+            end = next_end(reader, start)
+            assert list(SourceOffsets.from_json(end).offsets.values()) == [30, 10]
+            assert len(read_between(reader, start, end)) == 40
+            everything = reader.latestOffset(start, ReadAllAvailable())
+            assert count(start, everything) == 400
+
+    def test_bytes_per_batch(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [bytes(1000)] * 400)
+        with streaming(bootstrap, subscribe=topic, maxBytesPerTrigger="50k", **EARLIEST) as reader:
+            assert reader.getDefaultReadLimit() == ReadMaxBytes(50 * 1024)
+            start = reader.initialOffset()
+            assert 40 <= count(start, next_end(reader, start)) <= 51
+
+    def test_topics_have_limits_of_their_own(self, bootstrap: str) -> None:
+        slow, fast = new_topic(bootstrap), new_topic(bootstrap)
+        for topic in (slow, fast):
+            produce(bootstrap, topic, [b"v"] * 100)
+        options = {"subscribe": f"{slow},{fast}", "maxOffsetsPerTopic": f'{{"{slow}": 5}}', **EARLIEST}
+        with streaming(bootstrap, **options) as reader:
+            end = SourceOffsets.from_json(next_end(reader, reader.initialOffset())).offsets
+            assert {p.topic: offset for p, offset in end.items()} == {slow: 5, fast: 100}
+
+    def test_a_batch_waits_until_it_is_worth_it(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1h"}
+        with streaming(bootstrap, subscribe=topic, **options, **EARLIEST) as reader:
+            assert reader.getDefaultReadLimit() == ReadMinRows(10)
+            produce(bootstrap, topic, [b"v"])
+            first = next_end(reader, reader.initialOffset())
+            assert SourceOffsets.from_json(first).offsets, "the first batch has nothing to wait for"
+            produce(bootstrap, topic, [b"v"] * 9)
+            assert next_end(reader, first) == first
+            produce(bootstrap, topic, [b"v"])
+            assert count(first, next_end(reader, first)) == 10
+
+    def test_a_batch_does_not_wait_for_ever(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1ms"}
+        with streaming(bootstrap, subscribe=topic, **options, **EARLIEST) as reader:
+            produce(bootstrap, topic, [b"v"])
+            first = next_end(reader, reader.initialOffset())
+            produce(bootstrap, topic, [b"v"])
+            assert count(first, next_end(reader, first)) == 1
+
+    def test_available_now_ends_at_what_there_was(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"v"] * 10)
+        options = {"maxOffsetsPerTrigger": "4", "minOffsetsPerTrigger": "3"}
+        with streaming(bootstrap, subscribe=topic, **options, **EARLIEST) as reader:
+            reader.prepareForTriggerAvailableNow()
+            produce(bootstrap, topic, [b"later"] * 50)
+            at, sizes = reader.initialOffset(), []
+            while (end := next_end(reader, at)) != at:
+                sizes.append(count(at, end))
+                at = end
+            assert sizes == [4, 4, 2]
+
+
+class TestChangingTopics:
+    def test_partitions_that_are_added_are_read_from_their_beginning(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        with streaming(bootstrap, subscribe=topic) as reader:
+            start = reader.initialOffset()
+            add_partitions(bootstrap, topic, 3)
+            assert next_end(reader, start) == start, "new and empty: no batch"
+            produce(bootstrap, topic, [b"early"] * 2, 2)
+            end = next_end(reader, start)
+            assert [row["partition"] for row in read_between(reader, start, end)] == [2, 2]
+
+    def test_topics_that_begin_to_match_the_pattern(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        with streaming(bootstrap, subscribePattern=f"{topic}.*") as reader:
+            start = reader.initialOffset()
+            younger = new_topic(bootstrap, name=f"{topic}-younger")
+            produce(bootstrap, younger, [b"v"])
+            assert [row["topic"] for row in read_between(reader, start, next_end(reader, start))] == [younger]
+
+    def test_a_topic_that_vanishes(self, bootstrap: str) -> None:
+        gone, kept = new_topic(bootstrap), new_topic(bootstrap)
+        options = {"subscribe": f"{gone},{kept}"}
+        with (
+            streaming(bootstrap, **options) as strict,
+            streaming(bootstrap, failOnDataLoss="false", **options) as lenient,
+        ):
+            start = strict.initialOffset()
+            delete_topic(bootstrap, gone)
+            with pytest.raises(DataLost, match=f"{gone}-0 does not exist any more.*failOnDataLoss"):
+                next_end(strict, start)
+            produce(bootstrap, kept, [b"v"])
+            assert [row["topic"] for row in read_between(lenient, start, next_end(lenient, start))] == [kept]
+
+    def test_a_topic_that_is_created_anew(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"old"] * 3)
+        with (
+            streaming(bootstrap, subscribe=topic, **EARLIEST) as strict,
+            streaming(bootstrap, subscribe=topic, failOnDataLoss="false") as lenient,
+        ):
+            start = next_end(strict, strict.initialOffset())
+            delete_topic(bootstrap, topic)
+            new_topic(bootstrap, name=topic)
+            # More records than before: offsets alone would not tell.
+            produce(bootstrap, topic, [b"new"] * 5)
+            with pytest.raises(DataLost, match=f"{topic} was deleted and created anew"):
+                next_end(strict, start)
+            end = next_end(lenient, start)
+            rows = read_between(lenient, start, end)
+            assert [(row["offset"], row["value"]) for row in rows] == [(n, b"new") for n in range(5)]
+            assert next_end(lenient, end) == end
+
+    def test_a_topic_created_anew_while_a_task_reads_it(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"old"] * 3)
+        with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
+            start = reader.initialOffset()
+            (task,) = reader.partitions(start, next_end(reader, start))
+            delete_topic(bootstrap, topic)
+            new_topic(bootstrap, name=topic)
+            produce(bootstrap, topic, [b"new"] * 5)
+            with pytest.raises(DataLost, match="created anew while it was read"):
+                list(reader.read(task))
+
+    def test_a_log_that_became_shorter(self, bootstrap: str) -> None:
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"v"] * 3)
+        with (
+            streaming(bootstrap, subscribe=topic, **EARLIEST) as strict,
+            streaming(bootstrap, subscribe=topic, failOnDataLoss="false") as lenient,
+        ):
+            found = SourceOffsets.from_json(next_end(strict, strict.initialOffset()))
+            ahead = SourceOffsets(found.topic_ids, dict.fromkeys(found.offsets, 10)).to_json()
+            with pytest.raises(DataLost, match="ends at offset 3 now, 10 was read"):
+                next_end(strict, ahead)
+            end = next_end(lenient, ahead)
+            assert list(SourceOffsets.from_json(end).offsets.values()) == [3]
+            assert read_between(lenient, ahead, end) == []

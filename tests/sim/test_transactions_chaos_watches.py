@@ -1,0 +1,163 @@
+"""A checker is worth something only if it notices: code with a fault built in must not get through.
+
+Each fault is one that was made somewhere once, or could be. The same seeds pass without it, in
+``test_transactions_chaos``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, TransactionalAppends
+from ruslo.machines.groups.offsets.store import OffsetStore
+from ruslo.machines.txns import end_txn
+from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.events import Loaded
+from ruslo.machines.txns.shard import TxnShard
+from ruslo.machines.txns.states import IDLE, PREPARED, TV0, TV2
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from ruslo.storage import recovery
+from ruslo.storage.log import Log
+from ruslo.storage.producer_state import ProducerStates, TransactionMarker
+from ruslo.testing.histories import Anomaly
+from tests.support.txn_chaos import TxnChaos
+
+V2_WORLDS = range(0, 180, 2)
+MIXED_WORLDS = range(1, 180, 2)
+"""Version 1 has fewer defences, so what is left of them counts more."""
+
+TORN = {Anomaly.LOST_WRITE, Anomaly.TORN_TRANSACTION}
+SEEN_TOO_MUCH = {Anomaly.ABORTED_READ, Anomaly.DIRTY_READ}
+OFFSETS = {Anomaly.OFFSETS_OUT_OF_STEP}
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def batches_are_not_verified(patch: pytest.MonkeyPatch) -> None:
+    """KAFKA-14402: a batch that comes after the marker begins a transaction that nobody will end."""
+    real = TransactionalAppends.guard
+
+    def guard(self: TransactionalAppends, partition: Any, header: Any, version: int, now_ms: int) -> Any:
+        return real(self, partition, header, version, now_ms) if version >= TRANSACTION_V2_FROM else None
+
+    patch.setattr(TransactionalAppends, "guard", guard)
+
+
+def an_end_does_not_bump_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    """KAFKA-17754: a late EndTxn ends the next transaction, one way or the other."""
+    real = end_txn._prepare
+
+    def prepare(state: Any, transaction: Any, *args: Any) -> Decision:
+        before = transaction.metadata
+        decision = real(state, transaction, *args)
+        (transition,), (reply,) = decision.transitions, decision.replies
+        assert transition.to is not None
+        assert isinstance(reply.message, EndTxnResponse)
+        version = TV2 if before.state in IDLE else TV0
+        unbumped = transition.to._replace(epoch=before.epoch, client_version=version)
+        reply.message.producer_epoch = before.epoch
+        transaction.pending = None
+        return Decision([state.begin(transaction, unbumped, last_epoch=before.epoch)], [reply])
+
+    patch.setattr(end_txn, "_prepare", prepare)
+
+
+def a_marker_of_an_old_coordinator_counts(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.check_marker
+
+    def check(self: ProducerStates, marker: TransactionMarker, transaction_version: int) -> None:
+        real(self, marker._replace(coordinator_epoch=1 << 30), transaction_version)
+
+    patch.setattr(ProducerStates, "check_marker", check)
+
+
+def every_marker_counts(patch: pytest.MonkeyPatch) -> None:
+    """KAFKA-19446: a late marker ends the next transaction."""
+    patch.setattr(ProducerStates, "check_marker", lambda self, marker, transaction_version: None)
+
+
+def readers_do_not_wait_for_open_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerStates, "first_unstable_offset", lambda self, high_watermark: None)
+
+
+def markers_are_lost_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """What was decided and not complete is taken for complete when it is loaded."""
+    real = TxnShard._load
+
+    def load(self: TxnShard, event: Loaded) -> Decision:
+        for transaction in self.state.transactions.values():
+            if transaction.metadata.state in PREPARED:
+                transaction.metadata = transaction.metadata._replace(partitions=frozenset())
+        return real(self, event)
+
+    patch.setattr(TxnShard, "_load", load)
+
+
+def producers_are_forgotten_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    """Redpanda, as Jepsen found it in 2022: a restart takes away what protects from duplicates."""
+    patch.setattr(recovery, "replay_batch", lambda producers, header, batch: None)
+
+
+def aborted_transactions_are_not_named(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "aborted_transactions", lambda self, offset, upper: [])
+
+
+def sequences_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.check
+
+    def check(self: ProducerStates, header: Any, **settings: Any) -> Any:
+        return real(self, header, **{**settings, "check_sequence": False})
+
+    patch.setattr(ProducerStates, "check", check)
+
+
+def offsets_do_not_wait_for_their_marker(patch: pytest.MonkeyPatch) -> None:
+    def put(self: OffsetStore, producer_id: int, *where_and_what: Any) -> None:
+        self.put(*where_and_what)
+
+    patch.setattr(OffsetStore, "put_pending", put)
+
+
+def aborted_offsets_are_published(patch: pytest.MonkeyPatch) -> None:
+    real = OffsetStore.settle
+
+    def settle(self: OffsetStore, producer_id: int, *, committed: bool) -> None:
+        real(self, producer_id, committed=True)
+
+    patch.setattr(OffsetStore, "settle", settle)
+
+
+@pytest.mark.parametrize(
+    ("fault", "worlds", "anomalies"),
+    [
+        (batches_are_not_verified, MIXED_WORLDS, {Anomaly.HANGING_TRANSACTION, Anomaly.ABORTED_READ, *TORN}),
+        (an_end_does_not_bump_the_epoch, V2_WORLDS, {*TORN, *SEEN_TOO_MUCH, *OFFSETS}),
+        (a_marker_of_an_old_coordinator_counts, MIXED_WORLDS, {*TORN, *SEEN_TOO_MUCH}),
+        (every_marker_counts, V2_WORLDS, {*TORN, *SEEN_TOO_MUCH, *OFFSETS}),
+        (readers_do_not_wait_for_open_transactions, V2_WORLDS, {Anomaly.DIRTY_READ}),
+        (markers_are_lost_with_their_coordinator, V2_WORLDS, {Anomaly.HANGING_TRANSACTION, *TORN, *OFFSETS}),
+        (producers_are_forgotten_in_recovery, V2_WORLDS, {*SEEN_TOO_MUCH, Anomaly.DUPLICATE}),
+        (aborted_transactions_are_not_named, V2_WORLDS, {Anomaly.ABORTED_READ}),
+        (sequences_are_not_checked, V2_WORLDS, {Anomaly.DUPLICATE}),
+        (offsets_do_not_wait_for_their_marker, V2_WORLDS, OFFSETS),
+        (aborted_offsets_are_published, V2_WORLDS, OFFSETS),
+    ],
+)
+def test_a_fault_is_found_and_named(
+    monkeypatch: pytest.MonkeyPatch, fault: Fault, worlds: range, anomalies: set[Anomaly]
+) -> None:
+    fault(monkeypatch)
+    verdicts = (TxnChaos(seed).run() for seed in worlds)
+    found = next(verdict for verdict in verdicts if not verdict.valid)
+    assert found.anomalies.keys() & anomalies, str(found)
+    assert all(finding.proof for finding in found.findings)
+
+
+def test_a_finding_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers_do_not_wait_for_open_transactions(monkeypatch)
+    with pytest.raises(AssertionError, match="dirty-read: ") as raised:
+        TxnChaos(0).check()
+    assert raised.value.__notes__ == ["see it again: RUSLO_CHAOS_SEEDS=0-0"]

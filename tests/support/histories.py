@@ -1,0 +1,88 @@
+"""Histories written by hand, a line for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ruslo.model.topics import TopicPartition
+from ruslo.testing.histories import (
+    Append,
+    End,
+    Event,
+    FetchOffsets,
+    Isolation,
+    Kind,
+    ListEnds,
+    Poll,
+    SeenRecord,
+    SendOffsets,
+    Span,
+)
+from ruslo.testing.histories.events import Call
+
+A = TopicPartition("orders", 0)
+B = TopicPartition("orders", 1)
+SOURCE = TopicPartition("source", 0)
+
+
+def key_of(element: str) -> str:
+    return f"key of {element}"
+
+
+class Story:
+    """Each call is an operation, invoked and completed at once unless it says otherwise."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(
+        self, transaction: str, place: TopicPartition, *elements: str, kind: Kind = Kind.OK, by: str = "p"
+    ) -> None:
+        for element in elements:
+            self._do(by, kind, Append(transaction, place, key_of(element), element))
+
+    def offsets(self, transaction: str, first: int, end: int, *, by: str = "p") -> None:
+        self._do(by, Kind.OK, SendOffsets(transaction, "g", SOURCE, first, end))
+
+    def commit(self, transaction: str, kind: Kind = Kind.OK, *, by: str = "p") -> None:
+        self._do(by, kind, End(transaction, True))
+
+    def abort(self, transaction: str, kind: Kind = Kind.OK, *, by: str = "p") -> None:
+        self._do(by, kind, End(transaction, False))
+
+    def poll(
+        self,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        records: Mapping[int, str],
+        *,
+        committed: bool = True,
+        by: str = "r",
+    ) -> None:
+        seen = tuple(SeenRecord(offset, key_of(element), element) for offset, element in records.items())
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (Span(place, start, end, seen),)))
+
+    def list_end(
+        self, place: TopicPartition, end: int, *, committed: bool = True, final: bool = False
+    ) -> None:
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        self._do("r", Kind.OK, ListEnds(isolation, final=final), ListEnds(isolation, final, ((place, end),)))
+
+    def read_to_the_end(self, place: TopicPartition, end: int, records: Mapping[int, str]) -> None:
+        """All that is committed, when everything is over."""
+        for committed in (True, False):
+            self.list_end(place, end, committed=committed, final=True)
+        self.poll(place, 0, end, records)
+
+    def fetch_offset(self, offset: int, *, final: bool = False) -> None:
+        self._do("r", Kind.OK, FetchOffsets("g", final), FetchOffsets("g", final, ((SOURCE, offset),)))
+
+    def event(self, process: str, kind: Kind, call: Call) -> None:
+        self.events.append(Event(len(self.events), process, kind, call))
+
+    def _do(self, process: str, kind: Kind, call: Call, answer: Call | None = None) -> None:
+        self.event(process, Kind.INVOKE, call)
+        if kind is not Kind.INVOKE:
+            self.event(process, kind, answer or call)

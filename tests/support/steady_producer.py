@@ -1,0 +1,140 @@
+"""An idempotent producer that never stops, and the check that nothing it was promised is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+
+@dataclass
+class Acks:
+    """What was acknowledged in one partition, in the order of the acks."""
+
+    numbers: list[int] = field(default_factory=list)
+    last_s: float = 0.0
+    longest_stall_s: float = 0.0
+
+
+class SteadyProducer:
+    """Numbered records to every partition of a topic, acks=all, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.002) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self.failed: list[str] = []
+        self.acked: dict[int, Acks] = defaultdict(Acks)
+        self._pause_s = pause_s
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "delivery.timeout.ms": 120_000,
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="steady-producer")
+
+    def __enter__(self) -> SteadyProducer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Return when everything sent is acknowledged, or has failed for good."""
+        self._stop.set()
+        self._thread.join()
+        left = self._producer.flush(120)
+        if left:
+            self.failed.append(f"{left} records neither acknowledged nor refused")
+
+    def count(self) -> int:
+        return sum(len(acks.numbers) for acks in self.acked.values())
+
+    def wait_for_more(self, records: int, timeout_s: float = 90) -> None:
+        wanted = self.count() + records
+        deadline = time.monotonic() + timeout_s
+        while self.count() < wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{wanted - self.count()} of {records} more records were not acknowledged")
+            time.sleep(0.02)
+
+    def longest_stall_s(self) -> float:
+        return max((acks.longest_stall_s for acks in self.acked.values()), default=0.0)
+
+    def forget_stalls(self) -> None:
+        for acks in self.acked.values():
+            acks.longest_stall_s = 0.0
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for partition in range(self.partitions):
+                self._send(partition, number)
+            number += 1
+            self._producer.poll(self._pause_s)
+
+    def _send(self, partition: int, number: int) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic, str(number).encode(), partition=partition, on_delivery=self._delivered
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(f"partition {message.partition()}, {message.value()!r}: {error}")
+            return
+        partition, value = message.partition(), message.value()
+        assert partition is not None
+        assert value is not None
+        acks = self.acked[partition]
+        acks.numbers.append(int(value))
+        now_s = time.monotonic()
+        if acks.last_s:
+            acks.longest_stall_s = max(acks.longest_stall_s, now_s - acks.last_s)
+        acks.last_s = now_s
+
+    def check(self, bootstrap: str) -> None:
+        """Every acknowledged record is there, once, in order; and nothing failed."""
+        assert self.failed == []
+        for partition in range(self.partitions):
+            stored = read_numbers(bootstrap, self.topic, partition)
+            assert stored == sorted(set(stored)), f"partition {partition}: a record twice, or out of order"
+            assert self.acked[partition].numbers == stored, f"partition {partition}: acked and stored differ"
+
+
+def read_numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "check",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    numbers: list[int] = []
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        deadline = time.monotonic() + 60
+        while True:
+            assert time.monotonic() < deadline, f"partition {partition} could not be read to its end"
+            for message in consumer.consume(10_000, 0.5):
+                error = message.error()
+                if error is None:
+                    numbers.append(int(message.value() or b""))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    return numbers
+    finally:
+        consumer.close()

@@ -1,0 +1,233 @@
+"""Compaction in a running node: the cleaner is a real process, everything else goes on beside it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from ruslo.broker.partitions import cleaner_process, compaction
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from ruslo.storage.cleaner.choice import Cleanable, CleanerLimits, make_task
+from ruslo.storage.cleaner.task import CleanTask
+from tests.support.live_node import LiveNode, batch_of, live_node, records_in, run, until
+from tests.support.raw_client import RawClient, connected
+
+EAGER = {"log.cleaner.backoff.ms": "20", "log.retention.check.interval.ms": "1000000"}
+COMPACTED = {
+    "cleanup_policy": "compact",
+    "min_cleanable_dirty_ratio": "0.01",
+    "file_delete_delay_ms": "0",
+    "retention_ms": "-1",
+}
+BROKER_RESOURCE = 4
+
+
+async def fill(node: LiveNode, client: RawClient, updates: int = 30, topic: str = "t") -> None:
+    """Updates of three keys, all in closed segments."""
+    for number in range(updates):
+        key = b"key-%d" % (number % 3)
+        answer = await node.produce(client, batch_of(b"value-%d" % number, key=key), topic)
+        assert answer.error_code == 0
+    log = node.partition(topic).log
+    log.roll(log.end_offset, node.node.logs.clock.now_ms())
+
+
+async def read_all(node: LiveNode, client: RawClient, topic: str = "t") -> list[tuple[int, bytes | None]]:
+    found: list[tuple[int, bytes | None]] = []
+    offset = 0
+    while True:
+        part = await node.fetch(client, offset, topic)
+        records = records_in(part.records)
+        if not records:
+            return found
+        found += [(record.offset, record.value) for record in records]
+        offset = records[-1].offset + 1
+
+
+def cleaned_up_to(node: LiveNode, topic: str = "t") -> int | None:
+    directory = node.node.logs.directory_of(TopicPartition(topic, 0))
+    return None if directory is None else directory.cleaned.get(TopicPartition(topic, 0))
+
+
+def test_a_dirty_log_is_compacted_and_goes_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 30)
+            expected: list[tuple[int, bytes | None]] = [(n, b"value-%d" % n) for n in (27, 28, 29)]
+            assert await read_all(node, client) == expected
+            await node.produce(client, batch_of(b"next", key=b"key-0"))
+            assert await read_all(node, client) == [*expected, (30, b"next")]
+            checkpoint = tmp_path / "cleaner-offset-checkpoint"
+            await until(lambda: checkpoint.exists() and "t 0 30" in checkpoint.read_text())
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            assert cleaned_up_to(node) == 30
+            assert await read_all(node, client) == [*expected, (30, b"next")]
+
+    run(story())
+
+
+def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 30)
+            (worker,) = node.node.compaction._workers
+            pid = worker._process.pid
+            assert pid is not None
+            assert "ruslo.storage.cleaner" in command_of(pid)
+            assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+        assert command_of(pid) == ""
+
+    run(story())
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process, empty if there is none."""
+    path = Path(f"/proc/{pid}/cmdline")
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 30)
+            pid = node.node.compaction._workers[0]._process.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 60)
+            assert node.node.compaction.uncleanable == {}
+
+    run(story())
+
+
+def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            for topic in ("bad", "good"):
+                await node.create(topic, 1, **COMPACTED)
+                await fill(node, client, topic=topic)
+            path = tmp_path / "bad-0" / f"{0:020d}.log"
+            data = bytearray(path.read_bytes())
+            data[75] ^= 1
+            path.write_bytes(data)
+            await alter_broker(node, "log.cleaner.backoff.ms", "20")
+            node.node.compaction._workers[0]._wake.set()
+            await until(lambda: TopicPartition("bad", 0) in node.node.compaction.uncleanable)
+            await until(lambda: cleaned_up_to(node, "good") == 30)
+            assert cleaned_up_to(node, "bad") is None
+            assert "checksum" in node.node.compaction.uncleanable[TopicPartition("bad", 0)]
+            assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
+            assert not list((tmp_path / "bad-0").glob("*.cleaned"))
+
+    run(story())
+
+
+async def alter_broker(node: LiveNode, name: str, value: str) -> None:
+    resource = AlterConfigsResource(
+        resource_type=BROKER_RESOURCE, resource_name="", configs=[AlterableConfig(name=name, value=value)]
+    )
+    async with connected(node.bootstrap) as client:
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        (result,) = (await client.call(request, IncrementalAlterConfigsResponse)).responses
+    assert result.error_code == 0, result.error_message
+
+
+def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, {"log.cleaner.threads": "1"}) as node:
+            cleaner = node.node.compaction
+            assert cleaner.limits == CleanerLimits(int(134_217_728 * 0.9), 524_288, None)
+            await alter_broker(node, "log.cleaner.threads", "2")
+            await alter_broker(node, "log.cleaner.dedupe.buffer.size", "4000000")
+            await alter_broker(node, "log.cleaner.io.max.bytes.per.second", "1000.0")
+            await alter_broker(node, "log.cleaner.backoff.ms", "77")
+            assert cleaner.limits == CleanerLimits(1_800_000, 262_144, 500.0)
+            assert cleaner.backoff_ms == 77
+            assert len(cleaner._workers) == 2
+            await alter_broker(node, "log.cleaner.threads", "1")
+            assert len(cleaner._workers) == 1
+
+    run(story())
+
+
+def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", retention_ms="-1", file_delete_delay_ms="0")
+            await fill(node, client)
+            await node.alter("t", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+            node.node.compaction._workers[0]._wake.set()
+            await until(lambda: cleaned_up_to(node) == 30)
+            assert len(await read_all(node, client)) == 3
+
+    run(story())
+
+
+def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[TopicPartition] = []
+
+    def slow(chosen: Cleanable, limits: CleanerLimits, now_ms: int) -> CleanTask:
+        begun.append(chosen.log.partition)
+        return make_task(chosen, limits._replace(io_bytes_per_second=2000.0), now_ms)
+
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            monkeypatch.setattr(compaction, "make_task", slow)
+            await fill(node, client, 60)
+            await until(lambda: bool(begun))
+            await node.delete("t")
+            await until(lambda: not node.node.compaction._busy)
+            monkeypatch.setattr(compaction, "make_task", make_task)
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 30)
+            assert all(directory.online for directory in node.node.logs.directories)
+
+    run(story())
+
+
+def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner meets a limit of file sizes, which fails as a full disk does."""
+    monkeypatch.setattr(
+        cleaner_process,
+        "COMMAND",
+        (
+            "-c",
+            "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200)); "
+            "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
+        ),
+    )
+
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client, 60)
+            await until(lambda: bool(node.node.partitions._full_reported_ms))
+            assert len(await read_all(node, client)) == 60
+            assert all(directory.online for directory in node.node.logs.directories)
+            monkeypatch.undo()
+            node.node.compaction._workers[0]._process.kill()
+            await until(lambda: cleaned_up_to(node) == 60)
+            assert len(await read_all(node, client)) == 3
+
+    run(story())

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.ms = 100_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+@pytest.mark.parametrize(
+    ("throttled", "expected"),
+    [((), False), (("*",), True), (("0:1", "3:2"), True), (("0:2", "3:1"), False), (("13:2",), False)],
+)
+def test_which_replicas_are_throttled(throttled: tuple[str, ...], expected: bool) -> None:
+    assert is_throttled(throttled, 3, 2) is expected
+
+
+def test_a_second_may_be_used_at_once_and_the_rest_is_waited_for() -> None:
+    clock = HandClock()
+    quota = ReplicationQuota(lambda: 1_000, clock)
+    quota.record(1_000)
+    assert quota.pause_ms() == 0
+    quota.record(500)
+    assert quota.pause_ms() == 500
+    clock.ms += 499
+    assert quota.pause_ms() == 1
+    clock.ms += 1
+    assert quota.pause_ms() == 0
+
+
+def test_the_rate_holds_over_time() -> None:
+    clock = HandClock()
+    quota = ReplicationQuota(lambda: 10_000, clock)
+    sent = 0
+    end_ms = clock.ms + 60_000
+    while clock.ms < end_ms:
+        if quota.pause_ms() == 0:
+            quota.record(3_000)
+            sent += 3_000
+        clock.ms += 7
+    assert 590_000 <= sent <= 613_000
+
+
+def test_a_new_rate_counts_from_now_on() -> None:
+    clock = HandClock()
+    rate = [1_000]
+    quota = ReplicationQuota(lambda: rate[0], clock)
+    quota.record(2_000)
+    assert quota.pause_ms() == 1_000
+    rate[0] = 1_000_000
+    clock.ms += 1_000
+    quota.record(100_000)
+    assert quota.pause_ms() <= 100

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ruslo.cli.main import cli
+from ruslo.storage.dir_lock import DirLock
+from ruslo.storage.disk import LocalDisk
+from tests.unit.storage.workbench import Workbench
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory with one partition of ten batches, the third damaged."""
+    directory = tmp_path / "data"
+    directory.mkdir()
+    bench = Workbench(directory)
+    bench.append_many(10)
+    bench.log.close(bench.clock.ms)
+    path = directory / "t-0" / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[len(content) * 3 // 10 - 2] ^= 1
+    path.write_bytes(content)
+    return directory
+
+
+def ruslo(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["log", *arguments], catch_exceptions=False)
+
+
+def test_verify_tells_what_is_damaged(data: Path) -> None:
+    result = ruslo("verify", str(data))
+    assert result.exit_code == 1
+    assert f"{data}/t-0: damaged, 9 records in 9 batches" in result.stdout
+    assert "its checksum is wrong" in result.stdout
+    assert "1 of 1 partitions are damaged" in result.stderr
+    rows = json.loads(ruslo("verify", str(data / "t-0"), "-o", "json").stdout)["partitions"]
+    assert [(each["kind"], each["offset"]) for each in rows[0]["findings"]] == [("records", 2)]
+
+
+def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> None:
+    before = (data / "t-0" / f"{0:020d}.log").read_bytes()
+    result = ruslo("repair", str(data))
+    assert result.exit_code == 0
+    assert "from offset 2 on" in result.stdout
+    assert "would be cut" in result.stdout
+    assert (data / "t-0" / f"{0:020d}.log").read_bytes() == before
+    done = ruslo("repair", str(data), "--execute", "--keep", str(tmp_path / "kept"))
+    assert done.exit_code == 0
+    assert (tmp_path / "kept" / "t-0" / f"{0:020d}.log").read_bytes() == before
+    sound = ruslo("verify", str(data))
+    assert (sound.exit_code, "sound, 9 records" in sound.stdout) == (0, True)
+    assert ruslo("repair", str(data), "--execute").stdout == "nothing to repair\n"
+
+
+def test_repair_keeps_away_from_a_directory_in_use(data: Path) -> None:
+    lock = DirLock(LocalDisk(str(data)))
+    try:
+        for place in (data, data / "t-0"):
+            result = ruslo("repair", str(place), "--execute")
+            assert result.exit_code == 1
+            assert "is in use" in result.output
+    finally:
+        lock.release(remove=True)
+
+
+def test_one_of_directories_and_topics(data: Path) -> None:
+    for arguments in ([], [str(data), "--topic", "t"]):
+        result = ruslo("verify", *arguments)
+        assert result.exit_code == 2

@@ -1,0 +1,139 @@
+"""Leaders that come back by themselves, a limited number at a time. The rest is told in the transcripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.controller import leader_elections, machine
+from ruslo.machines.controller.events import BrokerGone, TimerFired
+from ruslo.machines.controller.machine import ControllerMachine
+from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+from tests.support.controller import MachineBench, registration
+
+COUNT = 5
+
+
+def bench_led_by_second(configs: dict[str, str] | None = None) -> MachineBench:
+    """Five partitions on brokers 1, 2; broker 1 was away and is in sync again, 2 leads."""
+    bench = MachineBench.started(2)
+    topic = CreatableTopic(
+        name="t",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2]) for index in range(COUNT)
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    image = bench.image.topics
+    for index in range(COUNT):
+        change = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=2)
+        bench.machine.replay(len(bench.log), [change])
+        bench.log.append((change, 2))
+    return bench
+
+
+def leaders(bench: MachineBench) -> list[int]:
+    return [partition.leader for partition in bench.image.topics.by_name["t"].partitions]
+
+
+def keep_alive_until_due(bench: MachineBench) -> None:
+    for broker_id in (1, 2):
+        bench.now_ms = 299_000
+        bench.heartbeat(broker_id)
+    bench.now_ms = 300_000
+
+
+def test_a_round_is_limited_and_the_next_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert leader_elections.MAX_ELECTIONS_PER_ROUND == 1000
+    for module in (leader_elections, machine):
+        monkeypatch.setattr(module, "MAX_ELECTIONS_PER_ROUND", 2)
+    bench = bench_led_by_second()
+    keep_alive_until_due(bench)
+    rounds = []
+    while (deadline_ms := bench.machine.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
+        rounds.append(len(bench.tell(TimerFired())))
+    assert [size for size in rounds if size] == [2, 2, 1]
+    assert leaders(bench) == [1] * COUNT
+
+
+def test_switched_off_it_does_not_happen() -> None:
+    bench = bench_led_by_second()
+    settings = ControllerSettings(node_id=1, cluster_id="x", auto_leader_rebalance=False)
+    state = ControllerState(
+        settings,
+        bench.machine.state.rules,
+        bench.machine.state.supported_features,
+        bench.machine.state.random,
+    )
+    quiet = ControllerMachine(state, [])
+    quiet.load(len(bench.log), [record for record, _ in bench.image.to_records()])
+    bench.machine = quiet
+    bench.activate()
+    keep_alive_until_due(bench)
+    bench.wait(0)
+    assert leaders(bench) == [2] * COUNT
+    assert quiet.deadline_ms() is not None, "sessions are still watched"
+
+
+def test_nobody_is_elected_who_is_away_or_behind() -> None:
+    bench = bench_led_by_second()
+    epoch = bench.image.cluster.brokers[1].epoch
+    assert bench.tell(BrokerGone(1, epoch + 1)) == [], "that is not the process that is registered"
+    bench.tell(BrokerGone(1, epoch))
+    assert bench.tell(BrokerGone(1, epoch)) == [], "fenced already"
+    bench.ask(registration(1, incarnation="b"))
+    bench.heartbeat(1)
+    assert leader_elections.preferred_leader_changes(bench.machine.state) == []
+    assert leaders(bench) == [2] * COUNT
+
+
+def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
+    bench = MachineBench.started(2)
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
+    assert bench.image.cluster.brokers[2].fenced
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
+
+
+def test_a_machine_that_is_not_active_fences_nobody() -> None:
+    bench = MachineBench.started(2)
+    bench.machine.deactivate()
+    assert bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch)) == []
+    assert not bench.image.cluster.brokers[2].fenced
+
+
+def test_unclean_leaders_only_for_topics_that_want_them() -> None:
+    """The machine's own check; what happens at once when a broker returns is in the transcripts."""
+    bench = bench_led_by_second()
+    image = bench.image.topics
+    for index in range(COUNT):
+        nobody = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=-1, isr=[])
+        bench.machine.replay(len(bench.log), [nobody])
+        bench.log.append((nobody, 2))
+    assert leader_elections.unclean_leader_changes(bench.machine.state) == []
+    wanting = bench_led_by_second({"unclean.leader.election.enable": "true"})
+    nobody = PartitionChangeRecord(
+        topic_id=wanting.image.topics.by_name["t"].id, partition_id=3, leader=-1, isr=[]
+    )
+    wanting.machine.replay(len(wanting.log), [nobody])
+    ((record, _),) = leader_elections.unclean_leader_changes(wanting.machine.state)
+    assert isinstance(record, PartitionChangeRecord)
+    assert (record.partition_id, record.leader, record.isr, record.leader_recovery_state) == (3, 1, [1], 1)
+
+
+def test_an_election_type_of_the_future() -> None:
+    bench = bench_led_by_second()
+    assert (
+        bench.code(ElectLeadersRequest(election_type=2, topic_partitions=None)) is ErrorCode.INVALID_REQUEST
+    )

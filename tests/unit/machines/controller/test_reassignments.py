@@ -1,0 +1,159 @@
+"""AlterPartitionReassignments: what is refused, and that one bad partition does not spoil the others.
+
+How replicas move is told in the transcripts.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.machines.controller.elections import Reassignment, change_partition
+from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ruslo.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from ruslo.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from ruslo.protocol.messages.list_partition_reassignments_request import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ruslo.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+from tests.support.controller import FEATURES, MachineBench
+
+
+def bench_with(*partitions: list[int], brokers: int = 4, features: dict[str, int] = FEATURES) -> MachineBench:
+    """Topic t with these replicas."""
+    bench = MachineBench.started(brokers, features=features)
+    topic = CreatableTopic(
+        name="t",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in enumerate(partitions)
+        ],
+    )
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    return bench
+
+
+def reassigning(targets: dict[int, list[int] | None], topic: str = "t") -> AlterPartitionReassignmentsRequest:
+    moves = [
+        ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in targets.items()
+    ]
+    return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=moves)])
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (reassigning({0: [1, 2]}, topic="none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (reassigning({7: [1, 2]}), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (reassigning({0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (reassigning({0: [2, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (reassigning({0: [1, 9]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (reassigning({0: [1, -1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (reassigning({0: None}), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+    ],
+)
+def test_refused(request_: AlterPartitionReassignmentsRequest, code: ErrorCode) -> None:
+    bench = bench_with([1, 2])
+    records, answer = bench.ask(request_)
+    assert isinstance(answer, AlterPartitionReassignmentsResponse)
+    (result,) = answer.responses[0].partitions
+    assert ErrorCode(result.error_code) is code
+    assert result.error_message
+    assert records == []
+
+
+def test_each_partition_stands_for_itself() -> None:
+    bench = bench_with([1, 2], [1, 2], [1, 2])
+    answer = bench.answer(reassigning({0: [3, 4], 1: [9], 2: [2, 1]}), AlterPartitionReassignmentsResponse)
+    assert [each.error_code for each in answer.responses[0].partitions] == [0, 39, 0]
+    partitions = bench.image.topics.by_name["t"].partitions
+    assert [each.adding for each in partitions] == [(3, 4), (), ()]
+    assert [each.replicas for each in partitions] == [(3, 4, 1, 2), (1, 2), (2, 1)]
+
+
+def test_only_what_is_asked_for_and_moves_is_listed() -> None:
+    bench = bench_with([1, 2], [1, 2], [1, 2])
+    bench.ask(reassigning({0: [3, 4], 2: [2, 3]}))
+
+    def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[tuple[str, list[int]]]:
+        answer = bench.answer(
+            ListPartitionReassignmentsRequest(topics=topics), ListPartitionReassignmentsResponse
+        )
+        return [(each.name, [part.partition_index for part in each.partitions]) for each in answer.topics]
+
+    assert listed(None) == [("t", [0, 2])]
+    asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[1, 2, 9])
+    unknown = ListPartitionReassignmentsTopics(name="none", partition_indexes=[0])
+    assert listed([asked, unknown]) == [("t", [2])]
+    assert listed([]) == []
+
+
+def test_a_target_may_be_fenced_but_must_be_registered() -> None:
+    bench = bench_with([1, 2])
+    bench.heartbeat(3, want_fence=True)
+    answer = bench.answer(reassigning({0: [3, 2]}), AlterPartitionReassignmentsResponse)
+    assert answer.responses[0].partitions[0].error_code == 0
+    assert bench.image.topics.by_name["t"].partitions[0].adding == (3,)
+
+
+def test_the_number_of_replicas_on_the_way_is_that_of_the_target() -> None:
+    bench = bench_with([1])
+    bench.ask(reassigning({0: [2, 3]}))
+    for replicas, code in (([3], 38), ([2, 4], 0)):
+        request = reassigning({0: replicas})
+        request.allow_replication_factor_change = False
+        answer = bench.answer(request, AlterPartitionReassignmentsResponse)
+        assert answer.responses[0].partitions[0].error_code == code
+
+
+def test_too_many_for_one_batch() -> None:
+    bench = bench_with(*([1] for _ in range(3)), brokers=2)
+    request = reassigning({0: [2], 1: [2], 2: [2]})
+    request.topics *= MAX_RECORDS_PER_REQUEST // 2
+    assert bench.code(request) is ErrorCode.POLICY_VIOLATION
+
+
+def test_directories_are_written_only_where_readers_know_them() -> None:
+    old = {"metadata.version": 16}
+    bench = bench_with([1, 2], features=old)
+    records, _ = bench.ask(reassigning({0: [1, 3]}))
+    ((record, version),) = records
+    assert isinstance(record, PartitionChangeRecord)
+    assert (version, record.directories, record.adding_replicas) == (0, None, [3])
+
+
+def test_replicas_that_leave_are_not_eligible_to_lead() -> None:
+    """Below min.insync.replicas whoever leaves the ISR stays eligible; but not who leaves altogether."""
+    bench = MachineBench.started(3, {"min.insync.replicas": "2"})
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.heartbeat(3, want_fence=True)
+    bench.heartbeat(2, want_fence=True)
+    image = bench.image.topics.by_name["t"]
+    assert (image.partitions[0].isr, image.partitions[0].elr) == ((1,), (2,))
+    bench.ask(reassigning({0: [1, 3]}))
+    assert image.partitions[0].replicas == (1, 3, 2), "3 is not in sync yet"
+    bench.heartbeat(3)
+    change = change_partition(bench.machine.state, image, 0, target_isr=(1, 3))
+    assert change is not None
+    record = change[0]
+    assert isinstance(record, PartitionChangeRecord)
+    assert (record.replicas, record.eligible_leader_replicas, record.isr) == ([1, 3], [], [1, 3])
+    gone = change_partition(bench.machine.state, image, 0, target_isr=(1,), reassignment=Reassignment((1, 3)))
+    assert gone is not None
+    assert isinstance(gone[0], PartitionChangeRecord)
+    assert gone[0].eligible_leader_replicas == []

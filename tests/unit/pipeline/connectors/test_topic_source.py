@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruslo.pipeline.connectors.base import Surroundings
+from ruslo.pipeline.connectors.topic_source import TableSource, TopicSource, start_options
+from ruslo.pipeline.files.schema_text import parse_schema
+from ruslo.pipeline.source.options import SourceOptions
+
+AROUND = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", group="g")
+
+
+@pytest.mark.parametrize(
+    ("start", "options"),
+    [
+        ("latest", {"startingOffsets": "latest"}),
+        ('{"a": {"0": 5}}', {"startingOffsets": '{"a": {"0": 5}}'}),
+        ("1700000000000", {"startingTimestamp": "1700000000000"}),
+        ("2026-01-01T00:00:00Z", {"startingTimestamp": "1767225600000"}),
+    ],
+)
+def test_where_to_start(start: str, options: dict[str, str]) -> None:
+    assert start_options(start) == options
+
+
+def test_the_source_understands_the_options() -> None:
+    source = TopicSource(
+        topic=("a", "b"),
+        schema="id INT",
+        max_records_per_batch=5,
+        headers=True,
+        options={"minPartitions": "3"},
+    )
+    parsed = SourceOptions.parse(source._options(AROUND), streaming=True)
+    assert (parsed.group_id, parsed.min_partitions, parsed.value.format) == ("g", 3, "json")
+    assert "headers" in parsed.columns
+
+
+def test_dead_letters_of_the_pipeline_are_used_unless_told_otherwise() -> None:
+    around = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", dead_letters="dead")
+    by_pipeline = TopicSource(topic=("a",), schema="id INT")._options(around)
+    assert (by_pipeline["onDecodeError"], by_pipeline["deadLetterTopic"]) == ("deadletter", "dead")
+    own = TopicSource(topic=("a",), schema="id INT", on_decode_error="drop")._options(around)
+    assert own["onDecodeError"] == "drop"
+    assert "deadLetterTopic" not in own
+
+
+def test_columns_are_the_fields_and_the_records_own() -> None:
+    table = TableSource(topic="t", schema="name STRING, n INT", key="binary")
+    assert list(parse_schema(table.columns() or "").fields) == [
+        "name", "n", "_key", "_topic", "_partition", "_offset", "_timestamp",
+    ]  # fmt: skip
+    assert TopicSource(topic=("a",), value="avro", avro_schema="{}").columns() is None

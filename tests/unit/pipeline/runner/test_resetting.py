@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruslo.model.errors import ConfigError
+from ruslo.pipeline.files.load import load_pipeline
+from ruslo.pipeline.files.model import Pipeline
+from ruslo.pipeline.runner.resetting import plan_reset
+from ruslo.pipeline.runner.run_folder import RunFolder, run_folder
+
+TEXT = """\
+source: {type: topic, topic: a, value: string}
+sinks:
+  files: {type: files, path: out, format: text, from: source}
+  shown: {type: console, from: source}
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Pipeline:
+    path = tmp_path / "p.yaml"
+    path.write_text(TEXT + "checkpoint: state\n")
+    for part in ("state/files/offsets", "state/shown", "state/.staging/shown", "out/_spark_metadata"):
+        (tmp_path / part).mkdir(parents=True)
+    (tmp_path / "out" / "part-0.txt").write_text("kept or not")
+    return load_pipeline(path).valid()
+
+
+def test_the_log_of_a_files_sink_must_be_decided_about(pipeline: Pipeline) -> None:
+    with pytest.raises(ConfigError, match=r"first batches would be skipped: say --outputs delete"):
+        plan_reset(pipeline, None, None)
+
+
+@pytest.mark.parametrize(("outputs", "left"), [("keep", ["part-0.txt"]), ("delete", None)])
+def test_what_goes_and_what_stays(pipeline: Pipeline, outputs: str, left: list[str] | None) -> None:
+    plan_reset(pipeline, "latest", outputs).execute()
+    assert [entry.name for entry in (pipeline.folder / "state").iterdir()] == [".ruslo"]
+    out = pipeline.folder / "out"
+    assert ([entry.name for entry in out.iterdir()] if out.exists() else None) == left
+    assert RunFolder(run_folder(pipeline)).start() == "latest"
+
+
+def test_what_cannot_be_reset(pipeline: Pipeline, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no place to start"):
+        plan_reset(pipeline, "yesterday", "keep")
+    with RunFolder(run_folder(pipeline)), pytest.raises(ConfigError, match="is running: stop it first"):
+        plan_reset(pipeline, None, "keep")
+    far = tmp_path / "far.yaml"
+    far.write_text(TEXT + "checkpoint: s3a://bucket/p\n")
+    with pytest.raises(ConfigError, match="is not on this machine"):
+        plan_reset(load_pipeline(far).valid(), None, "keep")

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ruslo.pipeline.session import is_local, numba_cache_dir
+
+
+@pytest.mark.parametrize(
+    "module", ["ruslo.broker.node", "ruslo.cli.main", "ruslo.testing.embedded", "ruslo.client.admin"]
+)
+def test_only_pipelines_load_spark(module: str) -> None:
+    heavy = ("pyspark", "pyarrow", "numba", "numpy", "pandas")
+    program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[]"
+
+
+def test_compiled_code_is_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert numba_cache_dir() == tmp_path / "ruslo" / "numba"
+    assert numba_cache_dir().is_dir()
+
+
+def test_or_in_a_temporary_folder_where_the_user_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert numba_cache_dir().name.startswith("ruslo-numba-")
+
+
+@pytest.mark.parametrize(
+    ("master", "local"), [("local", True), ("local[2,4]", True), ("spark://h:1", False), ("yarn", False)]
+)
+def test_what_runs_on_this_machine(master: str, local: bool) -> None:
+    assert is_local(master) is local

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ruslo.model.errors import ProtocolError
+from ruslo.records.batch import (
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
+from ruslo.records.batch_filter import filter_batch
+from ruslo.records.builder import build_batch, set_crc
+from ruslo.records.compression import decompress
+from ruslo.records.reader import check_crc, read_records
+from ruslo.records.record import Record
+
+NOW = 1_700_000_000_000
+
+
+def unfolded(batch: bytearray) -> tuple[BatchHeader, bytes]:
+    header = read_header(batch)
+    return header, decompress(header.codec, bytes(batch[HEADER_SIZE:]))
+
+
+@given(
+    records=st.lists(
+        st.tuples(
+            st.integers(-100, 20_000),
+            st.binary(max_size=5),
+            st.none() | st.binary(max_size=200),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    codec=st.integers(0, 4),
+    horizon=st.none() | st.just(NOW + 86_400_000),
+)
+@settings(deadline=None)
+def test_what_stays_is_unchanged(
+    records: list[tuple[int, bytes, bytes | None, bool]], codec: int, horizon: int | None
+) -> None:
+    batch = build_batch(
+        [Record(at, NOW + ts, key, value, (("h", key),)) for at, (ts, key, value, _) in enumerate(records)],
+        base_offset=500,
+        codec=codec,
+        producer_id=7,
+        producer_epoch=3,
+        base_sequence=11,
+        leader_epoch=2,
+        attributes=TRANSACTIONAL,
+    )
+    keep = bytes([wanted for *_, wanted in records])
+    if not any(keep):
+        keep = b"\x01" + keep[1:]
+    header, body = unfolded(batch)
+    made = filter_batch(header, body, keep, delete_horizon_ms=horizon)
+    assert check_crc(made)
+    expected = [record for record, wanted in zip(read_records(batch), keep, strict=True) if wanted]
+    assert list(read_records(made)) == expected
+    changed = read_header(made)
+    assert changed._replace(length=0, crc=0, count=0, attributes=0, base_timestamp=0, max_timestamp=0) == (
+        header._replace(length=0, crc=0, count=0, attributes=0, base_timestamp=0, max_timestamp=0)
+    )
+    assert changed.count == len(expected)
+    assert changed.max_timestamp == max(record.timestamp for record in expected)
+    if horizon is None:
+        assert (changed.attributes, changed.base_timestamp) == (header.attributes, header.base_timestamp)
+    else:
+        assert changed.attributes == header.attributes | DELETE_HORIZON
+        assert changed.base_timestamp == horizon
+
+
+def test_the_time_of_the_log_stays() -> None:
+    batch = build_batch(
+        [Record(0, NOW, b"a", b"1"), Record(1, NOW - 9, b"b", b"2")], attributes=LOG_APPEND_TIME
+    )
+    header, body = unfolded(batch)
+    made = filter_batch(header._replace(max_timestamp=NOW + 50), body, b"\x00\x01")
+    assert read_header(made).max_timestamp == NOW + 50
+
+
+def test_an_earlier_horizon_stays() -> None:
+    batch = build_batch([Record(0, NOW, b"a", None), Record(1, NOW, b"b", None)])
+    first = filter_batch(*unfolded(batch), b"\x01\x01", delete_horizon_ms=NOW + 5)
+    second = filter_batch(*unfolded(first), b"\x00\x01")
+    assert read_header(second).base_timestamp == NOW + 5
+    assert read_header(second).attributes & DELETE_HORIZON
+    assert [(record.offset, record.timestamp) for record in read_records(second)] == [(1, NOW)]
+
+
+def test_records_that_are_cut_off_are_told() -> None:
+    batch = build_batch([Record(0, NOW, b"a", b"1"), Record(1, NOW, b"b", b"2")])
+    set_crc(batch)
+    header, body = unfolded(batch)
+    with pytest.raises(ProtocolError, match="cut off"):
+        filter_batch(header, body[:9], b"\x01\x01")

@@ -1,0 +1,151 @@
+"""A log's life on a disk that fails at its N-th operation, for every N, and on one that loses its power."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ruslo.model.errors import KafkaError
+from ruslo.records.batch import TRANSACTIONAL
+from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.testing.sim_disk import SimDisk
+from tests.unit.storage.compacting import COMPACTED, compact, kept_records, keyed, roll
+from tests.unit.storage.workbench import Workbench
+
+Written = dict[int, tuple[bytes, bytes | None]]
+
+
+class Life:
+    """Appends, rolls, flushes, compacts, deletes; and knows what must be there afterwards."""
+
+    def __init__(self, directory: Path, disk: SimDisk) -> None:
+        self.bench = Workbench(directory, COMPACTED, disk)
+        self.written: Written = {}
+        self.durable_end = 0
+        self.checkpoint: int | None = None
+        self.chance = random.Random(5)
+
+    def run(self) -> None:
+        for part in range(3):
+            for number in range(7):
+                self.append(codec=number % 2 * 3)
+            self.transaction(commit=part % 2 == 0)
+            self.bench.commit_all()
+            self.bench.log.flush(self.bench.clock.ms)
+            self.durable_end = self.bench.log.recovery_point
+            roll(self.bench)
+            found = compact(self.bench, self.checkpoint)
+            if found is not None:
+                self.checkpoint = found[0]
+            self.bench.clock.ms += 50_000_000
+            self.bench.log.delete_old_segments(self.bench.clock.ms)
+            self.bench.trash.remove_due()
+        self.bench.log.close(self.bench.clock.ms)
+        self.durable_end = self.bench.log.end_offset
+
+    def append(self, codec: int = 0, **producer: int) -> None:
+        pairs = [
+            (
+                b"key-%d" % self.chance.randrange(8),
+                None if self.chance.random() < 0.2 else self.chance.randbytes(30),
+            )
+            for _ in range(self.chance.randint(1, 4))
+        ]
+        # Noted before: of what fails, anything from nothing to all may be in the file.
+        first = self.bench.log.end_offset
+        self.written |= {first + at: pair for at, pair in enumerate(pairs)}
+        self.bench.append(keyed(pairs, codec=codec, timestamp=self.bench.clock.ms, **producer))
+
+    def transaction(self, *, commit: bool) -> None:
+        entry = self.bench.log.producers.entries.get(9)
+        epoch = 0 if entry is None else entry.epoch
+        self.append(producer_id=9, producer_epoch=epoch, sequence=0, attributes=TRANSACTIONAL)
+        self.bench.end_transaction(9, epoch + 1, commit=commit)
+
+
+def check(life: Life, directory: Path) -> None:
+    """The log opens; it holds nothing that was not written, and all keys that were safe, at their last."""
+    disk = LocalDisk(str(directory))
+    bench = life.bench
+    bench.disk = disk
+    bench.trash = type(bench.trash)(disk, bench.clock)
+    checkpointed = min(life.durable_end, bench.log.recovery_point)
+    log = bench.reopen(clean=False, recovery_point=checkpointed)
+    found = {offset: (key, value) for offset, key, value in kept_records(log)}
+    for offset, pair in found.items():
+        assert life.written[offset] == pair
+    assert log.end_offset >= life.durable_end
+    aborted = log.aborted_transactions(0, log.end_offset)
+    assert all(each.producer_id == 9 for each in aborted)
+    last: dict[bytes | None, int] = {}
+    for offset, (key, _) in sorted(found.items()):
+        last[key] = offset
+    safe: dict[bytes, int] = {}
+    for offset, (key, _) in sorted(life.written.items()):
+        if offset < life.durable_end and not is_aborted(life, offset):
+            safe[key] = offset
+    for key, offset in safe.items():
+        if life.written[offset][1] is not None:
+            assert last.get(key, -1) >= offset, f"{key!r} was safe at {offset}, the log has {last.get(key)}"
+    # And it goes on.
+    log.advance_high_watermark(log.end_offset)
+    bench.append(keyed([(b"key-1", b"afterwards")]))
+    roll(bench)
+    compact(bench)
+    assert kept_records(log)[-1][1:] == (b"key-1", b"afterwards")
+
+
+def is_aborted(life: Life, offset: int) -> bool:
+    return any(first <= offset <= last for first, last in life_aborts(life))
+
+
+def life_aborts(life: Life) -> list[tuple[int, int]]:
+    """Transactions end at the offsets that nobody wrote a record to; every second one was aborted."""
+    end = max(life.written) + 2
+    marks = [offset for offset in range(end) if offset not in life.written]
+    return [(mark - 4, mark) for mark in marks[1::2]]
+
+
+def operations_of_a_whole_life(tmp_path: Path) -> tuple[int, int]:
+    directory = tmp_path / "whole"
+    directory.mkdir()
+    disk = SimDisk(str(directory))
+    life = Life(directory, disk)
+    life.run()
+    assert life.checkpoint is not None
+    check(life, directory)
+    return disk.medium.changes, disk.medium.operations
+
+
+@pytest.mark.parametrize("loses_power", [False, True])
+def test_a_disk_that_dies_at_any_change(tmp_path: Path, loses_power: bool) -> None:
+    changes, _ = operations_of_a_whole_life(tmp_path)
+    directory = tmp_path / "data"
+    for dies_at in range(8, changes):
+        directory.mkdir()
+        disk = SimDisk(str(directory), dies_at, seed=dies_at)
+        life = Life(directory, disk)
+        with pytest.raises(DiskError):
+            life.run()
+        if loses_power:
+            disk.medium.lose_power()
+        check(life, directory)
+        shutil.rmtree(directory)
+
+
+def test_any_operation_that_fails_alone(tmp_path: Path) -> None:
+    """Every failure is told as a DiskError, and after it the log opens again with all that was safe."""
+    _, operations = operations_of_a_whole_life(tmp_path)
+    directory = tmp_path / "data"
+    for fails_at in range(12, operations, 3):
+        directory.mkdir()
+        disk = SimDisk(str(directory))
+        life = Life(directory, disk)
+        disk.medium.fails_at = fails_at
+        with pytest.raises((DiskError, KafkaError)):
+            life.run()
+        check(life, directory)
+        shutil.rmtree(directory)
