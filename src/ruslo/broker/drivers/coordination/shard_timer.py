@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 
 from ruslo.broker.drivers.coordination.turns import Turns
+from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.partitions.partition import Partition
 from ruslo.model.clock import Clock
 
@@ -23,41 +23,17 @@ class ShardTimer:
         fire: Callable[[], None],
     ) -> None:
         self._partition = partition
-        self._clock = clock
-        self._turns = turns
-        self._deadline_ms = deadline_ms
         self._fire = fire
-        self._timer: asyncio.TimerHandle | None = None
-        self._at_ms = 0
+        self._timer = DeadlineTimer(clock, deadline_ms, lambda: turns.take(self._take_turn))
         self._stopped = False
 
     def arm(self) -> None:
         """After every event: the machine may have a nearer deadline than before."""
-        if self._stopped:
-            return
-        deadline_ms = self._deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._at_ms <= deadline_ms):
-            # A deadline that has moved away is noticed when the timer fires.
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._fired)
-        self._at_ms = deadline_ms
+        self._timer.arm()
 
     def stop(self) -> None:
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _fired(self) -> None:
-        self._timer = None
-        deadline_ms = self._deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._clock.monotonic_ms():
-            self._turns.take(self._take_turn)
-        else:
-            self.arm()
+        self._timer.stop()
 
     def _take_turn(self) -> None:
         if self._stopped:
