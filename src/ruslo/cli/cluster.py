@@ -16,10 +16,10 @@ from ruslo.cli.output import human_bytes, print_fields, print_json, print_table
 from ruslo.cli.running import with_admin
 
 if TYPE_CHECKING:
-    from ruslo.cli.partition_health import PartitionAtRisk
     from ruslo.client.admin import Admin
     from ruslo.client.brokers import ClusterDescription, Feature, LogDirectory, Quorum
     from ruslo.client.metadata import TopicInfo
+    from ruslo.client.partition_health import PartitionAtRisk
 
 
 @click.group(
@@ -78,7 +78,7 @@ class Overview:
 def info(bootstrap: str, output: str) -> None:
     """Show brokers, controllers, log directories, features and the health of partitions."""
 
-    from ruslo.cli.partition_health import partitions_at_risk
+    from ruslo.client.partition_health import partitions_at_risk
 
     async def gather(admin: Admin) -> Overview:
         description = await admin.brokers.describe_cluster()

@@ -11,8 +11,8 @@ from ruslo.cli.output import print_json, print_table
 from ruslo.cli.running import with_admin
 
 if TYPE_CHECKING:
-    from ruslo.cli.partition_health import PartitionAtRisk
     from ruslo.client.admin import Admin
+    from ruslo.client.partition_health import PartitionAtRisk
 
 _AT_RISK = 3
 _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
@@ -41,7 +41,7 @@ def topics_at_risk(bootstrap: str, level: str, topics: tuple[str, ...], output: 
 
     Exit code 0: there are none. 3: there are. 1: the cluster could not be asked.
     """
-    from ruslo.cli.partition_health import Risk, count_risks, partitions_at_risk
+    from ruslo.client.partition_health import Risk, count_risks, partitions_at_risk
 
     async def gather(admin: Admin) -> list[PartitionAtRisk]:
         known = [await admin.topics.describe(name) for name in topics] or await admin.topics.list()

@@ -11,8 +11,8 @@ from ruslo.cli.output import hint, human_bytes, print_fields, print_json, print_
 from ruslo.cli.running import with_admin
 
 if TYPE_CHECKING:
-    from ruslo.cli.broker_view import BrokerView
     from ruslo.client.admin import Admin
+    from ruslo.client.broker_view import BrokerView
 
 
 @click.command("brokers", epilog=examples("ruslo cluster brokers", "ruslo cluster brokers -o json"))
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @output_option
 def brokers(bootstrap: str, output: str) -> None:
     """List the brokers, those that are fenced too, with what they lead and hold."""
-    from ruslo.cli.broker_view import describe_brokers
+    from ruslo.client.broker_view import describe_brokers
 
     views = with_admin(bootstrap, describe_brokers)
     if output == "json":
@@ -116,7 +116,7 @@ def unregister(broker_id: int, bootstrap: str, force: bool, yes: bool, output: s
 
 
 async def _the_broker(admin: Admin, broker_id: int) -> BrokerView:
-    from ruslo.cli.broker_view import describe_brokers
+    from ruslo.client.broker_view import describe_brokers
     from ruslo.model.errors import ErrorCode, KafkaError
 
     views = await describe_brokers(admin)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ruslo.cli.options import bootstrap_option, examples, property_option
-from ruslo.cli.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, position_callback
+from ruslo.cli.position import position_callback
+from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
 
 if TYPE_CHECKING:
     from ruslo.cli.record_format import Formatter
@@ -105,9 +106,10 @@ def consume(
 
     Order is kept within each partition. No consumer group takes part and nothing is committed.
     """
-    from ruslo.cli.record_format import ENCODERS, compile_format, json_line
+    from ruslo.cli.record_format import ENCODERS, compile_format
     from ruslo.client.bootstrap import check_reachable
     from ruslo.client.consumer import Consumer
+    from ruslo.client.record_json import json_line
 
     if output == "json" and format_text is not None:
         raise click.UsageError("--format and -o json each say how to print: choose one.")

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ruslo.cli.position import short_duration_ms
+from ruslo.client.position import short_duration_ms
 
 _ISO = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?\Z",

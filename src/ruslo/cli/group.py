@@ -9,14 +9,15 @@ import click
 from ruslo.cli.group_reset import reset_offsets
 from ruslo.cli.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.output import hint, print_fields, print_json, print_table
-from ruslo.cli.partition_scope import Scope, scopes_callback, shown_partitions
+from ruslo.cli.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
+from ruslo.client.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
-    from ruslo.cli.group_view import GroupRow, GroupView
     from ruslo.client.admin import Admin
     from ruslo.client.group_descriptions import GroupDescription, GroupMember
     from ruslo.client.group_offsets import Outcomes
+    from ruslo.client.group_view import GroupRow, GroupView
     from ruslo.model.topics import TopicPartition
 
 STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
@@ -69,14 +70,17 @@ def list_groups(
     """List the groups of all brokers."""
     from dataclasses import asdict
 
-    from ruslo.cli.group_view import list_rows
     from ruslo.cli.progress import Progress
+    from ruslo.client.group_view import list_rows
 
     progress = Progress()
 
+    def show_progress(known: int, total: int) -> None:
+        progress.tick(lambda: f"described {known} of {total} groups")
+
     async def gather(admin: Admin) -> list[GroupRow]:
         try:
-            return await list_rows(admin, states, types, lag, progress)
+            return await list_rows(admin, states=states, types=types, with_lag=lag, on_progress=show_progress)
         finally:
             progress.clear()
 
@@ -108,8 +112,8 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     LAG counts records up to the end of the partition. SECONDS is the time of the newest record minus the time
     of the next one to be read; '-' where records have no time.
     """
-    from ruslo.cli.group_view import describe_group
     from ruslo.cli.progress import Progress
+    from ruslo.client.group_view import describe_group
 
     progress = Progress()
 
@@ -193,7 +197,7 @@ def members(name: str, bootstrap: str, output: str) -> None:
 
     Members of a consumer group (KIP-848) also have an epoch and a target, which they reach step by step.
     """
-    from ruslo.cli.group_view import describe_one, members_json
+    from ruslo.client.group_view import describe_one, members_json
 
     found = with_admin(bootstrap, lambda admin: describe_one(admin, name))
     if output == "json":

@@ -10,13 +10,14 @@ import click
 from ruslo.cli.duration import duration_callback
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import hint, print_json, print_table
-from ruslo.cli.partition_scope import Scope, scopes_callback, shown_partitions
+from ruslo.cli.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
+from ruslo.client.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
-    from ruslo.cli.reset_plan import Move, Target
     from ruslo.client.admin import Admin
     from ruslo.client.group_descriptions import GroupDescription
+    from ruslo.client.reset_plan import Move, Target
     from ruslo.model.errors import KafkaError
     from ruslo.model.topics import TopicPartition
 
@@ -118,7 +119,7 @@ def reset_offsets(
     The group must have no members when it is executed: stop its consumers first. Offsets outside of what a
     partition has become its first or its last.
     """
-    from ruslo.cli import reset_plan as to
+    from ruslo.client import reset_plan as to
 
     targets: list[Target] = [
         *([to.ToEarliest()] if to_earliest else []),
@@ -163,9 +164,9 @@ def _read(file: TextIO, group_id: str) -> dict[TopicPartition, int]:
 
 
 async def _run(admin: Admin, name: str, scopes: list[Scope], target: Target, execute: bool) -> Plan:
-    from ruslo.cli.reset_plan import ToGiven, make_plan
     from ruslo.cli.reset_scope import existing_in
     from ruslo.client.coordinators import value_of
+    from ruslo.client.reset_plan import ToGiven, make_plan
     from ruslo.model.errors import ErrorCode, KafkaError
 
     described = (await admin.groups.describe([name]))[name]

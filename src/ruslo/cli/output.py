@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ruslo.model.units import human_bytes as human_bytes
+
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns two spaces apart; columns of numbers are aligned right, nothing is ever cut."""
@@ -64,11 +66,3 @@ def hint(text: str) -> None:
     """The next useful command: for people at a terminal only, and never on stdout."""
     if sys.stderr.isatty():
         click.echo(text, err=True)
-
-
-def human_bytes(size: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -56,27 +55,3 @@ async def partitions_in(admin: Admin, scopes: Iterable[Scope]) -> list[TopicPart
         numbers = [p.partition for p in topic.partitions] if scope.partitions is None else scope.partitions
         found |= dict.fromkeys(TopicPartition(scope.topic, number) for number in numbers)
     return sorted(found)
-
-
-def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """The same notation: ``orders:0-3,7 payments:1``."""
-    by_topic = itertools.groupby(sorted(partitions), key=lambda partition: partition.topic)
-    return " ".join(f"{topic}:{_ranges([p.partition for p in part])}" for topic, part in by_topic)
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The shape that partitions have in JSON."""
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

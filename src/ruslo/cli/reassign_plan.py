@@ -9,8 +9,9 @@ import click
 
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import hint, human_bytes, print_json, table_lines
-from ruslo.cli.partition_scope import Scope, scopes_callback, shown_partitions
+from ruslo.cli.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
+from ruslo.client.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -15,12 +15,13 @@ from ruslo.cli.options import (
     yes_option,
 )
 from ruslo.cli.output import hint, human_bytes, print_fields, print_json, print_table
-from ruslo.cli.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, position_callback
+from ruslo.cli.position import position_callback
 from ruslo.cli.running import with_admin
+from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
 
 if TYPE_CHECKING:
-    from ruslo.cli.topic_view import TopicView
     from ruslo.client.admin import Admin
+    from ruslo.client.topic_view import TopicView
     from ruslo.client.topics import CreatedTopic
     from ruslo.model.errors import KafkaError
     from ruslo.model.topics import TopicPartition
@@ -165,7 +166,7 @@ def list_topics(bootstrap: str, internal: bool, output: str) -> None:
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, all_configs: bool, output: str) -> None:
     """Show partitions, leaders, offsets, sizes and settings."""
-    from ruslo.cli.topic_view import describe_topic
+    from ruslo.client.topic_view import describe_topic
 
     async def views(admin: Admin) -> list[TopicView]:
         return [await describe_topic(admin, name) for name in names]

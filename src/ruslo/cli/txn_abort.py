@@ -9,12 +9,12 @@ import click
 
 from ruslo.cli.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.output import print_json
-from ruslo.cli.partition_scope import by_topic, shown_partitions
 from ruslo.cli.running import with_admin
+from ruslo.client.partition_lists import by_topic, shown_partitions
 
 if TYPE_CHECKING:
-    from ruslo.cli.txn_abort_plan import MarkerPlan
     from ruslo.client.admin import Admin
+    from ruslo.client.txn_abort_plan import MarkerPlan
 
 _HOW = (
     "Say which transaction: TOPIC PARTITION --start-offset N; or TOPIC PARTITION with --producer-id, "
@@ -75,8 +75,8 @@ def abort(
     With --transactional-id the coordinator aborts the transaction as a whole. Its producer gets a fatal error
     (PRODUCER_FENCED) and has to begin anew.
     """
-    from ruslo.cli.txn_abort_plan import MarkerPlan, plan_marker
     from ruslo.client.transactions import ProducerIdentity
+    from ruslo.client.txn_abort_plan import MarkerPlan, plan_marker
     from ruslo.model.topics import TopicPartition
 
     by_hand = (producer_id, producer_epoch, coordinator_epoch)
@@ -130,7 +130,7 @@ def _abort_in_partition(
 
 
 def _abort_by_id(bootstrap: str, transactional_id: str, yes: bool, output: str) -> None:
-    from ruslo.cli.txn_abort_plan import described_for_abort
+    from ruslo.client.txn_abort_plan import described_for_abort
 
     found = with_admin(bootstrap, lambda admin: described_for_abort(admin, transactional_id))
     answer: dict[str, object] = {

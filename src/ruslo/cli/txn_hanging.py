@@ -10,8 +10,9 @@ import click
 from ruslo.cli.duration import length_callback, shown_duration
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import hint, print_json, print_table
-from ruslo.cli.partition_scope import Scope, scopes_callback, shown_partitions
+from ruslo.cli.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
+from ruslo.client.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
     from ruslo.client.admin import Admin

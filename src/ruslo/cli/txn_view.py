@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ruslo.cli.partition_scope import by_topic
 from ruslo.client.coordinators import value_of
+from ruslo.client.partition_lists import by_topic
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.cli.partition_scope import Scope, by_topic, parse_scope, shown_partitions
+from ruslo.cli.partition_scope import Scope, parse_scope
+from ruslo.client.partition_lists import by_topic, shown_partitions
 from ruslo.model.topics import TopicPartition
 
 

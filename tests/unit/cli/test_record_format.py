@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruslo.cli.record_format import ENCODERS, compile_format, json_line, unescape
+from ruslo.cli.record_format import ENCODERS, compile_format, unescape
 from ruslo.cli.record_input import InputRecord, json_record
 from ruslo.client.consumer import ConsumedRecord
+from ruslo.client.record_json import json_line
 
 RECORD = ConsumedRecord("t", 3, 42, 1_700_000_000_000, b"key", b"value", (("a", b"1"), ("b", None)))
 NULLS = ConsumedRecord("t", 0, 0, -1, None, None, ())

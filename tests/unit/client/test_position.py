@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ruslo.cli.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
+from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
 NOW_MS = 1_700_000_000_000
 

@@ -123,7 +123,7 @@ def _wanted(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     f"nothing is committed for {partition}, so it cannot be shifted; "
-                    "name the partitions that have an offset, or use one of the --to options",
+                    "name the partitions that have an offset, or go to an offset or a time",
                 )
             return current + records
         case ToTime(_):

@@ -1,18 +1,21 @@
-"""What ``ruslo txn abort`` is about to do, found out before it asks."""
+"""What an abort by an operator is about to do, found out before anybody is asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
 from ruslo.client.coordinators import value_of
 from ruslo.client.transactions import PREPARE_COMMIT, ProducerIdentity, TransactionDescription
+from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from ruslo.client.admin import Admin
+
+
+class AbortRefused(RusloError):
+    """There is no such transaction, or it must not be ended this way; the message says what can be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +57,13 @@ async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int
     if chosen is None:
         starts = ", ".join(str(each.start_offset) for each in opened)
         others = f"those that are open begin at {starts}" if starts else "none is open there"
-        raise click.ClickException(
+        raise AbortRefused(
             f"no open transaction begins at offset {start_offset} of {partition}: {others}. "
             f"'ruslo txn producers {partition.topic}:{partition.partition}' shows them all."
         )
     known = (await admin.hanging_transactions.coordination([chosen]))[chosen]
     if known.description is not None and not force:
-        raise click.ClickException(
+        raise AbortRefused(
             f"this transaction does not hang: {known.transactional_id} has it ({known.description.state}), "
             "and its coordinator will end it. A marker in this partition alone would tear it apart. "
             f"'ruslo txn abort --transactional-id {known.transactional_id}' aborts it as a whole; --force "
@@ -80,7 +83,7 @@ async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int
 async def described_for_abort(admin: Admin, transactional_id: str) -> TransactionDescription:
     found = value_of((await admin.transactions.describe([transactional_id]))[transactional_id])
     if found.state == PREPARE_COMMIT:
-        raise click.ClickException(
+        raise AbortRefused(
             f"the transaction of {transactional_id} is being committed, which cannot be undone. "
             f"'ruslo txn describe {transactional_id}' shows which partitions still wait for it."
         )

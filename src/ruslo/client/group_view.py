@@ -1,21 +1,20 @@
-"""All that ``ruslo group`` shows of groups, gathered from several requests."""
+"""Groups as people look at them, gathered from several requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ruslo.cli.partition_scope import by_topic
 from ruslo.client.configs import Resource
 from ruslo.client.coordinators import value_of
 from ruslo.client.group_descriptions import CLASSIC, CONSUMER, GroupDescription, GroupMember
 from ruslo.client.group_lag import NOT_COMMITTED
+from ruslo.client.partition_lists import by_topic
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from ruslo.cli.progress import Progress
     from ruslo.client.admin import Admin
     from ruslo.client.groups import GroupListing
 
@@ -83,15 +82,21 @@ class GroupView:
 
 
 async def list_rows(
-    admin: Admin, states: Iterable[str], types: Iterable[str], with_lag: bool, progress: Progress
+    admin: Admin,
+    *,
+    states: Iterable[str] = (),
+    types: Iterable[str] = (),
+    with_lag: bool = False,
+    on_progress: Callable[[int, int], None] = lambda known, total: None,
 ) -> list[GroupRow]:
+    """``on_progress`` hears how many of how many groups are described."""
     listed = await admin.groups.list(states=states, types=types)
     known = 0
 
     def on_answers(count: int) -> None:
         nonlocal known
         known += count
-        progress.tick(lambda: f"described {known} of {len(listed)} groups")
+        on_progress(known, len(listed))
 
     describable = [group.group_id for group in listed if group.type in ("", CLASSIC, CONSUMER)]
     described = await admin.groups.describe(describable, on_answers)

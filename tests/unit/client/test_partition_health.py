@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.cli.partition_health import PartitionAtRisk, Risk, count_risks, risk_of
 from ruslo.client.metadata import PartitionInfo
+from ruslo.client.partition_health import PartitionAtRisk, Risk, count_risks, risk_of
 from ruslo.model.topics import TopicPartition
 
 

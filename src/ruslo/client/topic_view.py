@@ -1,4 +1,4 @@
-"""All that ``ruslo topic describe`` shows, gathered from several requests."""
+"""A topic as people look at it, gathered from several requests."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ruslo.cli.partition_scope import parse_scope
-from ruslo.cli.reset_plan import Move
 from ruslo.cli.reset_scope import committed_in
+from ruslo.client.reset_plan import Move
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 

@@ -4,9 +4,8 @@ import asyncio
 
 import pytest
 
-from ruslo.cli.group_view import GroupRow, list_rows
-from ruslo.cli.progress import Progress
 from ruslo.client.admin import Admin
+from ruslo.client.group_view import GroupRow, list_rows
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages import consumer_group_describe_response as described
@@ -74,7 +73,7 @@ def rows(code: int) -> list[GroupRow]:
         async with ScriptedBroker(Groups(code)) as broker:
             broker.topics = {"t": 1}
             async with Admin(f"127.0.0.1:{broker.port}") as admin:
-                return await list_rows(admin, (), (), True, Progress())
+                return await list_rows(admin, with_lag=True)
 
     return asyncio.run(run())
 
