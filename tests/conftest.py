@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,3 +22,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="ruslo",
         help="the broker of the interop tests; `kafka` proves the tests themselves against Apache Kafka",
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Pipelines that tests run are not among those of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

@@ -89,7 +89,8 @@ def stop(paths: tuple[Path, ...], timeout: float, output: str) -> None:
 
     Others that run in the same process go on. Exits 1 if one still runs when the time is up.
     """
-    from ruslo.pipeline.runner.run_folder import RunFolder, run_folder
+    from ruslo.pipeline.runner.run_folder import run_folder
+    from ruslo.runs.folder import RunFolder
 
     pipelines = load_valid(paths)
     folders = {pipeline.name: RunFolder(run_folder(pipeline)) for pipeline in pipelines}
@@ -124,19 +125,14 @@ def _runs(folder: Any) -> bool:
 
 
 def _status(pipeline: Pipeline) -> dict[str, Any]:
-    from ruslo.pipeline.runner.run_folder import RunFolder, run_folder
+    from ruslo.pipeline.runner.run_folder import run_folder
+    from ruslo.runs.folder import RunFolder
 
-    folder = RunFolder(run_folder(pipeline))
-    last = folder.status()
-    if last is None:
-        last = {
-            "pipeline": pipeline.name,
-            "file": str(pipeline.path),
-            "state": "never ran",
-            "dead_letters": None,
-        }
-        last |= {"started_at": None, "updated_at": None, "queries": [], "pid": None, "host": None}
-    held, active = folder.is_held(), last["state"] in ("running", "waiting")
-    if active and not held:
-        last["state"] = "died"  # without time to say so
-    return last | {"running": held and active}
+    last = RunFolder(run_folder(pipeline)).report()
+    if last is not None:
+        return last
+    never = {"pipeline": pipeline.name, "file": str(pipeline.path), "state": "never ran"}
+    nothing = dict.fromkeys(
+        ("bootstrap", "dead_letter_topic", "dead_letters", "started_at", "updated_at", "pid", "host")
+    )
+    return {**never, **nothing, "queries": [], "running": False}

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ruslo.cli.main import cli
-from ruslo.pipeline.runner.run_folder import RunFolder
+from ruslo.runs.folder import RunFolder
 
 STATUS = {
     "pipeline": "p",

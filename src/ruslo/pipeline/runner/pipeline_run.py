@@ -16,8 +16,9 @@ from ruslo.pipeline.runner.batch_run import BatchRun
 from ruslo.pipeline.runner.figures import OUT_METRIC
 from ruslo.pipeline.runner.own_session import own_session
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
-from ruslo.pipeline.runner.run_folder import RunFolder, checkpoint_path, local_checkpoint, run_folder
+from ruslo.pipeline.runner.run_folder import checkpoint_path, local_checkpoint, run_folder
 from ruslo.pipeline.runner.views import build_views, view_of
+from ruslo.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,8 @@ class PipelineRun:
         return {
             "pipeline": self.pipeline.name,
             "file": str(self.pipeline.path),
+            "bootstrap": self.bootstrap,
+            "dead_letter_topic": self.pipeline.dead_letters,
             "state": self.state,
             "started_at": self._started_at,
             "updated_at": time.time(),

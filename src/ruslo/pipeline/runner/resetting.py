@@ -10,7 +10,8 @@ from ruslo.pipeline.connectors.base import Surroundings
 from ruslo.pipeline.connectors.topic_source import start_options
 from ruslo.pipeline.files.model import Output, Pipeline
 from ruslo.pipeline.runner.pipeline_run import STAGING
-from ruslo.pipeline.runner.run_folder import RunFolder, checkpoint_path, local_checkpoint, run_folder
+from ruslo.pipeline.runner.run_folder import checkpoint_path, local_checkpoint, run_folder
+from ruslo.runs.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

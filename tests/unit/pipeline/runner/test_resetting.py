@@ -8,7 +8,8 @@ from ruslo.model.errors import ConfigError
 from ruslo.pipeline.files.load import load_pipeline
 from ruslo.pipeline.files.model import Pipeline
 from ruslo.pipeline.runner.resetting import plan_reset
-from ruslo.pipeline.runner.run_folder import RunFolder, run_folder
+from ruslo.pipeline.runner.run_folder import run_folder
+from ruslo.runs.folder import RunFolder
 
 TEXT = """\
 source: {type: topic, topic: a, value: string}

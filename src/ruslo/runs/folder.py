@@ -1,0 +1,118 @@
+"""The folder through which a running pipeline and others meet: a lock, its status, a wish to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from ruslo.model.errors import ConfigError
+from ruslo.runs.register import note_run
+
+
+class AlreadyRunning(ConfigError):
+    """Somebody else runs the pipeline."""
+
+
+class RunFolder:
+    """Held while a pipeline runs. The lock goes with the process, however it ends: it tells that it lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = (self.folder / "lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.close()
+            status = self.status() or {}
+            raise AlreadyRunning(
+                f"the pipeline runs already (process {status.get('pid')} on {status.get('host')}): "
+                "stop it with 'ruslo pipeline stop', or give this one another checkpoint"
+            ) from None
+        self._lock = lock
+        with contextlib.suppress(FileNotFoundError):
+            self._stop_file.unlink()
+        note_run(self.folder)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @property
+    def _stop_file(self) -> Path:
+        return self.folder / "stop"
+
+    @property
+    def stop_wanted(self) -> bool:
+        return self._stop_file.exists()
+
+    def ask_to_stop(self) -> None:
+        self._stop_file.touch()
+
+    def is_held(self) -> bool:
+        """Whether a process runs the pipeline now."""
+        try:
+            with (self.folder / "lock").open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def write_status(self, status: dict[str, Any]) -> None:
+        """Readers see the old status or the new one, never half of one."""
+        self._replace("status.json", status | {"pid": os.getpid(), "host": socket.gethostname()})
+
+    def status(self) -> dict[str, Any] | None:
+        """The last one written; None before the first run."""
+        return self._read("status.json")
+
+    def report(self) -> dict[str, Any] | None:
+        """The last status, with what its writer could not know: whether it ``running`` still, or ``died``."""
+        last = self.status()
+        if last is None:
+            return None
+        held, active = self.is_held(), last["state"] in ("running", "waiting")
+        if active and not held:
+            last["state"] = "died"  # without time to say so
+        return last | {"running": held and active}
+
+    def set_start(self, start: str | None) -> None:
+        """Where sources begin when the checkpoint is new, instead of what the file says."""
+        if start is None:
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / "start.json").unlink()
+        else:
+            self._replace("start.json", {"start": start})
+
+    def start(self) -> str | None:
+        value = self._read("start.json")
+        return None if value is None else str(value["start"])
+
+    def _replace(self, name: str, value: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        partial = self.folder / f"{name}.partial"
+        partial.write_text(json.dumps(value))
+        partial.replace(self.folder / name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self.folder / name).read_text())
+        except FileNotFoundError:
+            return None
+        assert isinstance(value, dict), "only this class writes here"
+        return value
