@@ -1,4 +1,4 @@
-"""The two brokers of a benchmark, and the load program that both are given."""
+"""Who is measured, and the load program that all are given."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pathlib import Path
 
 import confluent_kafka
 
+from bench.ceiling import SOURCE as CEILING_SOURCE
+from bench.ceiling import Ceiling
 from tests.support.kafka import BENCH_JAVA_OPTIONS, ApacheKafka
 from tests.support.node import Node
 from tests.support.ruslo import RusloNode
 from tests.support.wire import wait_for_metadata
 
-LOAD_SOURCES = [Path(__file__).with_name(name) for name in ("load.c", "transactions.c")]
+LOAD_SOURCES = [Path(__file__).with_name(name) for name in ("load.c", "fetch.c", "transactions.c")]
 LOAD_HEADER = Path(__file__).with_name("load.h")
 
 # Both write to the page cache and keep everything: nothing is deleted or flushed behind a measurement's back.
@@ -31,7 +33,16 @@ def new_apache_kafka(directory: Path) -> Node:
     return ApacheKafka(directory, properties=COMMON_PROPERTIES, java_options=BENCH_JAVA_OPTIONS)
 
 
-CONTENDERS: dict[str, Callable[[Path], Node]] = {"ruslo": new_ruslo, "kafka": new_apache_kafka}
+def new_ceiling(directory: Path) -> Node:
+    program = compiled(directory.parent / "ceiling-program", [CEILING_SOURCE], [])
+    return Ceiling(directory, program=program, properties=COMMON_PROPERTIES)
+
+
+CONTENDERS: dict[str, Callable[[Path], Node]] = {
+    "ruslo": new_ruslo,
+    "kafka": new_apache_kafka,
+    "ceiling": new_ceiling,
+}
 
 
 def seconds_to_first_answer(node: Node) -> float:
@@ -45,12 +56,16 @@ def seconds_to_first_answer(node: Node) -> float:
 
 def build_load_program(folder: Path) -> Path:
     """Compile the load program unless the compiled one is newer."""
-    program = folder / "load"
-    changed = max(source.stat().st_mtime for source in (*LOAD_SOURCES, LOAD_HEADER))
+    return compiled(folder / "load", LOAD_SOURCES, [LOAD_HEADER], "-lrdkafka")
+
+
+def compiled(program: Path, sources: list[Path], headers: list[Path], *libraries: str) -> Path:
+    changed = max(source.stat().st_mtime for source in (*sources, *headers))
     if not program.exists() or program.stat().st_mtime < changed:
-        folder.mkdir(parents=True, exist_ok=True)
-        sources = map(str, LOAD_SOURCES)
-        subprocess.run(["gcc", "-O2", "-pthread", *sources, "-lrdkafka", "-o", str(program)], check=True)
+        program.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["gcc", "-O2", "-pthread", *map(str, sources), *libraries, "-o", str(program)], check=True
+        )
     return program
 
 

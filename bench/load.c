@@ -3,6 +3,7 @@
  *   load produce BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   all partitions, acks=all, as fast as they are acked
  *   load consume BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   every partition from its start until RECORDS were read
  *   load group   BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   the same as the only member of a new consumer group
+ *   load fetch   BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   a raw fetch loop, see fetch.c
  *   load latency BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   partition 0, one record at a time, acks=all
  *   load wide    BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]   all partitions in a single transaction
  *   load small   BOOTSTRAP TOPIC SECONDS PRODUCERS [key=value ...]   small transactions, see transactions.c
@@ -85,7 +86,7 @@ char *new_payload(size_t size) {
   return payload;
 }
 
-static void print_rate(const char *mode, long records, double bytes, double seconds) {
+void print_rate(const char *mode, long records, double bytes, double seconds) {
   printf("{\"mode\": \"%s\", \"records\": %ld, \"bytes\": %.0f, \"seconds\": %.4f, "
          "\"mb_per_s\": %.2f, \"records_per_s\": %.0f}\n",
          mode, records, bytes, seconds, bytes / 1e6 / seconds, (double)records / seconds);
@@ -263,7 +264,7 @@ static int latency(const struct job *job) {
 
 int main(int count, char **argument) {
   if (count < 6) {
-    fputs("usage: load produce|consume|group|latency|wide BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n"
+    fputs("usage: load produce|consume|group|fetch|latency|wide BOOTSTRAP TOPIC RECORDS SIZE [key=value ...]\n"
           "       load small BOOTSTRAP TOPIC SECONDS PRODUCERS [key=value ...]\n",
           stderr);
     return 2;
@@ -274,6 +275,7 @@ int main(int count, char **argument) {
   if (!strcmp(job.mode, "produce")) return produce(&job);
   if (!strcmp(job.mode, "consume")) return consume(&job);
   if (!strcmp(job.mode, "group")) return consume_in_group(&job);
+  if (!strcmp(job.mode, "fetch")) return raw_fetch(&job);
   if (!strcmp(job.mode, "latency")) return latency(&job);
   if (!strcmp(job.mode, "wide")) return wide_transaction(&job);
   if (!strcmp(job.mode, "small")) return small_transactions(&job);

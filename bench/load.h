@@ -26,7 +26,11 @@ void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *op
 rd_kafka_t *new_client(const struct job *job, rd_kafka_type_t type, rd_kafka_conf_t *conf);
 int partition_count(rd_kafka_t *client, rd_kafka_topic_t *topic);
 char *new_payload(size_t size);
+void print_rate(const char *mode, long records, double bytes, double seconds);
 int by_value(const void *a, const void *b);
+
+/* fetch.c */
+int raw_fetch(const struct job *job);
 
 /* transactions.c */
 int small_transactions(const struct job *job);

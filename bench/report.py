@@ -57,6 +57,7 @@ ROWS = [
     Row("produce 100 B, processor", "records-100b", "produce_cpu_s_per_gb", "CPU-s/GB", "less"),
     Row("consume 1 KB", "records-1k", "consume_mb_per_s", "MB/s", "more", 1.5, 0),
     Row("consume 1 KB, processor", "records-1k", "consume_cpu_s_per_gb", "CPU-s/GB", "less"),
+    Row("raw fetch loop, 1 KB", "records-1k", "fetch_mb_per_s", "MB/s", "more", 1.5, 0),
     Row("consume 100 B", "records-100b", "consume_records_per_s", "M rec/s", "more", None, 2, 1e-6),
     Row("consume 1 KB in a group", "records-1k", "group_mb_per_s", "MB/s", "more", 1.5, 0),
     Row("consume 100 B in a group", "records-100b", "group_records_per_s", "M rec/s", "more", 1.0, 2, 1e-6),
@@ -85,6 +86,11 @@ ROWS = [
     Row("small transactions, 20 producers", "transactions", "small_20_per_s", "1/s", "more", 3.0, 0),
     Row("small transactions, 50 producers", "transactions", "small_50_per_s", "1/s", "more", 3.0, 0),
     Row("small transactions, processor", "transactions", "small_50_cpu_ms_each", "CPU-ms", "less", None, 2),
+    Row("newest librdkafka, 1 producer", "transactions", "newest_small_1_per_s", "1/s", "more", None, 0),
+    Row("newest librdkafka, 1 producer, p50", "transactions", "newest_small_1_p50_ms", "ms", "less"),
+    Row("newest librdkafka, 20 producers", "transactions", "newest_small_20_per_s", "1/s", "more", None, 0),
+    Row("newest librdkafka, 50 producers", "transactions", "newest_small_50_per_s", "1/s", "more", None, 0),
+    Row("newest librdkafka, processor", "transactions", "newest_small_50_cpu_ms_each", "CPU-ms", "less"),
     Row("wide transaction, written", "transactions", "wide_write_s", "s", "less"),
     Row("wide transaction, ended everywhere", "transactions", "wide_end_s", "s", "less"),
     Row("longest step of the loop meanwhile", "transactions", "wide_longest_step_ms", "ms", "less", None, 1),
@@ -94,7 +100,7 @@ ROWS = [
     Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
 ]
 
-HEADINGS = ["work", "Ruslo", "Apache Kafka", "", "ratio", "wanted", ""]
+HEADINGS = ["work", "Ruslo", "Apache Kafka", "nothing stored", "", "ratio", "wanted", ""]
 
 
 def table_cells(results: Results) -> list[list[str]]:
@@ -112,6 +118,7 @@ def table_cells(results: Results) -> list[list[str]]:
                 row.title,
                 _number(ours, row.decimals),
                 _number(theirs, row.decimals),
+                _number(row.value(results, "ceiling"), row.decimals),
                 row.unit,
                 "–" if ratio is None else f"{ratio:.2f}×",
                 "–" if row.wanted_ratio is None else f"{sign} {row.wanted_ratio:g}×",
@@ -127,7 +134,7 @@ def plain_table(results: Results) -> str:
     aligned = []
     for line in lines:
         cells = [
-            cell.rjust(width) if column in (1, 2, 4, 5) else cell.ljust(width)
+            cell.rjust(width) if column in (1, 2, 3, 5, 6) else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
         aligned.append("  ".join(cells).rstrip())
@@ -142,6 +149,8 @@ def markdown_page(results: Results, command: str, load_average: float) -> str:
 
 Ruslo and Apache Kafka 4.3.0 in turn on the same machine, under the same load program (`bench/load.c`,
 librdkafka), which shares the processors with the broker. `ratio` is Ruslo's figure divided by Apache Kafka's.
+"Nothing stored" is the same client with a program in C that acks what it receives and forgets it
+(`bench/ceiling.c`): no broker can be faster than that here, see [ADR 8](adr/0008-what-a-ratio-can-show.md).
 
 {rows}
 
@@ -155,14 +164,16 @@ librdkafka without a copy and hears of failures only, so that both processors ar
 as the client allows. Apache Kafka runs with the heap of 1 GB and the
 collector settings of its own start script. Processor time is user and system time of the broker process.
 "Ready" means that a ListOffsets request for all partitions is answered without an error. Consuming reads
-partitions directly; "in a group" subscribes, and its clock starts with the first record. Commits are
+partitions directly; "in a group" subscribes, and its clock starts with the first record; the raw fetch loop
+counts records by the headers of their batches. Commits are
 requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000 per second on a
 core. 10,000 classic groups of one member and two groups of 1,000 members, one of each protocol, are made
 and rebalanced while another client produces one record at a time; no step of Ruslo's event loop, that is no
 callback, stretch of a task or read of a connection, may take 20 ms of processor time meanwhile. A small
 transaction is 5 records of 100 bytes on 2 partitions and a commit; every producer has a thread and a
-transactional id of its own and uses the librdkafka that confluent-kafka brings, which itself lets about a
-millisecond pass before each transaction. The wide one is a million records on 1,000 partitions; it has
+transactional id of its own. Debian's librdkafka waits when the transaction before is still being ended;
+"newest" is the one that confluent-kafka brings, which asks again soon, and lets about a millisecond pass
+before each transaction. The wide one, with the newest, is a million records on 1,000 partitions; it has
 ended everywhere when its producer could commit the next. Compaction is of 300 MB of
 updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
 processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more

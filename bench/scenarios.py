@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+from bench.ceiling import Ceiling
 from bench.compaction_scenario import compaction
 from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
@@ -20,7 +21,7 @@ IDLE_S = 3.0
 
 
 def throughput(setting: Setting, records: int, size: int) -> Figures:
-    """Produce to a new topic, twice; consume the second topic, twice, without and with a group."""
+    """Produce to a new topic, twice; consume the second topic, twice, in each of three ways."""
     records //= setting.divisor
     figures: Figures = {}
     with running_node(setting) as node:
@@ -31,8 +32,10 @@ def throughput(setting: Setting, records: int, size: int) -> Figures:
             figures |= measured_load(setting, node, "produce", topic, records, size)
             if round_number < ROUNDS - 1:
                 delete_topics(node, [topic])
+        if isinstance(node, Ceiling):
+            return figures
         figures["memory_after_produce_mb"] = resident_mb(node.pid)
-        for mode in ("consume", "group"):
+        for mode in ("consume", "group", "fetch"):
             for _ in range(ROUNDS):
                 figures |= measured_load(setting, node, mode, topic, records, size)
         figures["memory_after_load_mb"] = resident_mb(node.pid)
@@ -103,6 +106,8 @@ def many_partitions(setting: Setting) -> Figures:
             "partitions_memory_mb": resident_mb(node.pid),
         }
 
+
+CEILING_SCENARIOS = ("latency", "records-1k", "records-100b")
 
 SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "start": start,
