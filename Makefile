@@ -5,10 +5,10 @@ ARGS ?=
 SECONDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak soak-spark bench bench-spark format generate lock clean
+.PHONY: help setup runtime demo test check soak soak-spark bench bench-cluster bench-spark format generate lock clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 setup: ## everything that demo, test, check and bench need; quick when nothing changed
 	@$(PYTHON) scripts/bootstrap.py dev
@@ -39,6 +39,9 @@ soak-spark: setup ## a Spark query with driver, workers and broker killed at ran
 
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)
+
+bench-cluster: setup ## three nodes beside three of Apache Kafka, at work and losing nodes (ARGS="--quick", "--help")
+	@$(BIN)/python -m bench.cluster $(ARGS)
 
 bench-spark: setup ## compare the Spark source with Spark's own connector (ARGS="--only 1k", "--help")
 	@$(BIN)/python -m bench.spark_source $(ARGS)

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import confluent_kafka
 
@@ -86,20 +87,29 @@ def newest_librdkafka(program: Path) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(folder)}
 
 
+class Target(Protocol):
+    """What a load is put on: a node, or a cluster."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def log_tail(self, lines: int) -> str: ...
+
+
 def run_load(
     program: Path,
     mode: str,
-    node: Node,
+    target: Target,
     topic: str,
     records: int,
     size: int,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
     """One run of the load program; its figures."""
-    command = [str(program), mode, node.bootstrap, topic, str(records), str(size)]
+    command = [str(program), mode, target.bootstrap, topic, str(records), str(size)]
     environment = os.environ | dict(environment or {})
     result = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
     if result.returncode != 0:
-        raise RuntimeError(f"load {mode} on {node.name} failed: {result.stderr.strip()}\n{node.log_tail(10)}")
+        raise RuntimeError(f"load {mode} failed: {result.stderr.strip()}\n{target.log_tail(10)}")
     figures = json.loads(result.stdout)
     return {key: float(value) for key, value in figures.items() if key != "mode"}

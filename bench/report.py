@@ -1,45 +1,9 @@
-"""The goals, as ratios to Apache Kafka in the same run, and the table that holds them against the figures."""
+"""What is wanted of one node, as ratios to Apache Kafka in the same run, and the page that says so."""
 
 from __future__ import annotations
 
-import platform
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
-
-from bench.measure import GB
 from bench.scenarios import PARTITIONS
-from bench.setting import Figures
-
-Results = dict[str, dict[str, Figures]]  # contender -> scenario -> figures
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: where its figure is found, how it is written, and which ratio is wanted."""
-
-    title: str
-    scenario: str
-    figure: str
-    unit: str
-    better: Literal["more", "less"]
-    wanted_ratio: float | None = None
-    decimals: int = 2
-    scale: float = 1.0
-
-    def ratio(self, results: Results) -> float | None:
-        ours, theirs = self.value(results, "ruslo"), self.value(results, "kafka")
-        return ours / theirs if ours is not None and theirs else None
-
-    def value(self, results: Results, contender: str) -> float | None:
-        value = results.get(contender, {}).get(self.scenario, {}).get(self.figure)
-        return None if value is None else value * self.scale
-
-    def is_reached(self, ratio: float) -> bool | None:
-        if self.wanted_ratio is None:
-            return None
-        return ratio >= self.wanted_ratio if self.better == "more" else ratio <= self.wanted_ratio
-
+from bench.table import Results, Row, machine, markdown_table
 
 ROWS = [
     Row("produce 1 KB, acks=all", "records-1k", "produce_mb_per_s", "MB/s", "more", 3.0, 0),
@@ -100,51 +64,8 @@ ROWS = [
     Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
 ]
 
-HEADINGS = ["work", "Ruslo", "Apache Kafka", "nothing stored", "", "ratio", "wanted", ""]
-
-
-def table_cells(results: Results) -> list[list[str]]:
-    """The rows for which at least one broker was measured, as text."""
-    lines = []
-    for row in ROWS:
-        ours, theirs = row.value(results, "ruslo"), row.value(results, "kafka")
-        if ours is None and theirs is None:
-            continue
-        ratio = row.ratio(results)
-        reached = None if ratio is None else row.is_reached(ratio)
-        sign = "≥" if row.better == "more" else "≤"
-        lines.append(
-            [
-                row.title,
-                _number(ours, row.decimals),
-                _number(theirs, row.decimals),
-                _number(row.value(results, "ceiling"), row.decimals),
-                row.unit,
-                "–" if ratio is None else f"{ratio:.2f}×",
-                "–" if row.wanted_ratio is None else f"{sign} {row.wanted_ratio:g}×",
-                "" if reached is None else "yes" if reached else "no",
-            ]
-        )
-    return lines
-
-
-def plain_table(results: Results) -> str:
-    lines = [HEADINGS, *table_cells(results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    aligned = []
-    for line in lines:
-        cells = [
-            cell.rjust(width) if column in (1, 2, 3, 5, 6) else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        aligned.append("  ".join(cells).rstrip())
-    return "\n".join(aligned)
-
 
 def markdown_page(results: Results, command: str, load_average: float) -> str:
-    rows = "\n".join(
-        f"| {' | '.join(line)} |" for line in [HEADINGS, ["---"] * len(HEADINGS), *table_cells(results)]
-    )
     return f"""# Benchmarks
 
 Ruslo and Apache Kafka 4.3.0 in turn on the same machine, under the same load program (`bench/load.c`,
@@ -152,7 +73,7 @@ librdkafka), which shares the processors with the broker. `ratio` is Ruslo's fig
 "Nothing stored" is the same client with a program in C that acks what it receives and forgets it
 (`bench/ceiling.c`): no broker can be faster than that here, see [ADR 8](adr/0008-what-a-ratio-can-show.md).
 
-{rows}
+{markdown_table(results, ROWS)}
 
 Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
@@ -179,20 +100,3 @@ updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million key
 processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
 than half as much again in their p99.
 """
-
-
-def machine() -> str:
-    """The processors and the memory in a few words."""
-    model = "unknown processor"
-    processors = 0
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            processors += 1
-    total_kb = int(Path("/proc/meminfo").read_text().split()[1])
-    memory_gb = total_kb * 1024 / GB
-    return f"{processors} × {model}, {memory_gb:.0f} GB, Python {platform.python_version()}"
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return "–" if value is None else f"{value:,.{decimals}f}"

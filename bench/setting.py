@@ -18,15 +18,25 @@ Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Conditions:
     """How a scenario is run: with which load program, where, how much smaller than in full, and how
     much memory is touched before each measurement."""
 
     program: Path
     folder: Path
     divisor: int
-    new_node: Callable[[Path], Node]
     warm_bytes: int
+
+
+@dataclass(frozen=True)
+class Setting(Conditions):
+    """The conditions, and the node that is measured under them."""
+
+    new_node: Callable[[Path], Node]
+
+    @classmethod
+    def under(cls, conditions: Conditions, new_node: Callable[[Path], Node]) -> Setting:
+        return cls(**vars(conditions), new_node=new_node)
 
     def with_node(self, new_node: Callable[[Path], Node]) -> Setting:
         return replace(self, new_node=new_node)

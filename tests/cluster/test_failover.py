@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.quorum import QuorumCluster
+from tests.support.replicas import wait_until_in_sync
 from tests.support.steady_producer import SteadyProducer
 
 PARTITIONS = 6
@@ -38,16 +39,6 @@ def new_topic(cluster: QuorumCluster, name: str) -> None:
     admin.create_topics([topic], operation_timeout=30)[name].result(30)
 
 
-def wait_until_in_sync(cluster: QuorumCluster, topic: str, copies: int = 3) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-    def found() -> bool | None:
-        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
-        return all(len(each.isrs) == copies for each in partitions) or None
-
-    cluster.until(found, timeout_s=60)
-
-
 def report(what: str, producer: SteadyProducer) -> None:
     print(f"{what}: longest stall {producer.longest_stall_s():.2f} s, {producer.count()} records acked")
     producer.forget_stalls()
@@ -63,7 +54,7 @@ def test_kill_9_of_every_node_in_turn(cluster: QuorumCluster) -> None:
             producer.wait_for_more(RECORDS)
             report(f"kill -9 of node {node_id}", producer)
             cluster.start([node])
-            wait_until_in_sync(cluster, "t")
+            wait_until_in_sync(cluster.bootstrap, "t")
     producer.check(everybody)
 
 
@@ -76,7 +67,7 @@ def test_a_rolling_restart(cluster: QuorumCluster) -> None:
             node.stop()
             producer.wait_for_more(RECORDS)
             cluster.start([node])
-            wait_until_in_sync(cluster, "t")
+            wait_until_in_sync(cluster.bootstrap, "t")
             report(f"restart of node {node_id}", producer)
     producer.check(everybody)
 
@@ -106,7 +97,7 @@ def test_a_leader_that_stands_still(cluster: QuorumCluster) -> None:
         os.kill(sleeper.process.pid, signal.SIGSTOP)
         time.sleep(12)
         os.kill(sleeper.process.pid, signal.SIGCONT)
-        wait_until_in_sync(cluster, "t")
+        wait_until_in_sync(cluster.bootstrap, "t")
         producer.wait_for_more(RECORDS)
         report("SIGSTOP of 12 s", producer)
     producer.check(everybody)

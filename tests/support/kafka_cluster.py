@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,7 @@ from ruslo.broker.format import QuorumOptions, format_storage
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.ids import random_uuid, uuid_to_text
 from tests.support.kafka import ApacheKafka
-from tests.support.node import random_cluster_id
+from tests.support.node import log_tails, random_cluster_id
 from tests.support.wire import free_port, metadata_broker_count
 
 SMALL_JAVA_OPTIONS = (
@@ -23,7 +23,7 @@ SMALL_JAVA_OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-Xshare:auto",
 )
-_PROPERTIES = {
+SMALL_PROPERTIES = {
     # Tests say themselves when leadership moves.
     "auto.leader.rebalance.enable": "false",
     "broker.heartbeat.interval.ms": "500",
@@ -35,7 +35,14 @@ _PROPERTIES = {
 class ApacheKafkaCluster:
     """``nodes`` by id: 1, 2, 3, in racks a, b, c; the voters are kept in the metadata log (KIP-853)."""
 
-    def __init__(self, directory: Path, *, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        base: Mapping[str, str] = SMALL_PROPERTIES,
+        java_options: Sequence[str] = SMALL_JAVA_OPTIONS,
+    ) -> None:
         ids = (1, 2, 3)
         ports = {node_id: free_port() for node_id in ids}
         cluster_id = random_cluster_id()
@@ -48,11 +55,11 @@ class ApacheKafkaCluster:
         self.nodes = {
             node_id: ApacheKafka(
                 directory / f"node-{node_id}",
-                properties=_PROPERTIES | quorum | {"broker.rack": rack} | dict(properties or {}),
+                properties=dict(base) | quorum | {"broker.rack": rack} | dict(properties or {}),
                 cluster_id=cluster_id,
                 node_id=node_id,
                 controller_port=ports[node_id],
-                java_options=SMALL_JAVA_OPTIONS,
+                java_options=java_options,
             )
             for node_id, rack in zip(ids, "abc", strict=True)
         }
@@ -77,9 +84,8 @@ class ApacheKafkaCluster:
             self.stop()
             raise
         except TimeoutError:
-            tails = "\n".join(f"node {id_}: {node.log_tail(15)}" for id_, node in self.nodes.items())
             self.stop()
-            raise RuntimeError(f"the cluster did not come up\n{tails}") from None
+            raise RuntimeError(f"the cluster did not come up\n{self.log_tail(15)}") from None
         return self
 
     def wait_for_brokers(self, count: int, *, asked: int = 1, timeout_s: float = 60) -> None:
@@ -97,6 +103,10 @@ class ApacheKafkaCluster:
                 pass
             time.sleep(0.1)
         raise TimeoutError(f"node {asked} did not name {count} brokers within {timeout_s:.0f} s")
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of each node's output."""
+        return log_tails(self.nodes.values(), lines)
 
     def stop(self) -> None:
         # What the nodes leave behind is thrown away: they need not say goodbye to each other.

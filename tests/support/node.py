@@ -7,7 +7,7 @@ import signal
 import subprocess
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -168,3 +168,8 @@ class Node(ABC):
         self.directory.mkdir(parents=True, exist_ok=True)
         text = "".join(f"{key}={value}\n" for key, value in self.server_properties().items())
         self.properties_file.write_text(text)
+
+
+def log_tails(nodes: Iterable[Node], lines: int) -> str:
+    """The last lines of several nodes' output."""
+    return "\n".join(f"--- node {node.node_id}\n{node.log_tail(lines)}" for node in nodes)

@@ -15,7 +15,7 @@ from ruslo.client.admin import Admin
 from ruslo.client.brokers import Quorum
 from ruslo.model.errors import KafkaError
 from ruslo.model.ids import random_uuid, uuid_to_text
-from tests.support.node import random_cluster_id
+from tests.support.node import log_tails, random_cluster_id
 from tests.support.ruslo import RUSLO, RusloNode
 from tests.support.wire import free_port
 
@@ -199,8 +199,11 @@ class QuorumCluster:
             if result is not None:
                 return result
             time.sleep(0.02)
-        tails = "\n".join(f"--- node {id}\n{node.log_tail(15)}" for id, node in self.nodes.items())
-        raise TimeoutError(f"not within {timeout_s:.0f} s; the nodes' last words:\n{tails}")
+        raise TimeoutError(f"not within {timeout_s:.0f} s; the nodes' last words:\n{self.log_tail(15)}")
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of each node's output."""
+        return log_tails(self.nodes.values(), lines)
 
     def __enter__(self) -> Self:
         return self

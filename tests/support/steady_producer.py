@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -19,24 +20,29 @@ class Acks:
     longest_stall_s: float = 0.0
 
 
+IDEMPOTENT = {"enable.idempotence": True, "linger.ms": 1, "delivery.timeout.ms": 120_000}
+
+
 class SteadyProducer:
     """Numbered records to every partition of a topic, acks=all, until it is stopped."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.002) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        pause_s: float = 0.002,
+        settings: Mapping[str, str | int | bool] = IDEMPOTENT,
+    ) -> None:
         self.topic = topic
         self.partitions = partitions
         self.failed: list[str] = []
         self.acked: dict[int, Acks] = defaultdict(Acks)
         self._pause_s = pause_s
         self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "delivery.timeout.ms": 120_000,
-            }
-        )
+        self._next_number = 0
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings})
         self._thread = threading.Thread(target=self._run, name="steady-producer")
 
     def __enter__(self) -> SteadyProducer:
@@ -65,6 +71,17 @@ class SteadyProducer:
                 raise TimeoutError(f"{wanted - self.count()} of {records} more records were not acknowledged")
             time.sleep(0.02)
 
+    def wait_for_every_partition(self, timeout_s: float = 90) -> None:
+        """Until in each partition a record is acknowledged that was sent after this call."""
+        number = self._next_number
+        deadline = time.monotonic() + timeout_s
+        for partition in range(self.partitions):
+            acks = self.acked[partition]
+            while not acks.numbers or acks.numbers[-1] <= number:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"partition {partition} acknowledges nothing")
+                time.sleep(0.01)
+
     def longest_stall_s(self) -> float:
         return max((acks.longest_stall_s for acks in self.acked.values()), default=0.0)
 
@@ -73,11 +90,10 @@ class SteadyProducer:
             acks.longest_stall_s = 0.0
 
     def _run(self) -> None:
-        number = 0
         while not self._stop.is_set():
             for partition in range(self.partitions):
-                self._send(partition, number)
-            number += 1
+                self._send(partition, self._next_number)
+            self._next_number += 1
             self._producer.poll(self._pause_s)
 
     def _send(self, partition: int, number: int) -> None:

@@ -1,0 +1,133 @@
+"""What clients notice when nodes of a cluster die or are restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.cluster_setting import ClusterSetting, create_replicated_topic, running_cluster
+from bench.setting import Figures
+from ruslo.client.admin import Admin
+from tests.support.replicas import busiest_leader, wait_until_in_sync
+from tests.support.steady_producer import SteadyProducer
+
+TOPIC = "steady"
+PARTITIONS = 6
+KILLS = 10
+CONTROLLER_KILLS = 3
+SETTLED_RECORDS = 2_000
+CREATED_AFTER_A_KILL = 5
+GIVE_UP_AFTER_S = 60.0
+DEFAULTS: dict[str, str | int | bool] = {"log_level": 2}
+"""But for the log: that brokers go away is no news here."""
+
+
+def kill_9(setting: ClusterSetting) -> Figures:
+    """kill -9 of the broker that leads most, again and again, under a producer at its defaults."""
+    stalls_s = []
+    with running_cluster(setting) as cluster:
+        create_replicated_topic(cluster, TOPIC, PARTITIONS)
+        with SteadyProducer(cluster.bootstrap, TOPIC, PARTITIONS, settings=DEFAULTS) as producer:
+            for _ in range(max(KILLS // setting.divisor, 2)):
+                producer.wait_for_every_partition()
+                producer.forget_stalls()
+                node = cluster.nodes[busiest_leader(cluster.bootstrap, TOPIC)]
+                node.kill()
+                producer.wait_for_every_partition()
+                stalls_s.append(producer.longest_stall_s())
+                node.start()
+                wait_until_in_sync(cluster.bootstrap, TOPIC)
+    return {
+        "stall_s": statistics.median(stalls_s),
+        "longest_stall_s": max(stalls_s),
+        "failed": len(producer.failed),
+    }
+
+
+def rolling_restart(setting: ClusterSetting) -> Figures:
+    """Every node is stopped and started again, one after the other, under the same producer."""
+    with running_cluster(setting) as cluster:
+        create_replicated_topic(cluster, TOPIC, PARTITIONS)
+        with SteadyProducer(cluster.bootstrap, TOPIC, PARTITIONS, settings=DEFAULTS) as producer:
+            producer.wait_for_more(SETTLED_RECORDS)
+            producer.forget_stalls()
+            for node in cluster.nodes.values():
+                node.stop()
+                node.start()
+                wait_until_in_sync(cluster.bootstrap, TOPIC)
+                producer.wait_for_every_partition()
+    return {"stall_s": producer.longest_stall_s(), "failed": len(producer.failed)}
+
+
+def kill_controller(setting: ClusterSetting) -> Figures:
+    """kill -9 of the active controller while topics are created one after the other."""
+    stalls_s = []
+    with running_cluster(setting) as cluster:
+        for kill in range(max(CONTROLLER_KILLS // setting.divisor, 1)):
+            controller = cluster.nodes[_active_controller(cluster.bootstrap)]
+            others = ",".join(node.bootstrap for node in cluster.nodes.values() if node is not controller)
+            with _TopicMaker(others, f"made-{kill}") as maker:
+                maker.wait_for_more(CREATED_AFTER_A_KILL)
+                maker.longest_s = 0.0
+                controller.kill()
+                maker.wait_for_more(CREATED_AFTER_A_KILL)
+            stalls_s.append(maker.longest_s)
+            controller.start()
+    return {"stall_s": statistics.median(stalls_s), "longest_stall_s": max(stalls_s)}
+
+
+def _active_controller(bootstrap: str) -> int:
+    async def ask() -> int:
+        async with Admin(bootstrap) as admin:
+            return (await admin.brokers.describe_quorum()).leader_id
+
+    return asyncio.run(ask())
+
+
+class _TopicMaker:
+    """Creates topics as long as the context lasts; a creation that fails is tried again."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self.made = 0
+        self.longest_s = 0.0
+        self._prefix = prefix
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **DEFAULTS})
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topic-maker")
+
+    def __enter__(self) -> _TopicMaker:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def wait_for_more(self, topics: int) -> None:
+        wanted = self.made + topics
+        deadline = time.monotonic() + GIVE_UP_AFTER_S
+        while self.made < wanted:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{wanted - self.made} of {topics} topics were not created")
+            time.sleep(0.01)
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            begin_s = time.monotonic()
+            self._create(f"{self._prefix}-{self.made}")
+            self.longest_s = max(self.longest_s, time.monotonic() - begin_s)
+            self.made += 1
+
+    def _create(self, name: str) -> None:
+        while not self._ended.is_set():
+            try:
+                self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(GIVE_UP_AFTER_S)
+            except KafkaException:
+                time.sleep(0.01)
+            else:
+                return
