@@ -4,7 +4,7 @@ Start: lock and check the log directories, bind the listeners, join the metadata
 ready. A broker goes on: register, load the logs, take over the partitions, unfence, accept. Clients may
 connect only when everything they can ask for is there.
 
-Stop: take no more connections, hand over with the controller, sync and close the logs, leave the clean mark.
+Stop: hand over with the controller, end the connections, sync and close the logs, leave the clean mark.
 A controller that leads resigns.
 """
 
@@ -39,7 +39,12 @@ from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
 from ruslo.broker.drivers.isr_proposals import IsrProposals
-from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS, BrokerIdentity, BrokerLifecycle
+from ruslo.broker.drivers.lifecycle import (
+    SECURITY_PROTOCOL_IDS,
+    BrokerIdentity,
+    BrokerLifecycle,
+    LifecycleState,
+)
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.drivers.producer_ids import ProducerIds
 from ruslo.broker.drivers.raft import RaftDriver
@@ -320,7 +325,8 @@ class Node:
         await self.lifecycle.register()
 
     async def _leave_cluster(self) -> None:
-        if self.raft.failure is None:
+        """Once: before the connections end, or when the start has failed before there were any."""
+        if self.raft.failure is None and self.lifecycle.state is not LifecycleState.STOPPING:
             await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_MS)
 
     async def _load_logs(self) -> None:
@@ -340,6 +346,8 @@ class Node:
             self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
         self._undo.push_async_callback(proposals.stop)
+        fetchers = ReplicaFetchers(self._address_of, self._fetcher_settings())
+        self.metadata.topic_answers.lost_leaders = fetchers.lost_leaders
         self.partitions = PartitionManager(
             config.node_id,
             self.logs,
@@ -352,7 +360,7 @@ class Node:
                 proposals.propose,
                 self._replication_quota("leader.replication.throttled.rate"),
             ),
-            ReplicaFetchers(self._address_of, self._fetcher_settings()),
+            fetchers,
             config.metadata_log_dir,
             self.request_stop,
         )
@@ -484,6 +492,9 @@ class Node:
         await self._broker_server.start(Dispatcher(services, broker_apis(produce, fetch)).handle_frame)
         # Connections end before anything that serves them; closing a server twice does no harm.
         self._undo.push_async_callback(self._broker_server.close)
+        # Whoever asks here while the leaderships move is told where they went, which a closed connection
+        # would not say.
+        self._undo.push_async_callback(self._leave_cluster)
         logger.info("node %d of cluster %s serves %s", config.node_id, self.cluster_id, self.bootstrap)
 
 

@@ -2,10 +2,16 @@
 
 Clients refresh their metadata every few minutes, and all of them at once after a leader moved; with thousands
 of partitions the building and encoding of the answer is what costs. So each answer remembers its bytes.
+
+For the moment between a leader's death and the election of the next, its partitions are shown without one,
+and it is not listed. A client that is told of a leader that is gone believes it, and comes back only when a
+timer of its own says so (after one or two seconds with librdkafka); one that is told LEADER_NOT_AVAILABLE
+asks again after 100 ms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
@@ -66,6 +72,8 @@ class _Kept(NamedTuple):
 class TopicAnswers:
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[_Kind, _Kept]] = {}
+        self.lost_leaders: Callable[[], Set[int]] = frozenset
+        """Brokers whose processes have ended as far as this one can tell, though the metadata have them."""
 
     def clear(self) -> None:
         self._kept.clear()
@@ -83,6 +91,9 @@ class TopicAnswers:
         with_operations: bool,
     ) -> TopicAnswer:
         kind = _Kind(listener_name, error_version(version), with_operations)
+        lost = self.lost_leaders()
+        if lost:
+            return _answer(image, topic, kind, lost)
         kinds = self._kept.setdefault(topic.id, {})
         kept = kinds.get(kind)
         if (
@@ -91,10 +102,7 @@ class TopicAnswers:
             and kept.cluster_version == image.cluster.version
         ):
             return kept.answer
-        partitions = [
-            _partition(image, index, partition, kind) for index, partition in enumerate(topic.partitions)
-        ]
-        answer = TopicAnswer(topic, partitions, TOPIC_OPERATIONS if with_operations else NOT_ASKED)
+        answer = _answer(image, topic, kind, lost)
         kinds[kind] = _Kept(topic.version, image.cluster.version, answer)
         return answer
 
@@ -104,8 +112,15 @@ def error_version(version: int) -> int:
     return 0 if version == 0 else 1 if version < 6 else 6
 
 
+def _answer(image: MetadataImage, topic: TopicImage, kind: _Kind, lost: Set[int]) -> TopicAnswer:
+    partitions = [
+        _partition(image, index, partition, kind, lost) for index, partition in enumerate(topic.partitions)
+    ]
+    return TopicAnswer(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_ASKED)
+
+
 def _partition(
-    image: MetadataImage, index: int, partition: PartitionImage, kind: _Kind
+    image: MetadataImage, index: int, partition: PartitionImage, kind: _Kind, lost: Set[int]
 ) -> MetadataResponsePartition:
     brokers = image.cluster.brokers
     offline: list[int] = []
@@ -118,7 +133,9 @@ def _partition(
             reachable.append(replica)
     replicas, isr = list(partition.replicas), list(partition.isr)
     leader, error = partition.leader, ErrorCode.NONE
-    if leader not in reachable:
+    if leader in lost:
+        leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+    elif leader not in reachable:
         leading = brokers.get(leader)
         # Only newer clients know an error for a leader that does not listen where they come from.
         unheard = leading is not None and not leading.fenced and kind.error_version >= 6

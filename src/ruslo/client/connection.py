@@ -63,6 +63,11 @@ class Connection:
     def closed(self) -> bool:
         return self._closed is not None
 
+    @property
+    def lost(self) -> bool:
+        """Ended by the other side, not by us or for want of an answer."""
+        return isinstance(self._closed, ConnectionLost) and self._gone.is_set()
+
     def version_for(
         self, message: type[Message] | Message, min_version: int = 0, max_version: int | None = None
     ) -> int:

@@ -243,3 +243,39 @@ def test_a_fetch_that_finds_nobody_leading_is_told_who_does(tmp_path: Path) -> N
             assert refused.error_code == ErrorCode.NOT_CONTROLLER
 
     run(story())
+
+
+async def create_replicated(cluster: LiveCluster, name: str, *replicas: int) -> None:
+    """One partition, led by the first of its replicas."""
+    async with Admin(cluster.nodes[replicas[0]].bootstrap) as admin:
+        created = (await admin.topics.create([NewTopic(name, assignments={0: list(replicas)})]))[name]
+        assert not isinstance(created, KafkaError), created
+
+
+def test_a_broker_that_stops_hands_over_before_it_closes_its_connections(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_cluster(tmp_path, COMBINED) as cluster:
+            await create_replicated(cluster, "t", 1, 2, 3)
+            image = cluster.nodes[2].metadata
+            await until(lambda: image.image.topics.by_name["t"].partitions[0].isr == (1, 2, 3))
+            async with connected(cluster.nodes[1].bootstrap) as client:
+                stop = asyncio.create_task(cluster.stop(1))
+                assert await client.reader.read() == b""
+                assert image.image.topics.by_name["t"].partitions[0].leader == 2
+                await stop
+
+    run(story(), timeout_s=60)
+
+
+def test_followers_do_not_name_a_leader_that_closed_its_connections(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_cluster(tmp_path, COMBINED) as cluster:
+            await create_replicated(cluster, "t", 1, 2, 3)
+            follower = cluster.nodes[2].metadata.topic_answers
+            assert follower.lost_leaders() == set()
+            await cluster.nodes[1]._broker_server.close()
+            # The controller still hears from it, so nobody else takes over.
+            await until(lambda: follower.lost_leaders() == {1})
+            assert cluster.nodes[2].metadata.image.topics.by_name["t"].partitions[0].leader == 1
+
+    run(story(), timeout_s=60)

@@ -112,9 +112,10 @@ def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> 
 
 def _brokers(services: Services, listener_name: str) -> list[MetadataResponseBroker]:
     brokers: list[MetadataResponseBroker] = []
+    lost = services.metadata.topic_answers.lost_leaders()
     for broker in services.metadata.image.cluster.brokers.values():
         endpoint = broker.endpoint(listener_name)
-        if endpoint is not None and not broker.fenced:
+        if endpoint is not None and not broker.fenced and broker.id not in lost:
             brokers.append(
                 MetadataResponseBroker(
                     node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack

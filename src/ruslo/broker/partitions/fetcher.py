@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.client.connection import Connection, ConnectionSettings
+from ruslo.client.errors import BrokerUnreachable
 from ruslo.machines.replica.fetch_plan import FetchPlan, Place, PlannedFetch, Wanted
 from ruslo.machines.replica.truncation import truncation_offset
 from ruslo.model.clock import Clock
@@ -109,6 +110,8 @@ class ReplicaFetcher:
         self._followed: dict[Place, _Followed] = {}
         self._something_to_do = asyncio.Event()
         self._connection: Connection | None = None
+        self._refused = False
+        """The leader's host says that nobody listens there."""
         self._pause_ms = _FIRST_PAUSE_MS
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"replica fetcher of broker {leader_id}"
@@ -116,6 +119,11 @@ class ReplicaFetcher:
 
     def __len__(self) -> int:
         return len(self._followed)
+
+    @property
+    def leader_is_lost(self) -> bool:
+        """Its process has closed the connection, and has not been reached since. Silence is no sign."""
+        return self._refused or (self._connection is not None and self._connection.lost)
 
     def follow(self, partition: Partition) -> None:
         """Begin at the end of its log, or go on in a new epoch of the same leader."""
@@ -199,7 +207,13 @@ class ReplicaFetcher:
                     f"broker {self.leader_id} has no address for other brokers",
                 )
             self._plan.restart()
-            self._connection = await Connection.open(*address, self._settings.connection)
+            try:
+                self._connection = await Connection.open(*address, self._settings.connection)
+            except KafkaError as error:
+                self._connection = None
+                self._refused = isinstance(error, BrokerUnreachable) and error.refused
+                raise
+            self._refused = False
         return self._connection
 
     def _request(self, planned: PlannedFetch) -> FetchRequest:

@@ -49,6 +49,10 @@ class ReplicaFetchers:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
+    def lost_leaders(self) -> frozenset[int]:
+        """Leaders whose processes have ended, as far as their connections tell."""
+        return frozenset(each.leader_id for each in self._by_leader.values() if each.leader_is_lost)
+
     async def stop(self) -> None:
         fetchers, self._by_leader = self._by_leader, {}
         self._leader_of.clear()

@@ -64,6 +64,26 @@ def test_every_version_answers(version: int) -> None:
     asyncio.run(story())
 
 
+def test_a_leader_that_has_just_died_is_not_named() -> None:
+    """A client that was told of it would believe that and wait; what is not available is asked for again."""
+
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "a")
+            before = await exchange(metadata.handle, node, asking("a"))
+            node.metadata.topic_answers.lost_leaders = lambda: {1}
+            response = await exchange(metadata.handle, node, asking("a"))
+            assert response.brokers == []
+            (partition,) = response.topics[0].partitions
+            assert partition.leader_id == -1
+            assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+            assert partition.isr_nodes == [1]
+            node.metadata.topic_answers.lost_leaders = frozenset
+            assert await exchange(metadata.handle, node, asking("a")) == before
+
+    asyncio.run(story())
+
+
 def test_no_topics_asked() -> None:
     async def story() -> None:
         async with admin_node() as node:
