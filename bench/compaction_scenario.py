@@ -7,8 +7,10 @@ own processor time is that of Ruslo's cleaner process, or of Kafka's cleaner thr
 from __future__ import annotations
 
 import random
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from statistics import fmean
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
@@ -34,7 +36,7 @@ TOPICS = {
 }
 SEGMENT_BYTES = 100 << 20
 DELETED_SHARE = 0.01
-PROBE_RECORDS = 3_000
+PROBE_RECORDS, QUIET_PROBES = 3_000, 5
 NOT_YET, AT_ONCE = "1.0", "0.001"
 
 
@@ -46,15 +48,19 @@ def compaction(setting: Setting) -> Figures:
         for topic, (size, keys, records) in TOPICS.items():
             make_topic(node, topic, max(SEGMENT_BYTES // setting.divisor, 1 << 20))
             write_updates(node, topic, size, keys // setting.divisor, records // setting.divisor)
-        quiet = probe(setting, node)
+        quiet_ms = [probe(setting, node) for _ in range(QUIET_PROBES)]
         for topic in TOPICS:
+            done = threading.Event()
             with ThreadPoolExecutor(1) as beside:
-                meanwhile = beside.submit(probe, setting, node) if topic == WIDE else None
-                size, elapsed_s, used_s = compact(node, topic)
+                meanwhile = beside.submit(probe_until, done, setting, node) if topic == WIDE else None
+                try:
+                    size, elapsed_s, used_s = compact(node, topic)
+                finally:
+                    done.set()
                 figures[f"{topic}_mb_per_s"] = size / MB / elapsed_s
                 figures[f"{topic}_mb_per_cpu_s"] = size / MB / used_s
                 if meanwhile is not None:
-                    figures["produce_p99_slowdown"] = meanwhile.result() / quiet
+                    figures["produce_p99_slowdown"] = fmean(meanwhile.result()) / fmean(quiet_ms)
     return figures
 
 
@@ -119,6 +125,14 @@ def set_ratio(node: Node, topic: str, ratio: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(30)
+
+
+def probe_until(done: threading.Event, setting: Setting, node: Node) -> list[float]:
+    """Probe again and again while a log is compacted, keys, rewriting, syncing and all."""
+    found = [probe(setting, node)]
+    while not done.is_set():
+        found.append(probe(setting, node))
+    return found
 
 
 def probe(setting: Setting, node: Node) -> float:

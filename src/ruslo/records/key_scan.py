@@ -1,8 +1,7 @@
 """Finds the keys of a batch's records, and which of them are tombstones, without decoding anything else.
 
-Compaction looks at the key of every record there is, so this is a tight loop with a short cut: records of one
-shape (same lengths, as measurements and counters have them) lie at equal distances, and then columns of bytes
-taken with a stride prove for the whole run, at the speed of C, what the loop would find record by record.
+Compaction looks at the key of every record there is, so this is a tight loop with a short cut for runs of
+records of one shape.
 """
 
 from __future__ import annotations
@@ -10,16 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ruslo.model.errors import ProtocolError
-from ruslo.records.varint import decode_varint, decode_varlong
+from ruslo.records.runs import Run, RunPace, find_run, read_fields, same_bytes, same_width
+from ruslo.records.varint import decode_varint
 
 _NULL = 1
 """The variable-length -1."""
-_LAST_BYTES = bytes(range(0x80))
-_INNER_BYTES = bytes(range(0x80, 0x100))
-"""Of variable-length numbers: what may be the last byte of one, and what cannot be."""
-_WORTH_A_RUN = 8
-_MOST_PATIENCE = 127
-"""Records read one by one after runs that were too short to be worth their proof."""
 
 
 class KeyScan(NamedTuple):
@@ -29,27 +23,30 @@ class KeyScan(NamedTuple):
     """Places in ``keys`` of the records whose value is null."""
 
 
-def scan_keys(data: bytes, count: int) -> KeyScan:
-    """The keys of ``count`` records in ``data`` (unfolded, without the batch's header).
+def scan_keys(data: bytes, count: int, pos: int = 0, end: int | None = None) -> KeyScan:
+    """The keys of ``count`` records in ``data`` (unfolded), from ``pos`` to ``end``.
 
     Raises ProtocolError if lengths do not add up.
     """
     scan = KeyScan([], [])
     keys, tombstones = scan
     append = keys.append
-    pos, end = 0, len(data)
-    next_try = patience = 0
+    if end is None:
+        end = len(data)
+    begin = pos
+    pace = RunPace()
+    next_look = 0
     try:
         while pos < end:
             at = len(keys)
-            if at >= next_try:
-                pos = _scan_run(data, pos, count - at, scan)
-                if len(keys) - at >= _WORTH_A_RUN:
-                    patience = 0
-                else:
-                    next_try = len(keys) + patience
-                    patience = min(2 * patience + 1, _MOST_PATIENCE)
-                continue
+            if at >= next_look:
+                run = find_run(data, pos, end, count - at)
+                if run is not None:
+                    pos = _scan_run(data, run, scan)
+                pace.note(at, len(keys) - at)
+                next_look = pace.next_look
+                if run is not None:
+                    continue
             # Nearly every number here has one or two bytes, so these cases are spelled out.
             length = data[pos]
             if length > 0x7F:
@@ -86,7 +83,9 @@ def scan_keys(data: bytes, count: int) -> KeyScan:
     except IndexError:
         raise ProtocolError(f"record {len(keys)} of {count} is cut off by the end of data") from None
     if pos != end or len(keys) != count:
-        raise ProtocolError(f"{count} records are announced, {len(keys)} in {pos} of {end} bytes found")
+        raise ProtocolError(
+            f"{count} records are announced, {len(keys)} in {pos - begin} of {end - begin} bytes found"
+        )
     return scan
 
 
@@ -96,44 +95,26 @@ def _long_length(data: bytes, pos: int) -> tuple[int, int]:
     return length << 1 if length >= 0 else 1, behind - 1
 
 
-def _scan_run(data: bytes, pos: int, left: int, scan: KeyScan) -> int:
-    """Read one record, and with it all that follow in the same shape; returns the position behind them."""
-    length, body = decode_varint(data, pos)
-    stop = body + length
-    if length < 0 or stop > len(data):
-        raise ProtocolError("a record's length exceeds the data")
-    _, offset_at = decode_varlong(data, body + 1)
-    _, key_size_at = decode_varint(data, offset_at)
+def _scan_run(data: bytes, run: Run, scan: KeyScan) -> int:
+    """Read the first record of a run, and with it all that have their key in the same place of the same size.
+
+    Returns the position behind them.
+    """
+    start, stride = run.start, run.stride
+    _, key_size_at = decode_varint(data, run.stamp_end)
     key_size, key_at = decode_varint(data, key_size_at)
     key_end = key_at + max(key_size, 0)
-    if key_end >= stop:
+    if key_end >= start + stride:
         raise ProtocolError("a record's fields exceed its length")
+    count = same_bytes(data, range(key_size_at, key_at), stride, run.records)
+    count = same_bytes(data, range(key_end, key_end + 1), stride, count)
+    count = same_width(data, range(run.stamp_end, key_size_at), stride, count)
     keys, tombstones = scan
-    at = len(keys)
-    is_tombstone = data[key_end] == _NULL
-    stride = stop - pos
-    run = min(left, (len(data) - pos) // stride)
-    if run >= _WORTH_A_RUN and offset_at == body + 2:
-        # Every record of the run has the same bytes for its lengths (so that the next one begins a stride
-        # further), one byte for its timestamp, and as many bytes for its offset as the first.
-        for column in (*range(pos, body), *range(key_size_at, key_at), key_end):
-            run = _leading(data[column : pos + run * stride : stride], data[column : column + 1])
-        run = _leading(data[body + 1 : pos + run * stride : stride], _LAST_BYTES)
-        for column in range(offset_at, key_size_at - 1):
-            run = _leading(data[column : pos + run * stride : stride], _INNER_BYTES)
-        run = _leading(data[key_size_at - 1 : pos + run * stride : stride], _LAST_BYTES)
-    else:
-        run = 1
+    if data[key_end] == _NULL:
+        tombstones.extend(range(len(keys), len(keys) + count))
     if key_size < 0:
-        keys.extend([None] * run)
+        keys.extend([None] * count)
     else:
-        width = key_end - key_at
-        keys.extend([data[start : start + width] for start in range(key_at, pos + run * stride, stride)])
-    if is_tombstone:
-        tombstones.extend(range(at, at + run))
-    return pos + run * stride
-
-
-def _leading(column: bytes, allowed: bytes) -> int:
-    """How many bytes at the beginning of a column are among the allowed ones."""
-    return len(column) - len(column.lstrip(allowed))
+        layout = f"{key_at - start}x{key_size}s{start + stride - key_end}x"
+        keys.extend(read_fields(data, start, count, layout))
+    return start + stride * count

@@ -27,16 +27,31 @@ def unfolded(batch: bytearray) -> tuple[BatchHeader, bytes]:
     return header, decompress(header.codec, bytes(batch[HEADER_SIZE:]))
 
 
+RECORDS = st.tuples(
+    st.integers(-100, 20_000),
+    st.binary(max_size=5),
+    st.none() | st.binary(max_size=200),
+    st.booleans(),
+)
+RUNS = st.tuples(
+    st.integers(1, 40),
+    st.integers(0, 2),
+    st.sampled_from([0, 60, 20_000]),
+    st.booleans(),
+    st.binary(max_size=4),
+).map(
+    lambda shape: [
+        (shape[2] + at, b"%03d" % at, None if shape[3] else shape[4], at % (shape[1] + 1) == 0)
+        for at in range(shape[0])
+    ]
+)
+"""Records of one shape, with timestamps that become longer in the middle."""
+
+
 @given(
-    records=st.lists(
-        st.tuples(
-            st.integers(-100, 20_000),
-            st.binary(max_size=5),
-            st.none() | st.binary(max_size=200),
-            st.booleans(),
-        ),
-        min_size=1,
-        max_size=30,
+    records=st.lists(RECORDS, min_size=1, max_size=30)
+    | st.lists(RUNS | st.lists(RECORDS, min_size=1, max_size=3), min_size=1, max_size=6).map(
+        lambda parts: [record for part in parts for record in part]
     ),
     codec=st.integers(0, 4),
     horizon=st.none() | st.just(NOW + 86_400_000),

@@ -28,6 +28,7 @@ class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._reports = msgspec.json.Decoder(Report)
+        self._may_idle = True
 
     @property
     def pid(self) -> int | None:
@@ -61,8 +62,14 @@ class CleanerProcess:
         if self._process is not None:
             self._process.kill()
 
+    def insist(self) -> None:
+        """Others leave it no time to run: the next process does not step back for them."""
+        self.stop()
+        self._may_idle = False
+
     def stop(self) -> None:
         process, self._process = self._process, None
+        self._may_idle = True
         if process is None:
             return
         process.kill()
@@ -72,12 +79,13 @@ class CleanerProcess:
                 pipe.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
+        may_idle = self._may_idle
         self.stop()
         # The same package as this process, wherever it was imported from.
         home = str(Path(ruslo.__file__).parent.parent)
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(
-            [sys.executable, *COMMAND, str(os.getpid())],
+            [sys.executable, *COMMAND, str(os.getpid()), "idle" if may_idle else "low"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

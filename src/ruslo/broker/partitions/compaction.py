@@ -247,6 +247,9 @@ class _Worker:
                     raise Abandoned
                 if report.segment is not None:
                     await self._swap(log, report.segment)
+                elif report.starving:
+                    await self._in_thread(self._process.insist)
+                    return True
                 elif report.failure is not None:
                     compaction.failed(log, report.failure)
                     return False

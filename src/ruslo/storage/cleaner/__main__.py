@@ -1,7 +1,8 @@
-"""``python -m ruslo.storage.cleaner PARENT_PID``: rounds of compaction for the broker that started it.
+"""``python -m ruslo.storage.cleaner PARENT_PID low|idle``: rounds of compaction for a broker.
 
 A task a line on standard input, reports a line each on standard output. It ends with its input; if its broker
-is killed it dies with it, for two cleaners must never write to one log.
+is killed it dies with it, for two cleaners must never write to one log. ``idle``: it may step back until it
+runs on idle processors only.
 """
 
 from __future__ import annotations
@@ -15,39 +16,40 @@ import sys
 import msgspec
 
 from ruslo.model.errors import CorruptLogError
+from ruslo.storage.cleaner.courtesy import Courtesy, Starving
 from ruslo.storage.cleaner.job import clean, remove_unfinished
 from ruslo.storage.cleaner.task import CleanedSegment, CleanTask, Failure, Report
 from ruslo.storage.disk import DiskError, LocalDisk
 
 _PR_SET_PDEATHSIG = 1
-_NICENESS = 5
-"""Behind the broker when both want the same core."""
 
 
-def main(parent_pid: int) -> int:
+def main(parent_pid: int, *, may_idle: bool) -> int:
     _die_with(parent_pid)
-    os.nice(_NICENESS)
+    courtesy = Courtesy(may_idle=may_idle)
     # Millions of keys and no cycle among them.
     gc.disable()
     tasks = msgspec.json.Decoder(CleanTask)
     for line in sys.stdin.buffer:
-        _tell(_run(tasks.decode(line)))
+        _tell(_run(tasks.decode(line), courtesy))
     return 0
 
 
-def _run(task: CleanTask) -> Report:
+def _run(task: CleanTask, courtesy: Courtesy) -> Report:
     disk = LocalDisk(task.directory)
     try:
-        return Report(done=clean(disk, task, _tell_segment))
+        return Report(done=clean(disk, task, _tell_segment, courtesy.look))
     except DiskError as error:
-        failure = Failure(str(error), error.errno or 0, error.path)
+        failure: Failure | None = Failure(str(error), error.errno or 0, error.path)
     except CorruptLogError as error:
         failure = Failure(str(error))
+    except Starving:
+        failure = None
     try:
         remove_unfinished(disk, task.path)
     except DiskError as error:
         return Report(failure=Failure(str(error), error.errno or 0, error.path))
-    return Report(failure=failure)
+    return Report(failure=failure, starving=failure is None)
 
 
 def _tell_segment(segment: CleanedSegment) -> None:
@@ -70,4 +72,4 @@ def _die_with(parent_pid: int) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(int(sys.argv[1])))
+    raise SystemExit(main(int(sys.argv[1]), may_idle=sys.argv[2] == "idle"))

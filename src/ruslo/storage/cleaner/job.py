@@ -19,13 +19,20 @@ from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, segment_stem
 from ruslo.storage.txn_index import AbortedTransaction
 
 
-def clean(disk: Disk, task: CleanTask, on_segment: Callable[[CleanedSegment], None]) -> CleanStats:
+def clean(
+    disk: Disk,
+    task: CleanTask,
+    on_segment: Callable[[CleanedSegment], None],
+    on_progress: Callable[[], None] = lambda: None,
+) -> CleanStats:
     """Compact the log below ``task.end_offset``; each new segment is handed over once it is synced.
+
+    ``on_progress`` is called often, and may end the round by an exception.
 
     Raises DiskError, or CorruptLogError if the log cannot be compacted; old segments stay as they were.
     """
     began_s = time.monotonic()
-    throttle = Throttle(task.io_bytes_per_second)
+    throttle = Throttle(task.io_bytes_per_second, on_progress)
     aborted = list(_aborted_transactions(disk, task))
     sources = {
         segment.base_offset: Source(disk, task.path, segment, task.io_buffer_bytes, throttle)

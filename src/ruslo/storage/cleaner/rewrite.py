@@ -40,6 +40,8 @@ from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import LOG_SUFFIX, Segment
 
 _WRITE_BYTES = 1 << 20
+_SYNC_BYTES = 16 << 20
+"""Synced bit by bit: a gigabyte at once would hold up everybody else who writes to the disk."""
 
 
 class SegmentRewrite:
@@ -64,6 +66,7 @@ class SegmentRewrite:
         self._segment.activate()
         self._pending: list[bytes | bytearray | memoryview] = []
         self._pending_bytes = 0
+        self._unsynced_bytes = 0
         self.records = 0
         """How many went into the new segment."""
 
@@ -173,5 +176,9 @@ class SegmentRewrite:
         if self._pending:
             self._segment.file.append(b"".join(self._pending))
             self._throttle.spend(self._pending_bytes)
+            self._unsynced_bytes += self._pending_bytes
             self._pending.clear()
             self._pending_bytes = 0
+            if self._unsynced_bytes >= _SYNC_BYTES:
+                self._segment.file.sync()
+                self._unsynced_bytes = 0

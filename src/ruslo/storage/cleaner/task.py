@@ -72,6 +72,8 @@ class Report:
     segment: CleanedSegment | None = None
     done: CleanStats | None = None
     failure: Failure | None = None
+    starving: bool = False
+    """It gave up because others leave it no processor time: only a new process can have a higher priority."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 from crc32c import crc32c
 
@@ -75,6 +76,7 @@ class Verdicts:
         for at, (source, _) in enumerate(self._windows):
             self._first_window.setdefault(source.segment.base_offset, at)
         self._seen: set[bytes | None] = set()
+        """The keys that came by; None is always among them, so that records without key go."""
         self._key_bytes = 0
         self._learning = True
         self.passes = 0
@@ -84,7 +86,7 @@ class Verdicts:
         limit: int | None = None
         while True:
             self.passes += 1
-            self._seen = set()
+            self._seen = {None}
             self._key_bytes = 0
             self._learning = True
             stopped_at = self._walk(limit)
@@ -149,48 +151,44 @@ class Verdicts:
             return _STAY * count
         if attributes & TRANSACTIONAL and self._aborted.hold(header):
             return bytes(count)
-        body = data[position + HEADER_SIZE : end]
+        begin = position + HEADER_SIZE
         try:
             if attributes & CODEC_MASK:
-                body = decompress(attributes & CODEC_MASK, body)
-            keys, tombstones = scan_keys(body, count)
+                keys, tombstones = scan_keys(decompress(attributes & CODEC_MASK, data[begin:end]), count)
+            else:
+                keys, tombstones = scan_keys(data, count, begin, end)
         except ProtocolError as error:
             raise CorruptLogError(f"{source.path}: the batch at offset {header[0]}: {error}") from error
         last_offset = header[0] + header[6]
         if self._learning and last_offset >= self._task.first_dirty_offset:
             verdicts = self._learn(keys, known)
-        elif self._seen.isdisjoint(keys) and None not in keys:
+        elif self._seen.isdisjoint(keys):
             verdicts = known or _STAY * count
         else:
-            seen = self._seen
-            verdicts = bytes(map(seen.__contains__, keys)).translate(_OPPOSITE)
-            if None in keys:
-                verdicts = bytes([key is not None and key not in seen for key in keys])
-            if known is not None:
-                verdicts = bytes(map(min, known, verdicts))
+            verdicts = _both(bytes(list(map(self._seen.__contains__, keys))).translate(_OPPOSITE), known)
         return self._judge_tombstones(header, tombstones, verdicts) if tombstones else verdicts
 
     def _learn(self, keys: list[bytes | None], known: bytes | None) -> bytes:
         """Verdicts on records of the dirty part, whose keys are remembered from here on."""
+        # Two sets are compared without a call for each key, which is most of what a key costs.
         seen = self._seen
-        count = len(keys)
         if seen.issuperset(keys):
-            return bytes(count)
-        last_place = dict(zip(keys, range(count), strict=True))
-        last_place.pop(None, None)
-        new = last_place.keys() - seen
+            return bytes(len(keys))
+        new = set(keys) - seen
         seen |= new
-        self._key_bytes += len(new) * _KEY_OVERHEAD + sum(map(len, filter(None, new)))
+        self._key_bytes += len(new) * _KEY_OVERHEAD + len(b"".join(filter(None, new)))
         self._learning = self._memory_in_sight() < self._task.memory_bytes
-        if len(new) == count:
-            return known or _STAY * count
-        if len(last_place) == count and known is None:
-            return bytes(map(new.__contains__, keys))
-        verdicts = bytearray(count)
-        for key in new:
-            place = last_place[key]
-            verdicts[place] = STAYS if known is None else known[place]
-        return bytes(verdicts)
+        verdicts = bytes(list(map(new.__contains__, keys)))
+        if verdicts.count(STAYS) > len(new):
+            # Some key is there twice, and the last record with it stays.
+            last_places = dict(
+                zip(compress(keys, verdicts), compress(range(len(keys)), verdicts), strict=True)
+            )
+            found = bytearray(len(keys))
+            for place in last_places.values():
+                found[place] = STAYS
+            verdicts = bytes(found)
+        return _both(verdicts, known)
 
     def _memory_in_sight(self) -> int:
         """What the keys take, and will take while the set grows if it is about to."""
@@ -211,3 +209,8 @@ class Verdicts:
             if changed[place]:
                 changed[place] = verdict
         return bytes(changed)
+
+
+def _both(verdicts: bytes, earlier: bytes | None) -> bytes:
+    """What a walk finds, and what earlier walks have found: what one of them drops goes."""
+    return verdicts if earlier is None else bytes(map(min, earlier, verdicts))

@@ -231,3 +231,28 @@ def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch:
             assert len(await read_all(node, client)) == 3
 
     run(story())
+
+
+def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        cleaner_process,
+        "COMMAND",
+        (
+            "-c",
+            "import runpy, sys; from ruslo.storage.cleaner.courtesy import Courtesy, Starving\n"
+            "def starve(courtesy): raise Starving\n"
+            "if sys.argv[2] == 'idle': Courtesy.look = starve\n"
+            "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
+        ),
+    )
+
+    async def story() -> None:
+        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            await until(lambda: cleaned_up_to(node) == 30)
+            assert not node.node.compaction.uncleanable
+
+    run(story())

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from ruslo.model.errors import ProtocolError
+from ruslo.records.batch import HEADER_SIZE
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
+from ruslo.records.runs import Run, RunPace, find_run, read_fields, same_bytes, same_width
+
+
+def body_of(records: list[Record]) -> bytes:
+    return bytes(build_batch(records)[HEADER_SIZE:])
+
+
+def run_at(data: bytes, left: int) -> Run:
+    run = find_run(data, 0, len(data), left)
+    assert run is not None
+    return run
+
+
+@pytest.mark.parametrize("count", [8, 63, 64, 65, 511, 512, 513, 5000])
+def test_a_run_goes_as_far_as_records_have_one_length(count: int) -> None:
+    """From the 64th on an offset has two bytes, so the key must be shorter for the same length."""
+    records = [Record(at, 5, b"k" * (5 - (at >= 64)), b"v") for at in range(count)]
+    data = body_of([*records, Record(count, 5, b"another", b"v")])
+    run = run_at(data, count + 1)
+    assert (run.start, run.records, run.end) == (0, count, len(body_of(records)))
+
+
+def test_a_run_ends_where_a_timestamp_has_another_size() -> None:
+    records = [Record(at, 5 + at, b"key", b"four") for at in range(20)]
+    records[12] = Record(12, 5 + 64, b"key", b"thr")
+    assert run_at(body_of(records), 20).records == 12
+
+
+def test_timestamps_of_several_bytes_make_a_run_too() -> None:
+    records = [Record(0, 0, b"k", b"v")] + [Record(at, (1 << 40) + at, b"k", b"v") for at in range(1, 30)]
+    data = body_of(records)
+    run = find_run(data, len(body_of(records[:1])), len(data), 29)
+    assert run is not None
+    assert (run.records, run.stamp_end - run.stamp_at) == (29, 6)
+
+
+def test_short_runs_are_not_worth_it() -> None:
+    data = body_of([Record(at, 5, b"k", b"v") for at in range(7)])
+    assert find_run(data, 0, len(data), 7) is None
+
+
+def test_a_record_that_exceeds_the_data_is_told() -> None:
+    data = body_of([Record(0, 5, b"k", b"v")])
+    with pytest.raises(ProtocolError, match="exceeds the data"):
+        find_run(data, 0, len(data) - 1, 1)
+
+
+def test_columns() -> None:
+    data = b"a\x81\x01" * 5 + b"b\x81\x01"
+    assert same_bytes(data, range(1), 3, 6) == 5
+    assert same_width(data, range(1, 3), 3, 6) == 6
+    assert same_width(data[:10] + b"\x01" + data[11:], range(1, 3), 3, 6) == 3
+    assert same_width(data[:11] + b"\x81" + data[12:], range(1, 3), 3, 6) == 3
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 127, 128, 300])
+def test_fields_of_all_records(count: int) -> None:
+    data = b"".join(b"x%03dyz" % at for at in range(count))
+    assert read_fields(data, 0, count, "1x3s1s1x") == [
+        field for at in range(count) for field in (b"%03d" % at, b"y")
+    ]
+
+
+def test_the_pace_slows_down_where_there_are_no_runs() -> None:
+    pace = RunPace()
+    looks = []
+    for place in range(1000):
+        if place >= pace.next_look:
+            looks.append(place)
+            pace.note(place, 0)
+    assert len(looks) < 20
+    pace.note(1000, 50)
+    assert pace.next_look == 1050
+    pace.note(1050, 0)
+    assert pace.next_look == 1051
