@@ -10,6 +10,7 @@ partition lie on different hosts as long as there are several.
 ``node.id``        as given                     given + 1000 n
 ``process.roles``  as given                     broker
 listeners          as given                     those of brokers, each port + n
+metrics listener   as given                     its port + n
 ``log.dirs``       as given                     each with "-core-n" behind it
 ``broker.rack``    as given, or the host name   the same
 =================  ==========================  ===============================================
@@ -21,9 +22,11 @@ from collections.abc import Mapping
 
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
+from ruslo.config.validators import split_host_port
 from ruslo.model.errors import ConfigError
 
 ID_STEP = 1000
+METRICS_KEY = "ruslo.metrics.listener"
 _DIRECTORY_KEYS = ("log.dirs", "log.dir", "metadata.log.dir")
 
 
@@ -50,6 +53,10 @@ def _further(first: Mapping[str, str], config: BrokerConfig, number: int) -> dic
     properties["listeners"] = _moved(config.broker_listeners, number)
     if "advertised.listeners" in properties:
         properties["advertised.listeners"] = _moved(config.declared_broker_advertised, number)
+    metrics = split_host_port(config.opt_str(METRICS_KEY) or "")
+    if metrics is not None and metrics[1]:
+        host, port = metrics
+        properties[METRICS_KEY] = f"[{host}]:{port + number}" if ":" in host else f"{host}:{port + number}"
     for key in _DIRECTORY_KEYS:
         if properties.get(key):
             properties[key] = ",".join(

@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from ruslo.broker.metrics.api_stats import ApiStats, RequestStats, now_ns
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
@@ -54,9 +55,22 @@ class ServedApi:
     hot: HotHandler | None = None
 
 
+class _Asked(NamedTuple):
+    """A request that is being answered."""
+
+    api: Api
+    version: int
+    correlation_id: int
+    stats: ApiStats
+    begun_ns: int
+
+
 class Dispatcher:
-    def __init__(self, services: NodeServices, served: Mapping[int, ServedApi]) -> None:
+    def __init__(
+        self, services: NodeServices, served: Mapping[int, ServedApi], requests: RequestStats
+    ) -> None:
         self._services = services
+        self._requests = requests
         self._served = dict(served)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,6 +118,7 @@ class Dispatcher:
         client_id: str | None,
     ) -> None:
         api = served.api
+        asked = _Asked(api, version, correlation_id, self._requests.of(api.name), now_ns())
         try:
             # Bytes behind the request are let pass, as Kafka does: librdkafka has sent some (Metadata v13).
             request, _ = api.request.read(body, 0, version)
@@ -123,68 +138,56 @@ class Dispatcher:
             response = self._error_response(api, error)
         if isinstance(response, asyncio.Future):
             # A driver's own promise needs no task around it: thousands of commits a second come this way.
-            response.add_done_callback(
-                partial(self._answer_promised, connection, connection.defer(), api, version, correlation_id)
-            )
+            response.add_done_callback(partial(self._answer_promised, connection, connection.defer(), asked))
         elif isawaitable(response):
             # The task first runs after this call. What the client sends next must find its work done, as in
             # Kafka, which takes one request of a connection at a time: a topic that was created before it is
             # produced to, records that were deleted before the log's start is asked for.
             reply = connection.hold()
             task = asyncio.get_running_loop().create_task(
-                self._answer_later(connection, reply, api, response, version, correlation_id)
+                self._answer_later(connection, reply, asked, response)
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif (answer := self._encode(api, response, version, correlation_id)) is not None:
+        elif (answer := self._encode(asked, response)) is not None:
             connection.send(answer)
         else:
             connection.close()
 
     def _answer_promised(
-        self,
-        connection: Connection,
-        reply: Reply,
-        api: Api,
-        version: int,
-        correlation_id: int,
-        promised: asyncio.Future[Message],
+        self, connection: Connection, reply: Reply, asked: _Asked, promised: asyncio.Future[Message]
     ) -> None:
         if promised.cancelled():
             connection.close()
             return
         error = promised.exception()
-        response = promised.result() if error is None else self._error_response(api, error)
-        if (answer := self._encode(api, response, version, correlation_id)) is not None:
+        response = promised.result() if error is None else self._error_response(asked.api, error)
+        if (answer := self._encode(asked, response)) is not None:
             reply.send((answer,))
         else:
             connection.close()
 
     async def _answer_later(
-        self,
-        connection: Connection,
-        reply: Reply,
-        api: Api,
-        pending: Awaitable[Message],
-        version: int,
-        correlation_id: int,
+        self, connection: Connection, reply: Reply, asked: _Asked, pending: Awaitable[Message]
     ) -> None:
         response: Message | None
         try:
             response = await pending
         except Exception as error:
-            response = self._error_response(api, error)
-        if (answer := self._encode(api, response, version, correlation_id)) is not None:
+            response = self._error_response(asked.api, error)
+        if (answer := self._encode(asked, response)) is not None:
             reply.send((answer,))
         else:
             connection.close()
 
-    def _encode(
-        self, api: Api, response: Message | None, version: int, correlation_id: int
-    ) -> bytearray | None:
+    def _encode(self, asked: _Asked, response: Message | None) -> bytearray | None:
         """The frame to send; None when there is none to send and the connection must be closed."""
+        api, version, correlation_id, stats, begun_ns = asked
+        stats.answered(begun_ns)
         if response is None:
+            stats.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
             return None
+        stats.count_errors(response)
         out = bytearray(FRAME_HEAD.size)
         if version >= api.flexible_from and api.key != API_VERSIONS_KEY:
             out.append(0)
@@ -211,7 +214,7 @@ class Dispatcher:
         assert served.handle is not None
         response = served.handle(self._services, api.request(), RequestContext(api_version=0))
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
-        answer = self._encode(api, response, 0, correlation_id)
+        answer = self._encode(_Asked(api, 0, correlation_id, self._requests.of(api.name), now_ns()), response)
         assert answer is not None
         connection.send(answer)
 

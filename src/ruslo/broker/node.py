@@ -61,11 +61,17 @@ from ruslo.broker.identity import (
     check_identity,
     read_bootstrap_records,
 )
+from ruslo.broker.metrics.cluster_source import controller_families, quorum_families
+from ruslo.broker.metrics.group_source import GroupSource
+from ruslo.broker.metrics.listener import Health
+from ruslo.broker.metrics.node_metrics import NodeMetrics
+from ruslo.broker.metrics.partition_source import log_families, replica_families, storage_families
+from ruslo.broker.metrics.traffic_source import connection_families, traffic_families
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import Address, FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.replication import ReplicationSettings
+from ruslo.broker.partitions.replication import IsrChanges, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
@@ -91,6 +97,7 @@ logger = logging.getLogger(__name__)
 
 CONTROLLED_SHUTDOWN_MS = 30_000
 KERNEL_CHOOSES = -1
+READY = "ready"
 
 
 class Node:
@@ -106,6 +113,8 @@ class Node:
         """Of a node with that role."""
         self.failure: str | None = None
         """Why the node stops by itself."""
+        self.metrics = NodeMetrics(config, self.health)
+        self._state = "starting"
 
     @property
     def bootstrap(self) -> str:
@@ -120,6 +129,7 @@ class Node:
         self._report_config()
         _raise_open_file_limit()
         try:
+            await self._start_metrics()
             self._open_storage()
             await self._bind_listeners()
             await self._start_metadata()
@@ -130,6 +140,7 @@ class Node:
                 await self._load_logs()
                 self._start_coordinators()
                 await self._serve()
+            self._state = READY
         except BaseException:
             await self._undo.aclose()
             raise
@@ -146,8 +157,17 @@ class Node:
 
     async def stop(self) -> None:
         """The clean stop."""
+        self._state = "stopping"
         await self._undo.aclose()
         logger.info("node %d stopped", self.config.node_id)
+
+    def health(self) -> Health:
+        """Whether clients are served, for probes."""
+        if self._state == READY and self.config.is_broker:
+            registered = self.metadata.image.cluster.brokers.get(self.config.node_id)
+            if registered is None or registered.fenced:
+                return Health(False, "fenced")
+        return Health(self._state == READY, self._state)
 
     # -- the steps of a start, each with its undoing ---------------------------------------------------------
 
@@ -160,6 +180,11 @@ class Node:
             logger.warning("unknown setting %s is ignored%s", name, hint)
         for warning in report.warnings:
             logger.warning("%s", warning)
+
+    async def _start_metrics(self) -> None:
+        """First of all, so that a start that takes its time can be watched."""
+        self._undo.push_async_callback(self.metrics.stop)
+        await self.metrics.start()
 
     def _open_storage(self) -> None:
         config = self.config
@@ -180,6 +205,7 @@ class Node:
         if metadata_directory.failure is not None:
             raise metadata_directory.failure
         self.cluster_id = check_identity(config, self.logs.directories).cluster_id
+        self.metrics.belongs_to(self.cluster_id)
 
     def _close_storage(self) -> None:
         if self._loaded:
@@ -207,6 +233,7 @@ class Node:
                 ports[each.listener_name] = await server.listen(each.listener_name, each.host, each.port)
         self.endpoints = config.advertised_broker_listeners(ports)
         self._controller_endpoints = config.advertised_controller_listeners(ports)
+        self.metrics.add(lambda: connection_families([self._broker_server, self._controller_server]))
 
     async def _start_metadata(self) -> None:
         config = self.config
@@ -249,6 +276,8 @@ class Node:
             self.controller.suspect = self._death_watch.suspect
         self.raft.snapshot_from(self.metadata.snapshot_records)
         await self.raft.start()
+        self.metrics.add(lambda: quorum_families(self.raft))
+        self.metrics.add(lambda: controller_families(self.controller, self.metadata))
 
     def _broker_gone(self, broker_id: int, broker_epoch: int) -> None:
         if self.controller is not None:
@@ -272,7 +301,7 @@ class Node:
         )
         served = controller_apis()
         self.gateway.serve_here = partial(_answer_here, services, served)
-        await self._controller_server.start(Dispatcher(services, served).handle_frame)
+        await self._controller_server.start(Dispatcher(services, served, self.metrics.requests).handle_frame)
         registrar = ControllerRegistrar(
             self.gateway, node_id=config.node_id, endpoints=self._controller_endpoints
         )
@@ -348,6 +377,7 @@ class Node:
         self._undo.push_async_callback(proposals.stop)
         fetchers = ReplicaFetchers(self._address_of, self._fetcher_settings())
         self.metadata.topic_answers.lost_leaders = fetchers.lost_leaders
+        isr_changes = IsrChanges()
         self.partitions = PartitionManager(
             config.node_id,
             self.logs,
@@ -359,9 +389,11 @@ class Node:
                 self._clock,
                 proposals.propose,
                 self._replication_quota("leader.replication.throttled.rate"),
+                isr_changes,
             ),
             fetchers,
             config.metadata_log_dir,
+            self.metrics.traffic,
             self.request_stop,
         )
         self._undo.push_async_callback(self.partitions.close)
@@ -374,6 +406,10 @@ class Node:
         self.compaction = Compaction(self.dynamic_config, self.logs, self.partitions)
         self._undo.push_async_callback(self.compaction.stop)
         self.compaction.start()
+        self.metrics.add(lambda: traffic_families(self.metrics.traffic))
+        self.metrics.add(lambda: replica_families(self.partitions, proposals, isr_changes))
+        self.metrics.add(lambda: storage_families(self.logs, self.compaction))
+        self.metrics.add(lambda: log_families(self.partitions))
 
     def _address_of(self, broker_id: int) -> Address | None:
         """Where other brokers reach it."""
@@ -417,6 +453,9 @@ class Node:
         self._markers = MarkerWriter(
             self.partitions, self.groups, self._clock, config.int("request.timeout.ms")
         )
+        links = self._links()
+        lag = GroupSource(self.groups, self.partitions, self.metadata, links)
+        self.metrics.add(lag.families, before=lag.refresh)
         self.transactions = TransactionCoordinator(
             config,
             self.dynamic_config,
@@ -424,7 +463,7 @@ class Node:
             self.partitions,
             self._producer_ids,
             self._markers,
-            self._links(),
+            links,
             self._clock,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
@@ -479,17 +518,22 @@ class Node:
             node_id=config.node_id,
             rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
-        produce = ProduceHandler(self.partitions, transactional, whereabouts, self._clock)
+        requests = self.metrics.requests
+        produce = ProduceHandler(
+            self.partitions, transactional, whereabouts, self._clock, requests.of("Produce")
+        )
         fetch = FetchHandler(
             self.partitions,
             whereabouts,
             self._clock,
+            requests.of("Fetch"),
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
         )
         self.dynamic_config.subscribe(lambda current: self._broker_server.limit(_server_limits(current)))
         await self.lifecycle.unfence()
-        await self._broker_server.start(Dispatcher(services, broker_apis(produce, fetch)).handle_frame)
+        dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
+        await self._broker_server.start(dispatcher.handle_frame)
         # Connections end before anything that serves them; closing a server twice does no harm.
         self._undo.push_async_callback(self._broker_server.close)
         # Whoever asks here while the leaderships move is told where they went, which a closed connection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ from ruslo.cli.output import hint
 
 if TYPE_CHECKING:
     from ruslo.broker.node import Node
+
+LOOPBACK = "127.0.0.1"
+METRICS_KEY = "ruslo.metrics.listener"
+METRICS_PORT_STEP = 312
 
 
 @click.command(
@@ -54,7 +59,8 @@ def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str]
     """Run a broker, or a cluster of several, until Ctrl-C.
 
     Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…], when clients may connect. Each broker of a
-    cluster is a process of its own, controller too, on the ports that follow the first.
+    cluster is a process of its own, controller too, on the ports that follow the first. Metrics are at
+    http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on any free one.
     """
     if brokers > 1:
         with _data_folder(data_dir) as folder:
@@ -68,6 +74,7 @@ def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str]
     from ruslo.testing.single_node import format_single_node, single_node_properties
 
     log_to_stderr(log_level)
+    settings = {METRICS_KEY: _metrics_address(port), **settings}
     with _data_folder(data_dir) as folder:
         config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
         format_single_node(config)
@@ -82,9 +89,24 @@ def _run_cluster(brokers: int, port: int, folder: Path, settings: dict[str, str]
 
     broker_ports = list(range(port, port + brokers)) if port else free_ports(brokers)
     ports = [NodePorts(*each) for each in zip(broker_ports, free_ports(brokers), strict=True)]
-    nodes = cluster_properties(folder, ports, overrides=settings)
+    nodes = [
+        {**each, METRICS_KEY: _metrics_address(at.broker if port else 0), **settings}
+        for each, at in zip(cluster_properties(folder, ports, overrides=settings), ports, strict=True)
+    ]
     format_cluster([BrokerConfig.from_properties(each) for each in nodes])
     return NodeProcesses(nodes, log_level).run(lambda addresses: _show_address(",".join(addresses)))
+
+
+def _metrics_address(broker_port: int) -> str:
+    """For 9092 it is 9404, as of a node that is served; any free port where that one is taken."""
+    port = broker_port + METRICS_PORT_STEP if broker_port else 0
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except (OSError, OverflowError):
+            port = 0
+    return f"{LOOPBACK}:{port}"
 
 
 def _announce(node: Node) -> None:

@@ -16,7 +16,7 @@ from ruslo.config.definition import (
     ConfigKey,
 )
 from ruslo.config.limits import INT_MAX
-from ruslo.config.validators import Items, OneOf, at_least
+from ruslo.config.validators import HostPortOrNone, Items, OneOf, at_least
 
 # fmt: off
 NETWORK_KEYS = (
@@ -72,5 +72,8 @@ NETWORK_KEYS = (
         "Finished produce requests after which the list of waiting ones is tidied."),
     ConfigKey("delete.records.purgatory.purge.interval.requests", INT, 1, None, MEDIUM, READ_ONLY,
         "Finished DeleteRecords after which the list of waiting ones is tidied."),
+    ConfigKey("ruslo.metrics.listener", STRING, "127.0.0.1:9404", HostPortOrNone(), MEDIUM, READ_ONLY,
+        "Ruslo's own: host:port of the HTTP listener with /metrics, /health/live and /health/ready; "
+        "port 0 takes a free one, an empty value turns it off."),
 )
 # fmt: on

@@ -51,6 +51,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",
         "fetch.max.bytes",
+        "ruslo.metrics.listener",
         "max.incremental.fetch.session.cache.slots",
         # topics
         "auto.create.topics.enable",

@@ -185,6 +185,20 @@ class HostPorts:
         return "non-empty list"
 
 
+class HostPortOrNone:
+    """``host:port``, or nothing at all."""
+
+    __slots__ = ()
+
+    def problem(self, value: ConfigValue) -> Problem | None:
+        if not value or (isinstance(value, str) and split_host_port(value) is not None):
+            return None
+        return Problem("it is not an address", "write host:port, e.g. 127.0.0.1:9404, or leave it empty")
+
+    def __str__(self) -> str:
+        return "host:port or empty"
+
+
 class OffsetReset:
     """Where a share group starts: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
 

@@ -206,6 +206,11 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         return self._transport is None
 
+    @property
+    def pending_replies(self) -> int:
+        """Requests that were taken and are not answered yet."""
+        return len(self._pending)
+
     # -- receiving -------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:

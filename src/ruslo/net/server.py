@@ -45,6 +45,7 @@ class Server:
         self._limits = limits
         self._handle_frame: FrameHandler = _not_started
         self._servers: list[asyncio.Server] = []
+        self.listener_names: list[str] = []
         self.connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
         self._idle_rounds: dict[Connection, int] = {}
@@ -78,6 +79,7 @@ class Server:
             if limits.receive_buffer_bytes > 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
         self._servers.append(server)
+        self.listener_names.append(listener_name)
         actual: int = server.sockets[0].getsockname()[1]
         return actual
 

@@ -59,6 +59,7 @@ def cluster_properties(
             "offsets.topic.replication.factor": str(copies),
             "transaction.state.log.replication.factor": str(copies),
             "transaction.state.log.min.isr": str(max(1, copies - 1)),
+            "ruslo.metrics.listener": f"{LOOPBACK}:0",
             # A group's first consumer starts at once instead of waiting three seconds for others.
             "group.initial.rebalance.delay.ms": "0",
             **(overrides or {}),

@@ -28,6 +28,7 @@ def single_node_properties(
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "ruslo.metrics.listener": f"{LOOPBACK}:0",
         # A group's first consumer starts at once instead of waiting three seconds for others.
         "group.initial.rebalance.delay.ms": "0",
         **(overrides or {}),

@@ -41,6 +41,8 @@ class IsrProposals:
         self._broker_epoch = broker_epoch
         self._waiting: dict[Place, tuple[Partition, Proposal]] = {}
         self._task: asyncio.Task[None] | None = None
+        self.refused = 0
+        """How many proposals the controller did not accept, since the start."""
 
     def propose(self, partition: Partition, proposal: Proposal) -> None:
         self._waiting[partition.topic_id, partition.index] = (partition, proposal)
@@ -110,6 +112,7 @@ class IsrProposals:
             if answer is None or partition.replication is None:
                 continue
             error = ErrorCode(answer.error_code)
+            self.refused += error is not ErrorCode.NONE
             after = partition.replication.answered(proposal, error, answer.partition_epoch, tuple(answer.isr))
             if error is ErrorCode.NONE:
                 logger.info("in-sync replicas of %s-%d: %s", partition.topic, partition.index, answer.isr)

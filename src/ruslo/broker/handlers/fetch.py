@@ -15,6 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ruslo.broker.metrics.api_stats import ApiStats, now_ns
 from ruslo.broker.partitions.purgatory import DelayedFetch
 from ruslo.broker.partitions.whereabouts import NOBODY_ELSE, leader_hint
 from ruslo.machines.fetch_session import (
@@ -31,6 +32,7 @@ from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import EMPTY_READ, LogRead
 
 if TYPE_CHECKING:
+    from ruslo.broker.metrics.traffic import TopicTraffic
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.whereabouts import Whereabouts
@@ -53,21 +55,24 @@ class FetchHandler:
         partitions: PartitionManager,
         whereabouts: Whereabouts,
         clock: Clock,
+        stats: ApiStats,
         max_response_bytes: int,
         max_sessions: int,
     ) -> None:
         self.partitions = partitions
         self.whereabouts = whereabouts
         self._clock = clock
+        self.stats = stats
         self.max_response_bytes = max_response_bytes
         self._sessions = FetchSessionCache(max_sessions)
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
+        begun_ns = now_ns()
         body = decode_fetch_request(buf, pos, end, version)
         context = self._open_context(body, version)
-        fetch = Fetch(self, connection.listener_name, body, context, version, correlation_id)
+        fetch = Fetch(self, connection.listener_name, body, context, version, correlation_id, begun_ns)
         if context.error or not fetch.read() or body.max_wait_ms <= 0:
             connection.send_all(fetch.answer())
         else:
@@ -97,6 +102,7 @@ class Fetch:
 
     __slots__ = (
         "_answers",
+        "_begun_ns",
         "_body",
         "_conclusive",
         "_context",
@@ -109,6 +115,7 @@ class Fetch:
         "_readable",
         "_reply",
         "_size",
+        "_stats",
         "_version",
         "_whereabouts",
     )
@@ -121,7 +128,10 @@ class Fetch:
         context: FetchContext,
         version: int,
         correlation_id: int,
+        begun_ns: int,
     ) -> None:
+        self._stats = handler.stats
+        self._begun_ns = begun_ns
         self._manager = handler.partitions
         self._whereabouts = handler.whereabouts
         self._listener_name = listener_name
@@ -132,7 +142,7 @@ class Fetch:
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
-        self._answers: list[tuple[FetchedPartition, PartitionAnswer[FileSlice]]] = []
+        self._answers: list[tuple[FetchedPartition, PartitionAnswer[FileSlice], Partition | None]] = []
         self._readable: list[Partition] = []
         self._size = 0
         self._conclusive = False
@@ -165,7 +175,7 @@ class Fetch:
                 self._readable.append(partition)
             if answer[1] != 0 or answer[6] != NOBODY_ELSE or answer[9] is not None:
                 self._conclusive = True
-            self._answers.append((asked, answer))
+            self._answers.append((asked, answer, partition))
         return not self._conclusive and bool(self._readable) and self._size < self._min_bytes
 
     def _read_partition(self, partition: Partition, asked: FetchedPartition) -> PartitionAnswer[FileSlice]:
@@ -300,8 +310,12 @@ class Fetch:
         context = self._context
         topics: list[tuple[str | bytes, list[PartitionAnswer[FileSlice]]]] = []
         returned: list[FetchedPartition] = []
-        for asked, answer in self._answers:
+        for asked, answer, partition in self._answers:
             _, error, high_watermark, _, log_start, _, nearer, _, size, hints = answer
+            if partition is not None:
+                self._count(partition.traffic, size)
+            if error:
+                self._count_failure(partition, error)
             if size:
                 returned.append(asked)
             if context.must_tell(
@@ -323,4 +337,19 @@ class Fetch:
             else (),
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
+        if context.error:
+            self._stats.failed(context.error)
+        self._stats.answered(self._begun_ns)
         return chunks
+
+    def _count(self, traffic: TopicTraffic, size: int) -> None:
+        traffic.fetches += 1
+        if self._body.replica_id < 0:
+            traffic.bytes_out += size
+        else:
+            traffic.replication_bytes_out += size
+
+    def _count_failure(self, partition: Partition | None, error: int) -> None:
+        self._stats.failed(error)
+        if partition is not None:
+            partition.traffic.failed_fetches += 1

@@ -21,12 +21,14 @@ from ruslo.broker.handlers.produce_results import (
     Unsafe,
     answer_when_safe,
     check_place,
+    count_failures,
     encode,
     endpoints_of_leaders,
     is_safe,
     refused,
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
+from ruslo.broker.metrics.api_stats import ApiStats, now_ns
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
 
@@ -45,15 +47,18 @@ class ProduceHandler:
         transactional: TransactionalAppends,
         whereabouts: Whereabouts,
         clock: Clock,
+        stats: ApiStats,
     ) -> None:
         self._partitions = partitions
         self._whereabouts = whereabouts
         self._transactional = transactional
         self._clock = clock
+        self._stats = stats
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
+        begun_ns = now_ns()
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
         if transactional_id is not None:
             TransactionalProduce(
@@ -61,6 +66,8 @@ class ProduceHandler:
                 self._transactional,
                 self._whereabouts,
                 connection,
+                self._stats,
+                begun_ns,
                 transactional_id=transactional_id,
                 acks=acks,
                 timeout_ms=timeout_ms,
@@ -114,7 +121,10 @@ class ProduceHandler:
                     )
                 )
             results.append((topic, answers))
+        if failed:
+            count_failures(self._stats, by_topic, results)
         if acks == 0:
+            self._stats.answered(begun_ns)
             if failed:
                 connection.close()
         elif unsafe:
@@ -126,10 +136,14 @@ class ProduceHandler:
                 timeout_ms,
                 version,
                 correlation_id,
+                self._stats,
+                begun_ns,
                 lambda: endpoints_of_leaders(results, self._whereabouts, connection.listener_name),
             )
         elif failed:
             endpoints = endpoints_of_leaders(results, self._whereabouts, connection.listener_name)
             connection.send(encode(results, version, correlation_id, endpoints))
+            self._stats.answered(begun_ns)
         else:
             connection.send(encode(results, version, correlation_id))
+            self._stats.answered(begun_ns)

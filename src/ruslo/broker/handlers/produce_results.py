@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.purgatory import DelayedProduce
@@ -15,9 +15,11 @@ from ruslo.records.compression import Codec
 from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
+    from ruslo.broker.metrics.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Appended, Partition
     from ruslo.broker.partitions.whereabouts import Whereabouts
+    from ruslo.model.ids import Uuid
     from ruslo.net.connection import Reply
     from ruslo.protocol.leader_hints import NodeEndpoint
 
@@ -75,6 +77,8 @@ def answer_when_safe(
     timeout_ms: int,
     version: int,
     correlation_id: int,
+    stats: ApiStats,
+    begun_ns: int,
     endpoints: Callable[[], Sequence[NodeEndpoint]],
 ) -> None:
     """``endpoints``: of the leaders that the results name by then."""
@@ -85,6 +89,9 @@ def answer_when_safe(
             if error is not None:
                 index = results[topic_at][1][at][0]
                 results[topic_at][1][at] = refused(index, error, partition)
+                stats.failed(error.code)
+                partition.traffic.failed_produces += 1
+        stats.answered(begun_ns)
         reply.send((encode(results, version, correlation_id, endpoints()),))
 
     delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
@@ -116,6 +123,19 @@ def why_unsafe(partition: Partition, end_offset: int, epoch: int, acks: int, lat
     if partition.log.failure is not None:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(partition.log.failure))
     return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def count_failures(
+    stats: ApiStats, by_topic: Mapping[str | Uuid, Mapping[int, Partition]], results: Results
+) -> None:
+    """Of what was refused at once; topics that nobody knows are counted by error alone."""
+    for topic, answers in results:
+        known = by_topic.get(topic, {})
+        for index, code, *_ in answers:
+            if code:
+                stats.failed(code)
+                if index in known:
+                    known[index].traffic.failed_produces += 1
 
 
 def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionResult:

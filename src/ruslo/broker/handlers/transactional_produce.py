@@ -17,6 +17,7 @@ from ruslo.broker.handlers.produce_results import (
     Unsafe,
     answer_when_safe,
     check_place,
+    count_failures,
     encode,
     endpoints_of_leaders,
     is_safe,
@@ -29,6 +30,7 @@ from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import TRANSACTIONAL
 
 if TYPE_CHECKING:
+    from ruslo.broker.metrics.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
@@ -48,6 +50,8 @@ class TransactionalProduce:
         appends: TransactionalAppends,
         whereabouts: Whereabouts,
         connection: Connection,
+        stats: ApiStats,
+        begun_ns: int,
         *,
         transactional_id: str,
         acks: int,
@@ -59,6 +63,8 @@ class TransactionalProduce:
         self._appends = appends
         self._whereabouts = whereabouts
         self._connection = connection
+        self._stats = stats
+        self._begun_ns = begun_ns
         self._transactional_id = transactional_id
         self._acks = acks
         self._timeout_ms = timeout_ms
@@ -157,7 +163,11 @@ class TransactionalProduce:
             self._finish()
 
     def _finish(self) -> None:
+        if self._failed:
+            by_topic = self._partitions.by_id if self._version >= TOPIC_IDS_FROM else self._partitions.by_name
+            count_failures(self._stats, by_topic, self._results)
         if self._acks == 0:
+            self._stats.answered(self._begun_ns)
             if self._failed:
                 self._connection.close()
             elif self._reply is not None:
@@ -171,9 +181,12 @@ class TransactionalProduce:
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,
+                self._stats,
+                self._begun_ns,
                 self._endpoints,
             )
         else:
+            self._stats.answered(self._begun_ns)
             answer = encode(self._results, self._version, self._correlation_id, self._endpoints())
             if self._reply is not None:
                 self._reply.send((answer,))

@@ -49,6 +49,8 @@ class Compaction:
         self._busy: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that cannot be compacted until the next start, and why."""
+        self.rounds = self.bytes_before = self.bytes_after = 0
+        """Of all logs that were compacted since the start."""
         self._deaths: dict[TopicPartition, int] = {}
         self._workers: list[_Worker] = []
         self._stopping = False
@@ -131,6 +133,9 @@ class Compaction:
 
     async def done(self, chosen: Cleanable, stats: CleanStats) -> None:
         log = chosen.log
+        self.rounds += 1
+        self.bytes_before += stats.bytes_before
+        self.bytes_after += stats.bytes_after
         self._deaths.pop(log.partition, None)
         directory = self._logs.directory_of(log.partition)
         if directory is None or not self.is_current(log):

@@ -15,6 +15,7 @@ from functools import partial
 
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.metrics.traffic import Traffic
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
 from ruslo.broker.partitions.partition import Partition
@@ -49,6 +50,7 @@ class PartitionManager:
         replication: ReplicationSettings,
         fetchers: ReplicaFetchers,
         metadata_log_dir: str,
+        traffic: Traffic,
         on_unservable: Callable[[str], None],
     ) -> None:
         self._node_id = node_id
@@ -58,6 +60,7 @@ class PartitionManager:
         self._replication = replication
         self._fetchers = fetchers
         self._metadata_log_dir = metadata_log_dir
+        self._traffic = traffic
         self._on_unservable = on_unservable
         """Told why the node cannot go on: the directory it needs most, or the last one, is lost."""
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
@@ -76,6 +79,8 @@ class PartitionManager:
         self._turn_is_due = False
         self._starting = True
         """Until the first image is in effect: the partitions in it have been there before."""
+        self._closed = False
+        """The metadata go on for a while after it: a broker hands over with its partitions closed already."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         logs.on_offline = self._directory_lost
         configs.subscribe_topics(self._topic_reconfigured)
@@ -103,6 +108,11 @@ class PartitionManager:
         name = topic if isinstance(topic, str) else uuid_to_text(topic)
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{index} is not on this broker")
 
+    @property
+    def offline_count(self) -> int:
+        """Partitions that are not served because their log directory failed."""
+        return len(self._offline)
+
     def directories(self) -> list[tuple[str, bool]]:
         """Every log directory and whether it is in use."""
         return [(each.path, each.online) for each in self._logs.directories if each.holds_partitions]
@@ -118,6 +128,8 @@ class PartitionManager:
         Thousands of partitions may come at once, and each costs the file system some calls, so this is done
         in short turns. Internal topics are not left for later: their coordinators hear of them next.
         """
+        if self._closed:
+            return
         for topic in delta.deleted_topics.values():
             self._do(topic, partial(self._remove_topic, topic))
         for topic in delta.created_topics.values():
@@ -184,7 +196,13 @@ class PartitionManager:
                     logger.error("the log of %s-%d cannot be made: %s", topic.name, index, error)
                 return
             partition = Partition(
-                self._node_id, topic.name, topic.id, index, log, self._flushers[log.directory]
+                self._node_id,
+                topic.name,
+                topic.id,
+                index,
+                log,
+                self._flushers[log.directory],
+                self._traffic.of(topic.name),
             )
             self.by_name.setdefault(topic.name, {})[index] = partition
             self.by_id.setdefault(topic.id, {})[index] = partition
@@ -233,6 +251,7 @@ class PartitionManager:
     def _remove_topic(self, topic: TopicImage) -> None:
         partitions = self.by_id.pop(topic.id, {})
         self.by_name.pop(topic.name, None)
+        self._traffic.forget(topic.name)
         self._topic_ids.pop(topic.name, None)
         self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
         for partition in partitions.values():
@@ -243,6 +262,8 @@ class PartitionManager:
         partition = self.by_id.get(topic.id, {}).pop(index, None)
         if partition is not None:
             self.by_name[topic.name].pop(index)
+            if not self.by_name[topic.name]:
+                self._traffic.forget(topic.name)
             self._delete(partition)
 
     def _delete(self, partition: Partition) -> None:
@@ -318,6 +339,7 @@ class PartitionManager:
 
     async def close(self) -> None:
         """Answer whoever waits, let running syncs finish."""
+        self._closed = True
         self._work.clear()
         await self._fetchers.stop()
         for partition in self:

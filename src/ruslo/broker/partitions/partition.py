@@ -15,6 +15,7 @@ from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.broker.metrics.traffic import TopicTraffic
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.config.limits import LONG_MAX
@@ -66,6 +67,7 @@ class Partition:
         "gone",
         "index",
         "leader_epoch",
+        "leader_high_watermark",
         "leader_id",
         "log",
         "min_insync_replicas",
@@ -74,20 +76,32 @@ class Partition:
         "replication",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
-        self, node_id: int, topic: str, topic_id: Uuid, index: int, log: Log, flusher: Flusher
+        self,
+        node_id: int,
+        topic: str,
+        topic_id: Uuid,
+        index: int,
+        log: Log,
+        flusher: Flusher,
+        traffic: TopicTraffic,
     ) -> None:
         self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
+        self.traffic = traffic
+        """Of its topic, on this broker."""
         self.leader_id = -1
         self.leader_epoch = -1
         self.replication: LeaderReplication | None = None
         """While this broker leads and others follow."""
+        self.leader_high_watermark = 0
+        """While this broker follows: what the leader said last."""
         self.epoch_start = 0
         """Where the log ended when this broker began to lead it."""
         self._takes_produce = False
@@ -208,7 +222,7 @@ class Partition:
         result = log.append_leader(batch, header, self.leader_epoch, now_ms)
         if result.duplicate:
             return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
-        self._appended(len(batch))
+        self._appended(len(batch), header[12])
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
 
     def check(self, batch: memoryview) -> HeaderFields:
@@ -245,7 +259,7 @@ class Partition:
         )
         if result.duplicate:
             return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
-        self._appended(header[1] + LENGTH_OVERHEAD)
+        self._appended(header[1] + LENGTH_OVERHEAD, header[12])
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
 
     def append_marker(self, marker: bytearray, now_ms: int, transaction_version: int) -> Appended:
@@ -256,7 +270,7 @@ class Partition:
             self.replication.require_enough()
         log = self.log
         result = log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
-        self._appended(len(marker))
+        self._appended(len(marker), 1)
         return Appended(result.base_offset, -1, log.end_offset)
 
     def append_records(self, batch: bytearray, now_ms: int) -> Appended:
@@ -277,10 +291,14 @@ class Partition:
             )
         header: HeaderFields = HEADER.unpack_from(batch)
         result = log.append_leader(batch, header, self.leader_epoch, now_ms, check_sequence=False)
-        self._appended(len(batch))
+        self._appended(len(batch), header[12])
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
 
-    def _appended(self, size: int) -> None:
+    def _appended(self, size: int, records: int) -> None:
+        traffic = self.traffic
+        traffic.appends += 1
+        traffic.bytes_in += size
+        traffic.messages_in += records
         replication = self.replication
         if replication is not None:
             replication.appended(self.log.end_offset, size)
@@ -382,10 +400,12 @@ class Partition:
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:
         """Append what the leader sent, as it is. Raises CorruptLogError or DiskError."""
         self.log.append_follower(records, self.leader_epoch, now_ms)
+        self.traffic.replication_bytes_in += len(records)
 
     def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
         """How far the leader is; ``size`` bytes came with it."""
         log = self.log
+        self.leader_high_watermark = high_watermark
         if log_start_offset > log.start_offset:
             log.advance_start_offset(min(log_start_offset, log.end_offset))
         if high_watermark > log.high_watermark:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
@@ -32,6 +32,18 @@ class Replicas(NamedTuple):
     isr: tuple[int, ...]
 
 
+@dataclass(slots=True)
+class IsrChanges:
+    """How often in-sync sets have changed while they were led here, whoever wanted it."""
+
+    shrinks: int = 0
+    expands: int = 0
+
+    def note(self, size_before: int, size: int) -> None:
+        self.shrinks += size < size_before
+        self.expands += size > size_before
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicationSettings:
     """What all partitions of a broker share."""
@@ -43,6 +55,7 @@ class ReplicationSettings:
     """Ask the controller for another in-sync set; the answer comes through ``LeaderReplication.answered``."""
     quota: ReplicationQuota
     """Of what this broker sends to throttled replicas."""
+    isr_changes: IsrChanges = field(default_factory=IsrChanges)
 
 
 class LeaderReplication:
@@ -84,7 +97,9 @@ class LeaderReplication:
     def update(self, replicas: Replicas) -> None:
         """The metadata have a new in-sync set, or other replicas."""
         now_ms = self._settings.clock.monotonic_ms()
+        before = len(self.isr)
         self.machine.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
+        self._settings.isr_changes.note(before, len(self.isr))
         self.advance()
 
     # -- producers -------------------------------------------------------------------------------------------
@@ -184,7 +199,9 @@ class LeaderReplication:
     ) -> AfterAnswer:
         """The controller's word on a proposal."""
         now_ms = self._settings.clock.monotonic_ms()
+        before = len(self.isr)
         after = self.machine.answered(proposal, error, partition_epoch, isr, now_ms)
+        self._settings.isr_changes.note(before, len(self.isr))
         self.advance()
         return after
 

@@ -54,6 +54,10 @@ class Group(ABC):
 
     @property
     @abstractmethod
+    def member_count(self) -> int: ...
+
+    @property
+    @abstractmethod
     def is_empty(self) -> bool:
         """No members: the group may be deleted, converted, or expire."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import uvloop
 
+from ruslo.broker.metrics.traffic import TopicTraffic
 from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.log_config import LogConfig
@@ -34,7 +35,7 @@ class Bench:
     ) -> Partition:
         topic_id = random_uuid()
         log = self.directory.create(TopicPartition(topic, 0), topic_id, config or LogConfig())
-        partition = Partition(NODE_ID, topic, topic_id, 0, log, self.flusher)
+        partition = Partition(NODE_ID, topic, topic_id, 0, log, self.flusher, TopicTraffic())
         if leads:
             partition.become_leader(0)
         return partition

@@ -151,7 +151,7 @@ def test_a_leader_that_syncs_brings_what_it_found_to_the_disk_first(tmp_path: Pa
         assert log.recovery_point == 0
         log.config = LogConfig(flush_messages=1)
         log.high_watermark = 0
-        heir = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher)
+        heir = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher, partition.traffic)
         bench.disk.free.clear()
         heir.become_leader(1)
         assert log.high_watermark == 0

@@ -29,6 +29,7 @@ from ruslo.machines.groups.events import MetadataChanged, RequestInfo
 from ruslo.machines.groups.refusals import refusal
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.groups.state import ShardState
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
@@ -118,6 +119,10 @@ class GroupCoordinator:
         """The machine that decides for the group, if it is here and loaded."""
         shard = self._shards.get(self.partition_of(group_id))
         return shard.shard if shard is not None and shard.active else None
+
+    def states(self) -> list[ShardState]:
+        """What this node knows of the groups it answers for, shard by shard; to look at, not to change."""
+        return [shard.shard.state for shard in self._shards if shard.active]
 
     def assignor_error(self, group_id: str) -> str | None:
         """What went wrong when the group's partitions were last assigned; None if nothing did."""

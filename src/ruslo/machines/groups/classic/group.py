@@ -116,6 +116,10 @@ class ClassicGroup(Group):
         return self.state.value
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return self.state is ClassicState.EMPTY
 

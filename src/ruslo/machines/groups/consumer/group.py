@@ -113,6 +113,10 @@ class ConsumerGroup(Group):
         return "Reconciling"
 
     @property
+    def member_count(self) -> int:
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         return not self.members
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from ruslo.broker.metrics.traffic import TopicTraffic
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.log_config import LogConfig
@@ -159,7 +160,9 @@ class SimTxnCluster:
             self._disk.lose_power(self.clock.random, path)
         log = self._open(place, path)
         flusher = SimFlusher(self.clock, self.faults.sync_ms)
-        partition = Partition(node_id, place.topic, log.topic_id, place.partition, log, flusher)
+        partition = Partition(
+            node_id, place.topic, log.topic_id, place.partition, log, flusher, TopicTraffic()
+        )
         self._epochs[place] += 1
         self.leaders[place] = node_id
         node.lead(partition, self._epochs[place])

@@ -1,0 +1,128 @@
+"""Families of the groups that this broker coordinates: what they have committed, and how far they are behind.
+
+Where a partition ends is known here if this broker has a replica of it; of the others their leaders are asked
+once for each scrape, all at a time and not for long. Who does not answer leaves a gap, not a wrong figure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from ruslo.broker.metrics import catalog
+from ruslo.broker.metrics.exposition import Family, Sample, labels_text
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from ruslo.broker.drivers.broker_links import BrokerLinks
+    from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
+    from ruslo.broker.drivers.metadata import MetadataDriver
+    from ruslo.broker.partitions.manager import PartitionManager
+
+ASK_S = 1.0
+_LATEST = -1
+_CONSUMER = -1
+
+logger = logging.getLogger(__name__)
+
+Committed = tuple[str, TopicPartition, int]
+
+
+class GroupSource:
+    def __init__(
+        self,
+        groups: GroupCoordinator,
+        partitions: PartitionManager,
+        metadata: MetadataDriver,
+        links: BrokerLinks,
+    ) -> None:
+        self._groups = groups
+        self._partitions = partitions
+        self._metadata = metadata
+        self._links = links
+        self._ends_elsewhere: dict[TopicPartition, int] = {}
+
+    async def refresh(self) -> None:
+        """Before a scrape: ask the leaders of what is not here."""
+        away: dict[int, set[TopicPartition]] = {}
+        topics = self._metadata.image.topics.by_name
+        for _, place, _ in self._committed():
+            topic = topics.get(place.topic)
+            if topic is None or place.partition >= len(topic.partitions) or self._end_here(place) is not None:
+                continue
+            leader = topic.partitions[place.partition].leader
+            if leader >= 0:
+                away.setdefault(leader, set()).add(place)
+        answers = await asyncio.gather(*(self._ask(leader, places) for leader, places in away.items()))
+        self._ends_elsewhere = {place: end for ends in answers for place, end in ends.items()}
+
+    def families(self) -> Iterator[Family]:
+        committed = [
+            (labels_text({"consumergroup": group, "topic": place.topic, "partition": place.partition}), *rest)
+            for group, place, offset in self._committed()
+            for rest in ((place, offset),)
+        ]
+        yield Family(catalog.GROUP_OFFSET, [Sample(labels, offset) for labels, _, offset in committed])
+        yield Family(
+            catalog.GROUP_LAG,
+            [
+                Sample(labels, max(end - offset, 0))
+                for labels, place, offset in committed
+                if (end := self._end_of(place)) is not None
+            ],
+        )
+        yield Family(
+            catalog.GROUP_MEMBERS,
+            [
+                Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
+                for state in self._groups.states()
+                for group in state.groups.values()
+            ],
+        )
+
+    def _committed(self) -> Iterator[Committed]:
+        for state in self._groups.states():
+            for group_id in state.offsets.group_ids():
+                for topic, offsets in state.offsets.of_group(group_id).items():
+                    for index, committed in offsets.items():
+                        yield group_id, TopicPartition(topic, index), committed.offset
+
+    def _end_of(self, place: TopicPartition) -> int | None:
+        here = self._end_here(place)
+        return here if here is not None else self._ends_elsewhere.get(place)
+
+    def _end_here(self, place: TopicPartition) -> int | None:
+        partition = self._partitions.by_name.get(place.topic, {}).get(place.partition)
+        return None if partition is None else partition.log.high_watermark
+
+    async def _ask(self, leader: int, places: set[TopicPartition]) -> Mapping[TopicPartition, int]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for topic, index in places:
+            asked = ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
+            topics.setdefault(topic, []).append(asked)
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            topics=[ListOffsetsTopic(name=name, partitions=listed) for name, listed in topics.items()],
+        )
+        try:
+            async with asyncio.timeout(ASK_S):
+                response = await self._links.request(leader, request, ListOffsetsResponse)
+        except (KafkaError, TimeoutError) as error:
+            logger.debug("broker %d does not say where its partitions end: %s", leader, error)
+            return {}
+        assert isinstance(response, ListOffsetsResponse)
+        return {
+            TopicPartition(topic.name, answer.partition_index): answer.offset
+            for topic in response.topics
+            for answer in topic.partitions
+            if not answer.error_code
+        }

@@ -1,0 +1,97 @@
+"""The metrics of one node: the numbers its parts add to, and the sources that are asked at a scrape.
+
+The listener opens before anything else of the node, so that a start that takes its time can be watched; parts
+are added as they come to life.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from importlib.metadata import version
+
+from ruslo.broker.metrics import catalog
+from ruslo.broker.metrics.api_stats import RequestStats
+from ruslo.broker.metrics.exposition import Family, Sample, labels_text, render, single
+from ruslo.broker.metrics.listener import Health, MetricsListener
+from ruslo.broker.metrics.loop_watch import LoopWatch
+from ruslo.broker.metrics.process_source import loop_families, process_families
+from ruslo.broker.metrics.traffic import Traffic
+from ruslo.broker.metrics.traffic_source import request_families
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.validators import split_host_port
+from ruslo.model.errors import ConfigError
+
+Source = Callable[[], Iterable[Family]]
+LISTENER_KEY = "ruslo.metrics.listener"
+
+logger = logging.getLogger(__name__)
+
+
+class NodeMetrics:
+    def __init__(self, config: BrokerConfig, health: Callable[[], Health]) -> None:
+        self._config = config
+        self._health = health
+        self.requests = RequestStats()
+        self.traffic = Traffic()
+        self.loop = LoopWatch()
+        self.address: str | None = None
+        """``host:port`` of the listener; None if there is none."""
+        self._cluster_id = ""
+        self._listener = MetricsListener(self._render, health)
+        self._before: list[Callable[[], Awaitable[None]]] = []
+        self._sources: list[Source] = [
+            self._own_families,
+            process_families,
+            lambda: loop_families(self.loop),
+            lambda: request_families(self.requests),
+        ]
+
+    async def start(self) -> None:
+        """Raises ConfigError when the address was chosen by the user and cannot be had."""
+        self.loop.start()
+        address = self._config.opt_str(LISTENER_KEY)
+        if not address:
+            return
+        parts = split_host_port(address)
+        assert parts is not None, "the configuration was checked"
+        host, port = parts
+        try:
+            actual = await self._listener.listen(host, port)
+        except ConfigError as error:
+            if self._config.is_set(LISTENER_KEY):
+                raise
+            # Nobody asked for it: a second node on a host must start as it did before.
+            logger.warning("%s", error)
+            return
+        self.address = f"[{host}]:{actual}" if ":" in host else f"{host}:{actual}"
+        logger.info("metrics at http://%s/metrics", self.address)
+
+    async def stop(self) -> None:
+        self.loop.stop()
+        await self._listener.close()
+
+    def add(self, source: Source, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        """``source`` gives families at each scrape; ``before`` is awaited first."""
+        self._sources.append(source)
+        if before is not None:
+            self._before.append(before)
+
+    def belongs_to(self, cluster_id: str) -> None:
+        self._cluster_id = cluster_id
+
+    async def _render(self) -> bytes:
+        for prepare in self._before:
+            await prepare()
+        return await render(family for source in tuple(self._sources) for family in source())
+
+    def _own_families(self) -> Iterator[Family]:
+        yield single(catalog.READY, int(self._health().ready))
+        labels = {
+            "version": version("ruslo"),
+            "python": platform.python_version(),
+            "node_id": self._config.node_id,
+            "cluster_id": self._cluster_id,
+        }
+        yield Family(catalog.BUILD_INFO, [Sample(labels_text(labels), 1)])

@@ -1,0 +1,92 @@
+"""Families of the replicas on this broker: their logs, who leads them, who is behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ruslo.broker.metrics import catalog
+from ruslo.broker.metrics.exposition import Family, Sample, labels_text, single
+
+if TYPE_CHECKING:
+    from ruslo.broker.drivers.isr_proposals import IsrProposals
+    from ruslo.broker.partitions.compaction import Compaction
+    from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.replication import IsrChanges
+    from ruslo.storage.log_manager import LogManager
+
+
+def log_families(partitions: PartitionManager) -> Iterator[Family]:
+    rows = [
+        (labels_text({"topic": each.topic, "partition": each.index}), each.log)
+        for each in partitions
+        if not each.gone
+    ]
+    yield Family(catalog.LOG_SIZE, (Sample(labels, log.size_bytes) for labels, log in rows))
+    yield Family(catalog.LOG_START, (Sample(labels, log.start_offset) for labels, log in rows))
+    yield Family(catalog.LOG_END, (Sample(labels, log.end_offset) for labels, log in rows))
+    yield Family(catalog.LOG_SEGMENTS, (Sample(labels, len(log.segments)) for labels, log in rows))
+
+
+def replica_families(
+    partitions: PartitionManager, proposals: IsrProposals, isr_changes: IsrChanges
+) -> Iterator[Family]:
+    count = leaders = under_replicated = under_min_isr = at_min_isr = 0
+    lag_of: dict[int, int] = {}
+    for partition in partitions:
+        count += 1
+        leaders += partition.is_leader
+        replication = partition.replication
+        if replication is None:
+            continue
+        followers = replication.machine.followers
+        copies, in_sync = len(followers) + 1, len(replication.isr)
+        if in_sync < copies:
+            needed = min(partition.min_insync_replicas, copies)
+            under_replicated += 1
+            under_min_isr += in_sync < needed
+            at_min_isr += in_sync == needed
+        for follower in followers.values():
+            lag = partition.log.end_offset - max(follower.end_offset, 0)
+            lag_of[follower.broker_id] = max(lag_of.get(follower.broker_id, 0), lag)
+    yield single(catalog.PARTITIONS, count)
+    yield single(catalog.LEADERS, leaders)
+    yield single(catalog.UNDER_REPLICATED, under_replicated)
+    yield single(catalog.UNDER_MIN_ISR, under_min_isr)
+    yield single(catalog.AT_MIN_ISR, at_min_isr)
+    yield single(catalog.OFFLINE_REPLICAS, partitions.offline_count)
+    yield single(catalog.ISR_SHRINKS, isr_changes.shrinks)
+    yield single(catalog.ISR_EXPANDS, isr_changes.expands)
+    yield single(catalog.FAILED_ISR_UPDATES, proposals.refused)
+    yield single(catalog.MAX_REPLICA_LAG, max(map(_lag_here, _followed(partitions)), default=0))
+    lags = [Sample(labels_text({"follower": each}), lag) for each, lag in sorted(lag_of.items())]
+    yield Family(catalog.FOLLOWER_LAG, lags)
+
+
+def _followed(partitions: Iterable[Partition]) -> Iterator[Partition]:
+    return (each for each in partitions if not each.is_leader)
+
+
+def _lag_here(partition: Partition) -> int:
+    return max(partition.leader_high_watermark - partition.log.end_offset, 0)
+
+
+def storage_families(logs: LogManager, compaction: Compaction) -> Iterator[Family]:
+    yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
+    yield Family(catalog.DIRECTORY_FREE, list(_free_space(logs)))
+    yield single(catalog.UNCLEANABLE, len(compaction.uncleanable))
+    yield single(catalog.COMPACTION_ROUNDS, compaction.rounds)
+    yield single(catalog.COMPACTED_BYTES, compaction.bytes_before)
+    yield single(catalog.COMPACTION_KEPT_BYTES, compaction.bytes_after)
+
+
+def _free_space(logs: LogManager) -> Iterator[Sample]:
+    for directory in logs.online_directories():
+        try:
+            volume = os.statvfs(directory.path)
+        except OSError:
+            # Gone, though nothing has been read or written there since: the next write will say so.
+            continue
+        yield Sample(labels_text({"directory": directory.path}), volume.f_bavail * volume.f_frsize)

@@ -1,0 +1,102 @@
+"""The HTTP listener: what it answers, and what it does not let itself be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ruslo.broker.metrics import listener as listener_module
+from ruslo.broker.metrics.listener import Health, MetricsListener
+from ruslo.model.errors import ConfigError
+from tests.support.live_node import run
+from tests.support.metrics import ask, ask_raw
+
+
+class Told:
+    health = Health(False, "starting")
+    renders = 0
+
+    async def render(self) -> bytes:
+        self.renders += 1
+        return b"some_metric 1\n"
+
+
+@contextlib.asynccontextmanager
+async def listening(told: Told) -> AsyncIterator[str]:
+    listener = MetricsListener(told.render, lambda: told.health)
+    port = await listener.listen("127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await listener.close()
+
+
+def test_metrics_and_probes() -> None:
+    async def story() -> None:
+        told = Told()
+        async with listening(told) as address:
+            assert await ask(address, "/metrics") == (200, "some_metric 1\n")
+            assert await ask(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
+            assert await ask(address, "/health/live") == (200, '{"state": "live"}\n')
+            assert await ask(address, "/health/ready") == (503, '{"state": "starting"}\n')
+            told.health = Health(True, "ready")
+            assert await ask(address, "/health/ready") == (200, '{"state": "ready"}\n')
+
+    run(story())
+
+
+def test_what_else_is_asked_is_refused() -> None:
+    async def story() -> None:
+        told = Told()
+        async with listening(told) as address:
+            assert (await ask(address, "/"))[0] == 404
+            status, head, _ = await ask_raw(address, b"POST /metrics HTTP/1.1\r\n\r\n")
+            assert (status, "Allow: GET, HEAD" in head) == (405, True)
+            status, head, body = await ask_raw(address, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+            assert (status, body) == (200, "")
+            assert "Content-Length: 14" in head
+            assert (await ask_raw(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
+            endless = b"GET /metrics HTTP/1.1\r\n" + b"X-Filler: 1\r\n" * 5000
+            assert (await ask_raw(address, endless))[0] == 0
+            assert told.renders == 1
+
+    run(story())
+
+
+def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "HEAD_S", 0.05)
+
+    async def story() -> None:
+        async with listening(Told()) as address:
+            assert (await ask_raw(address, b"GET /metr"))[0] == 0
+
+    run(story())
+
+
+def test_only_so_many_are_served_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "MOST_CONNECTIONS", 1)
+
+    async def story() -> None:
+        async with listening(Told()) as address:
+            host, port = address.split(":")
+            _, silent = await asyncio.open_connection(host, int(port))
+            silent.write(b"GET /")
+            # The first is accepted before the second, which therefore finds no room.
+            assert (await ask(address, "/health/live"))[0] == 0
+            silent.close()
+
+    run(story())
+
+
+def test_an_address_in_use_is_explained() -> None:
+    async def story() -> None:
+        async with listening(Told()) as address:
+            other = MetricsListener(Told().render, lambda: Told.health)
+            with pytest.raises(ConfigError, match="another process listens there"):
+                await other.listen("127.0.0.1", int(address.split(":")[1]))
+            await other.close()
+
+    run(story())
