@@ -29,6 +29,7 @@ check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python codegen/generate.py --check
 	$(BIN)/python -m ruslo.config.reference --check
+	$(BIN)/python -m ruslo.broker.metrics.reference --check
 
 soak: setup ## clients and brokers killed and started at random for minutes, the figures printed (SECONDS=300)
 	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py \
@@ -53,6 +54,7 @@ format: setup ## let ruff fix and format
 generate: setup ## write the generated files anew
 	@$(BIN)/python codegen/generate.py
 	@$(BIN)/python -m ruslo.config.reference
+	@$(BIN)/python -m ruslo.broker.metrics.reference
 
 lock: setup ## pin the newest allowed versions of all dependencies
 	@$(BIN)/python scripts/lock.py

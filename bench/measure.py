@@ -38,6 +38,17 @@ def cpu_s(pid: int) -> float:
     return ticks / CLOCK_TICKS_PER_S
 
 
+def exact_cpu_s(pid: int) -> float:
+    """Time on a processor of the broker's own threads, to the nanosecond; ``cpu_s`` counts in ticks of 10 ms."""
+    total_ns = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            total_ns += int((task / "schedstat").read_text().split()[0])
+        except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
+            continue
+    return total_ns / 1e9
+
+
 def cleaner_cpu_s(pid: int) -> float:
     """What compaction has used so far: Kafka's cleaner thread, or the cleaner process Ruslo has started."""
     ticks = 0

@@ -11,6 +11,7 @@ from bench.compaction_scenario import compaction
 from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
 from bench.measure import GB, cpu_s, resident_mb, warm_memory
+from bench.metrics_scenario import metrics
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
 from bench.transaction_scenario import transactions
 from tests.support.node import Node
@@ -118,4 +119,5 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "groups": groups,
     "transactions": transactions,
     "compaction": compaction,
+    "metrics": metrics,
 }

@@ -16,6 +16,9 @@ class RusloNode(Node):
 
     name = "Ruslo"
 
+    def server_properties(self) -> dict[str, str]:
+        return {"ruslo.metrics.listener": "127.0.0.1:0", **super().server_properties()}
+
     def format(self) -> None:
         arguments = ["storage", "format", "--cluster-id", self.cluster_id, "-c", str(self.properties_file)]
         if self.quorum == "standalone":

@@ -1,0 +1,63 @@
+"""A Ruslo node that counts nothing: ``python -m bench.uncounted_node server.properties``.
+
+What metrics cost cannot be turned off, because it is next to nothing. To show that, this node has everything
+taken out that was put into the hot path for them; ``metrics_scenario`` holds a usual node against it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ruslo.broker.handlers.fetch import Fetch
+from ruslo.broker.metrics.api_stats import ApiStats
+from ruslo.broker.metrics.loop_watch import LoopWatch
+from ruslo.broker.metrics.traffic import TopicTraffic
+from ruslo.broker.node import run
+from ruslo.broker.partitions.partition import Partition
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.properties import decode_properties, parse_properties
+from tests.support.ruslo import RusloNode
+
+
+class UncountedNode(RusloNode):
+    def serve_command(self) -> list[str]:
+        return [sys.executable, "-m", "bench.uncounted_node", str(self.properties_file)]
+
+
+def appended(partition: Partition, size: int, records: int) -> None:
+    """``Partition._appended`` without the counting."""
+    replication = partition.replication
+    if replication is not None:
+        replication.appended(partition.log.end_offset, size)
+    if partition._syncs:
+        partition._sync_by_policy(partition.log.end_offset, size)
+    elif replication is None:
+        partition.advance(partition.log.end_offset, size)
+    else:
+        replication.safe_here(partition.log.end_offset)
+
+
+def not_answered(stats: ApiStats, begun_ns: int) -> None:
+    pass
+
+
+def not_counted(fetch: Fetch, traffic: TopicTraffic, size: int) -> None:
+    pass
+
+
+def not_watched(watch: LoopWatch) -> None:
+    pass
+
+
+def main(properties: str) -> int:
+    Partition._appended = appended  # type: ignore[method-assign, assignment]
+    ApiStats.answered = not_answered  # type: ignore[method-assign, assignment]
+    Fetch._count = not_counted  # type: ignore[method-assign, assignment]
+    LoopWatch.start = not_watched  # type: ignore[method-assign, assignment]
+    config = BrokerConfig.from_properties(parse_properties(decode_properties(Path(properties).read_bytes())))
+    return run(config, lambda node: None)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
