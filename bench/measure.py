@@ -39,7 +39,7 @@ def cpu_s(pid: int) -> float:
 
 
 def exact_cpu_s(pid: int) -> float:
-    """Time on a processor of the broker's own threads, to the nanosecond; ``cpu_s`` counts in ticks of 10 ms."""
+    """Processor time of the broker's own threads in nanoseconds' steps; ``cpu_s`` counts ticks of 10 ms."""
     total_ns = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:

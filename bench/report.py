@@ -101,6 +101,6 @@ ended everywhere when its producer could commit the next. Compaction is of 300 M
 updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
 processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
 than half as much again in their p99. The cost of metrics is the processor time of a broker that is scraped
-every second, divided by that of one from which all counting was taken out: the median of five rounds in
-turn; more than 1.02 for 1 KB records would be too much.
+every second, divided by that of one from which all counting was taken out, each the least of 15 short rounds
+in turn; more than 1.02 for 1 KB records would be too much.
 """

@@ -9,6 +9,7 @@ import click
 from ruslo.cli.cluster_elect import elect
 from ruslo.cli.cluster_health import topics_at_risk
 from ruslo.cli.cluster_nodes import broker, brokers
+from ruslo.cli.cluster_probe import health
 from ruslo.cli.cluster_reassign import reassign
 from ruslo.cli.cluster_voter import quorum, voter
 from ruslo.cli.options import bootstrap_option, examples, output_option
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     short_help="See the nodes, move replicas, elect leaders.",
     epilog=examples(
         "ruslo cluster info",
+        "ruslo cluster health --wait 30",
         "ruslo cluster topics-at-risk",
         "ruslo cluster reassign plan --drain 3 > plan.json",
     ),
@@ -34,7 +36,7 @@ def cluster() -> None:
     """See the nodes, the quorum and partitions at risk; move replicas, elect leaders, change voters."""
 
 
-for command in (quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
+for command in (health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
     cluster.add_command(command)
 
 
