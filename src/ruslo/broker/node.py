@@ -2,7 +2,8 @@
 
 Start: lock and check the log directories, bind the listeners, join the metadata quorum. A controller is then
 ready. A broker goes on: register, load the logs, take over the partitions, unfence, accept. Clients may
-connect only when everything they can ask for is there.
+connect only when everything they can ask for is there; while logs are recovered all they can ask for is
+how far that is.
 
 Stop: hand over with the controller, end the connections, sync and close the logs, leave the clean mark.
 A controller that leads resigns.
@@ -78,6 +79,7 @@ from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices, NoGroups, Services
+from ruslo.broker.starting import StartingAnswers
 from ruslo.client.connection import ConnectionSettings
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
@@ -364,7 +366,9 @@ class Node:
         if self.logs.was_clean:
             self.logs.load(self.dynamic_config.log_config, recovery_threads=threads)
         else:
-            # Recovery reads every segment that was not synced: heartbeats must go on meanwhile.
+            # Recovery reads every segment that was not synced: heartbeats must go on meanwhile, and whoever
+            # asks is told how far it is.
+            await self._broker_server.start(StartingAnswers(self.logs).handle_frame)
             await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
         self._loaded = True
         assignments = DirectoryAssignments(

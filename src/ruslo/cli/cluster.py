@@ -11,6 +11,7 @@ from ruslo.cli.cluster_health import topics_at_risk
 from ruslo.cli.cluster_nodes import broker, brokers
 from ruslo.cli.cluster_probe import health
 from ruslo.cli.cluster_reassign import reassign
+from ruslo.cli.cluster_starting import fail_if_all_are_starting, in_words
 from ruslo.cli.cluster_voter import quorum, voter
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import human_bytes, print_fields, print_json, print_table
@@ -78,15 +79,20 @@ class Overview:
 @bootstrap_option
 @output_option
 def info(bootstrap: str, output: str) -> None:
-    """Show brokers, controllers, log directories, features and the health of partitions."""
+    """Show brokers, controllers, log directories, features and the health of partitions.
 
+    Of a broker that starts after a crash it shows how far the recovery of its logs is. Exit code 1: no broker
+    serves yet.
+    """
     from ruslo.client.partition_health import partitions_at_risk
 
     async def gather(admin: Admin) -> Overview:
         description = await admin.brokers.describe_cluster()
         directories = []
         for node, fenced in description.brokers:
-            if not fenced:
+            if fenced:
+                directories += await admin.brokers.recovering_log_dirs(node)
+            else:
                 directories += await admin.brokers.log_dirs(node.id)
         topics = await admin.topics.list()
         return Overview(
@@ -98,6 +104,7 @@ def info(bootstrap: str, output: str) -> None:
             await partitions_at_risk(admin, topics),
         )
 
+    fail_if_all_are_starting(bootstrap, output)
     overview = with_admin(bootstrap, gather)
     if output == "json":
         print_json(_as_json(overview))
@@ -144,13 +151,19 @@ def _print_text(overview: Overview) -> None:
             (
                 d.node_id,
                 d.path,
-                "online" if d.error is None else d.error.code.name,
+                _state(d),
                 human_bytes(sum(replica.size_bytes for replica in d.replicas)),
                 "-" if d.usable_bytes < 0 else human_bytes(d.usable_bytes),
             )
             for d in overview.directories
         ],
     )
+
+
+def _state(directory: LogDirectory) -> str:
+    if directory.recovery is not None:
+        return in_words(directory.recovery)
+    return "online" if directory.error is None else directory.error.code.name
 
 
 def _as_json(overview: Overview) -> dict[str, object]:
@@ -198,6 +211,7 @@ def _as_json(overview: Overview) -> dict[str, object]:
                 "used_bytes": sum(replica.size_bytes for replica in d.replicas),
                 "usable_bytes": d.usable_bytes,
                 "total_bytes": d.total_bytes,
+                "recovery": None if d.recovery is None else d.recovery._asdict(),
             }
             for d in overview.directories
         ],

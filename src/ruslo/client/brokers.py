@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ruslo.client.bootstrap import Address
 from ruslo.client.cluster import Cluster
 from ruslo.client.connection import check_code, error_of
 from ruslo.client.metadata import Node
+from ruslo.client.starting import recovery_at
 from ruslo.model.errors import KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
@@ -19,6 +21,7 @@ from ruslo.protocol.messages.describe_quorum_request import DescribeQuorumReques
 from ruslo.protocol.messages.describe_quorum_response import DescribeQuorumResponse, ReplicaState
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from ruslo.protocol.recovery_tag import Recovery
 
 
 class Broker(NamedTuple):
@@ -81,6 +84,8 @@ class LogDirectory:
     total_bytes: int
     usable_bytes: int
     replicas: tuple[ReplicaSize, ...]
+    recovery: Recovery | None = None
+    """How far its recovery is, while its broker starts after a crash."""
 
 
 class Brokers:
@@ -160,6 +165,11 @@ class Brokers:
             return [_log_directory(node_id, result) for result in response.results]
 
         return await self._cluster.retrying(attempt)
+
+    async def recovering_log_dirs(self, node: Node) -> list[LogDirectory]:
+        """Those of a broker that is still starting; none if it is not, or cannot be reached."""
+        found = await recovery_at(Address(node.host, node.port))
+        return [LogDirectory(node.id, path, None, -1, -1, (), each) for path, each in found.items()]
 
 
 def _replica(state: ReplicaState) -> QuorumReplica:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from struct import Struct
 from typing import NamedTuple, Self, TypeVar
 
@@ -57,6 +58,19 @@ class Connection:
         except BaseException:
             await connection.close()
             raise
+        return connection
+
+    @classmethod
+    async def open_unasked(
+        cls, host: str, port: int, versions: Mapping[int, int], settings: ConnectionSettings | None = None
+    ) -> Self:
+        """Connect to a broker that may be too early in its start to say what it offers.
+
+        ``versions``: by API key, those that requests are to be sent in.
+        """
+        connection = cls(host, port, settings or ConnectionSettings())
+        connection.versions = {key: (version, version) for key, version in versions.items()}
+        await connection._connect()
         return connection
 
     @property

@@ -84,11 +84,12 @@ class Server:
         return actual
 
     async def start(self, handle_frame: FrameHandler) -> None:
-        """Begin to accept on every listener."""
+        """Begin to accept on every listener; called again, connections to come get the new handler."""
         self._handle_frame = handle_frame
         for server in self._servers:
             await server.start_serving()
-        self._schedule_sweep()
+        if self._sweep_timer is None:
+            self._schedule_sweep()
 
     async def close(self) -> None:
         """Stop accepting and close every connection once its answers have left, if they leave soon."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -32,6 +33,7 @@ from ruslo.storage.partition_files import (
     STRAY_SUFFIX,
     departing_name,
     parse_directory_name,
+    segment_bases,
 )
 from ruslo.storage.recovery import LastStop, create_log, open_log
 from ruslo.storage.recovery_progress import RecoveryProgress
@@ -63,6 +65,7 @@ class LogDir:
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.cleaned: dict[TopicPartition, int] = {}
         """How far each log is compacted."""
+        self.recovery = RecoveryProgress(disk.directory)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -132,7 +135,7 @@ class LogDir:
         partitions = self._partitions_on_disk(delete_delay_ms)
         now_ms = self.clock.now_ms()
 
-        def open_one(partition: TopicPartition) -> Log:
+        def open_one(partition: TopicPartition, on_recovered: Callable[[], None] | None = None) -> Log:
             return open_log(
                 self.disk,
                 f"{self.path}/{partition}",
@@ -147,18 +150,31 @@ class LogDir:
                     high_watermark=self._high_watermarks.get(partition, 0),
                 ),
                 producer_expiration_ms,
+                on_recovered,
             )
 
         # After a clean stop there is nothing to wait for, so threads would only get in each other's way.
         if self.was_clean:
             self.logs = {partition: open_one(partition) for partition in partitions}
             return
-        progress = RecoveryProgress(self.path, len(partitions))
+        unsynced = {partition: self._unsynced_segments(partition) for partition in partitions}
+        self.recovery.begin(len(partitions), sum(unsynced.values()))
+
+        def recover_one(partition: TopicPartition) -> Log:
+            part = self.recovery.log_begun(unsynced[partition])
+            log = open_one(partition, part.segment_done)
+            part.opened(log.size_bytes)
+            return log
+
         with ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery") as pool:
-            for log in pool.map(open_one, partitions):
+            for log in pool.map(recover_one, partitions):
                 self.logs[log.partition] = log
-                progress.opened(log)
-        progress.finished()
+        self.recovery.finished()
+
+    def _unsynced_segments(self, partition: TopicPartition) -> int:
+        """How many segments of a log must be read after an unclean stop, by their names."""
+        bases = segment_bases(self.disk.list_names(f"{self.path}/{partition}"))
+        return len(bases) - max(bisect_right(bases, self._recovery_points.get(partition, 0)) - 1, 0)
 
     def _partitions_on_disk(self, delete_delay_ms: int) -> list[TopicPartition]:
         partitions = []
@@ -212,6 +228,7 @@ class LogDir:
         if self.failure is not None:
             return []
         self.failure = error
+        self.recovery = RecoveryProgress(self.path)
         logger.error("log directory %s goes offline: %s", self.path, error)
         for log in self.logs.values():
             log.fail(error)

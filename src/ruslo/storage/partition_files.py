@@ -9,6 +9,7 @@ from ruslo.model.errors import CorruptLogError
 from ruslo.model.ids import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX
+from ruslo.storage.segment import LOG_SUFFIX
 
 PARTITION_METADATA = "partition.metadata"
 DELETE_SUFFIX = "-delete"
@@ -37,6 +38,12 @@ def offset_of(name: str) -> int | None:
     """The offset a file is named by."""
     digits = name[:OFFSET_DIGITS]
     return int(digits) if len(digits) == OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def segment_bases(names: Iterable[str]) -> list[int]:
+    """The base offsets of the segments among ``names``, rising."""
+    offsets = (offset_of(name) for name in names if name.endswith(LOG_SUFFIX))
+    return sorted(offset for offset in offsets if offset is not None)
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:

@@ -9,6 +9,7 @@ logs can be opened in threads.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ruslo.config.log_config import LogConfig
@@ -30,6 +31,7 @@ from ruslo.storage.partition_files import (
     format_partition_metadata,
     offset_of,
     parse_partition_metadata,
+    segment_bases,
     snapshot_offsets,
 )
 from ruslo.storage.producer_replay import load_producers, replay_batch
@@ -118,9 +120,14 @@ def open_log(
     now_ms: int,
     last_stop: LastStop,
     producer_expiration_ms: int = DEFAULT_PRODUCER_EXPIRATION_MS,
+    on_recovered: Callable[[], None] | None = None,
 ) -> Log:
-    """Open the log in ``path``; raises StorageError if it cannot be used."""
-    return _Opening(disk, path, partition, config, trash, now_ms, last_stop).run(producer_expiration_ms)
+    """Open the log in ``path``; raises StorageError if it cannot be used.
+
+    ``on_recovered`` is called for every segment that was walked through.
+    """
+    opening = _Opening(disk, path, partition, config, trash, now_ms, last_stop, on_recovered)
+    return opening.run(producer_expiration_ms)
 
 
 class _Opening:
@@ -135,6 +142,7 @@ class _Opening:
         trash: Trash,
         now_ms: int,
         last_stop: LastStop,
+        on_recovered: Callable[[], None] | None,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -143,6 +151,7 @@ class _Opening:
         self.trash = trash
         self.now_ms = now_ms
         self.last_stop = last_stop
+        self.on_recovered = on_recovered
         self.names: set[str] = set()
         self.segments: list[Segment] = []
         self.epochs = EpochCache()
@@ -217,9 +226,7 @@ class _Opening:
 
     def _find_segments(self) -> None:
         names = self.names
-        bases = sorted(
-            base for name in names if name.endswith(LOG_SUFFIX) if (base := offset_of(name)) is not None
-        )
+        bases = segment_bases(names)
         known = set(bases)
         for name in [name for name in names if name.endswith(SUFFIXES) and offset_of(name) not in known]:
             # An index without its log.
@@ -336,6 +343,8 @@ class _Opening:
         segment.seal()
         segment.release_files()
         self.recovered.append(segment)
+        if self.on_recovered is not None:
+            self.on_recovered()
         return segment.size == size, next_offset
 
     def _start_over(self, offset: int) -> None:

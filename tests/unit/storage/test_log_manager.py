@@ -116,6 +116,21 @@ class TestRestart:
         assert {name.partition: log.end_offset for name, log in manager.logs.items()} == {
             n: n for n in range(10)
         }
+        progress = manager.directories[0].recovery
+        assert (progress.logs_total, progress.logs_left) == (10, 0)
+        assert (progress.segments_total, progress.segments_left) == (10, 0)
+
+    def test_only_what_was_not_synced_counts_as_recovery(self, broker: Broker) -> None:
+        log = create(broker.manager, "t")
+        for _ in range(3):
+            fill(log)
+            log.roll(log.end_offset, NOW)
+        log.flush(NOW)
+        fill(log)
+        broker.manager.write_recovery_points()
+        progress = broker.crash().directories[0].recovery
+        assert (progress.segments_total, progress.segments_left) == (1, 0)
+        assert (broker.restart().directories[0].recovery.logs_total) == 0
 
     def test_the_clean_mark_and_the_lock(self, broker: Broker, tmp_path: Path) -> None:
         assert (tmp_path / ".lock").exists()

@@ -1,0 +1,55 @@
+"""What a broker says while it recovers its logs after a crash: how far it is, and nothing else.
+
+A client that asks for anything else is turned away, as if nobody listened: it must look for another broker,
+and not believe what a broker says that does not know its partitions yet.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ruslo.model.errors import ErrorCode
+from ruslo.net.connection import Connection
+from ruslo.protocol.headers import read_request_header
+from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
+from ruslo.protocol.recovery_tag import VERSION, Recovery
+from ruslo.storage.log_manager import LogManager
+
+_REQUEST_START = struct.Struct(">hh")
+_FRAME_HEAD = struct.Struct(">iix")
+"""Size, correlation id, and the tags of a response's header, of which there are none."""
+
+
+class StartingAnswers:
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+
+    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+        asked = _REQUEST_START.unpack_from(buf, start) if end - start >= _REQUEST_START.size else None
+        if asked != (DescribeLogDirsRequest.API_KEY, VERSION):
+            connection.close()
+            return
+        header, _ = read_request_header(bytes(buf[start:end]), 0)
+        out = bytearray(_FRAME_HEAD.size)
+        self._describe().write(out, VERSION)
+        _FRAME_HEAD.pack_into(out, 0, len(out) - 4, header.correlation_id)
+        connection.send(out)
+
+    def _describe(self) -> DescribeLogDirsResponse:
+        results = []
+        for directory in self._logs.directories:
+            if not directory.holds_partitions:
+                continue
+            progress = directory.recovery
+            recovery = Recovery(
+                progress.logs_done, progress.logs_total, progress.segments_done, progress.segments_total
+            )
+            results.append(
+                DescribeLogDirsResult(
+                    error_code=ErrorCode.NONE if directory.online else ErrorCode.KAFKA_STORAGE_ERROR,
+                    log_dir=directory.path,
+                    unknown_tags=recovery.as_tags(),
+                )
+            )
+        return DescribeLogDirsResponse(results=results)
