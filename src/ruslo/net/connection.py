@@ -11,8 +11,9 @@ The rules that keep it flat and bounded:
 * The receive buffer starts small and grows only as bytes really arrive, never because a length field says
   so. It is replaced, not resized, because a live memoryview forbids resizing.
 * Record data is sent from the file by ``sendfile``; a slow reader therefore costs a file descriptor, not
-  memory. The transport's write buffer is limited to zero, so between callbacks it is either empty, and the
-  socket may be written directly, or the connection is paused.
+  memory. Few records are read instead and leave in one write with what surrounds them: each write wakes the
+  reader, who can do nothing with half an answer. The transport's write buffer is limited to zero, so between
+  callbacks it is either empty, and the socket may be written directly, or the connection is paused.
 * A client that does not read its replies, or that has too many requests waiting, is not read from either.
 """
 
@@ -36,6 +37,8 @@ MAX_PENDING_REPLIES = 64
 MAX_UNSENT_CHUNKS = 64
 """So many answers are gathered before they are sent, also when more requests are in the buffer."""
 SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024
+JOINED_RANGE_BYTES = 16 * 1024
+"""File ranges up to this size are copied, which costs less than a call of their own."""
 WAKE_CHUNK_BYTES = 64 * 1024
 
 
@@ -365,14 +368,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         while out and not self._write_paused:
             chunk = out[0]
-            if isinstance(chunk, (bytes, bytearray)):
-                out.popleft()
-                if out and isinstance(out[0], (bytes, bytearray)):
-                    parts = [chunk]
-                    while out and isinstance(out[0], (bytes, bytearray)):
-                        parts.append(cast(bytes, out.popleft()))
-                    chunk = b"".join(parts)
-                transport.write(chunk)
+            if isinstance(chunk, (bytes, bytearray)) or chunk.size <= JOINED_RANGE_BYTES:
+                if not self._send_joined(transport):
+                    return
             elif not self._send_range(transport, chunk):
                 return
         if out:
@@ -380,6 +378,31 @@ class Connection(asyncio.BufferedProtocol):
             self._pause_reading()
         elif self._closing:
             transport.close()
+
+    def _send_joined(self, transport: asyncio.Transport) -> bool:
+        """Send what comes before the next large file range, at once; False when that failed for good."""
+        out = self._out
+        parts: list[bytes | bytearray] = []
+        copied = 0
+        while out and copied <= JOINED_RANGE_BYTES:
+            chunk = out[0]
+            if isinstance(chunk, (bytes, bytearray)):
+                parts.append(chunk)
+            elif chunk.size <= JOINED_RANGE_BYTES:
+                try:
+                    data = os.pread(chunk.file.fileno(), chunk.size, chunk.position)
+                    if len(data) < chunk.size:
+                        raise _file_ends(chunk.size - len(data))
+                except OSError as error:
+                    self._reading_failed(error)
+                    return False
+                parts.append(data)
+                copied += chunk.size
+            else:
+                break
+            out.popleft()
+        transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        return True
 
     def _send_range(self, transport: asyncio.Transport, chunk: FileRange) -> bool:
         """Send what the socket takes of a file range; False when the connection had to be given up."""
@@ -399,20 +422,13 @@ class Connection(asyncio.BufferedProtocol):
                     transport.write(data)
                     count = len(data)
                 if count == 0:
-                    raise OSError(f"the file ends {size - sent} bytes before the range that was promised")
+                    raise _file_ends(size - sent)
                 sent += count
         except (ConnectionError, TimeoutError):
             self.abort()
             return False
         except OSError as error:
-            # The frame's length has been announced already: nothing but closing can tell the client.
-            logger.error(
-                "closing connection from %s:%s: reading a segment failed: %s",
-                self.peer_host,
-                self.peer_port,
-                error,
-            )
-            self.abort()
+            self._reading_failed(error)
             return False
         if sent == size:
             self._range_sent = 0
@@ -420,3 +436,17 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._range_sent = sent
         return True
+
+    def _reading_failed(self, error: OSError) -> None:
+        """The frame's length has been announced already: nothing but closing can tell the client."""
+        logger.error(
+            "closing connection from %s:%s: reading a segment failed: %s",
+            self.peer_host,
+            self.peer_port,
+            error,
+        )
+        self.abort()
+
+
+def _file_ends(missing: int) -> OSError:
+    return OSError(f"the file ends {missing} bytes before the range that was promised")

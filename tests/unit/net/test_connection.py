@@ -15,7 +15,13 @@ import pytest
 import uvloop
 
 from ruslo.model.errors import ConfigError, ProtocolError
-from ruslo.net.connection import INITIAL_BUFFER_BYTES, MAX_PENDING_REPLIES, Connection, Reply
+from ruslo.net.connection import (
+    INITIAL_BUFFER_BYTES,
+    JOINED_RANGE_BYTES,
+    MAX_PENDING_REPLIES,
+    Connection,
+    Reply,
+)
 from ruslo.net.server import Server, ServerLimits
 
 LIMITS = ServerLimits(
@@ -174,15 +180,39 @@ def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
     uvloop.run(main())
 
 
+@pytest.mark.parametrize("size", [1, JOINED_RANGE_BYTES, JOINED_RANGE_BYTES + 1])
+def test_ranges_of_any_size_and_bytes_take_turns(tmp_path: Path, size: int) -> None:
+    data = os.urandom(3 * JOINED_RANGE_BYTES)
+    (tmp_path / "data").write_bytes(data)
+    echo = Echo()
+
+    async def main() -> None:
+        with (tmp_path / "data").open("rb") as file:
+            answer = [
+                struct.pack(">i", 3 * (size + 1)),
+                *(chunk for at in (5, 6, 7) for chunk in (b"<", Range(file, at, size))),
+            ]
+            echo.on_frame = lambda connection, body: connection.send_all(answer)
+            async with serving(echo) as port, client(port) as (reader, writer):
+                writer.write(frame(b"a") + frame(b"b"))
+                for _ in range(2):
+                    assert await read_frame(reader) == b"".join(
+                        b"<" + data[at : at + size] for at in (5, 6, 7)
+                    )
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("size", [100, JOINED_RANGE_BYTES + 100])
 def test_a_range_beyond_the_end_of_its_file_closes_the_connection(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: int
 ) -> None:
     (tmp_path / "data").write_bytes(b"short")
     echo = Echo()
 
     async def main() -> None:
         with (tmp_path / "data").open("rb") as file:
-            echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, 100),))
+            echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, size),))
             async with serving(echo) as port, client(port) as (reader, writer):
                 writer.write(frame(b"a"))
                 with contextlib.suppress(ConnectionError):
@@ -190,7 +220,7 @@ def test_a_range_beyond_the_end_of_its_file_closes_the_connection(
                 assert echo.connections[0].closed
 
     uvloop.run(main())
-    assert "95 bytes before" in caplog.text
+    assert f"{size - 5} bytes before" in caplog.text
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1_000_001, 2**31 - 1])
