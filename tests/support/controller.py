@@ -309,12 +309,14 @@ class AdminNode:
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
 
-    def new_lifecycle(self, previous_epoch: int = -1, **settings: Any) -> BrokerLifecycle:
+    def new_lifecycle(
+        self, previous_epoch: int = -1, log_dirs: Sequence[Uuid] = (numbered_uuid(100),), **settings: Any
+    ) -> BrokerLifecycle:
         identity = BrokerIdentity(
             broker_id=self.node_id,
             cluster_id=CLUSTER_ID,
             endpoints=[Endpoint("PLAINTEXT", "localhost", 9092, 0)],
-            log_dirs=[numbered_uuid(100)],
+            log_dirs=log_dirs,
             previous_epoch=previous_epoch,
         )
         return BrokerLifecycle(identity, self.controller, self.metadata, clock=self.clock, **settings)

@@ -41,11 +41,13 @@ class QuorumNode(RusloNode):
         properties: Mapping[str, str],
         roles: str = "broker,controller",
         format_options: Sequence[str] = (),
+        data_dirs: Sequence[Path] | None = None,
     ) -> None:
         self.roles = roles
         self._format_options = list(format_options)
         super().__init__(
             directory,
+            data_dirs=data_dirs,
             properties=self._for_roles(roles, port, controller_port) | dict(properties),
             quorum="static",
             cluster_id=cluster_id,
@@ -99,8 +101,10 @@ class QuorumCluster:
         roles: Sequence[str] = ("broker,controller",) * 3,
         dynamic: bool = False,
         properties: Mapping[str, str] | None = None,
+        data_dirs: int = 1,
     ) -> None:
         self.directory = directory
+        self._data_dirs = data_dirs
         self.dynamic = dynamic
         self.cluster_id = random_cluster_id()
         self.nodes: dict[int, QuorumNode] = {}
@@ -133,8 +137,10 @@ class QuorumCluster:
         options: Sequence[str],
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        directory = self.directory / f"node-{node_id}"
         self.nodes[node_id] = QuorumNode(
-            self.directory / f"node-{node_id}",
+            directory,
+            data_dirs=[directory / f"data{number or ''}" for number in range(self._data_dirs)],
             node_id=node_id,
             cluster_id=self.cluster_id,
             port=port,

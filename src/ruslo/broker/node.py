@@ -351,6 +351,8 @@ class Node:
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
             offline_log_dirs=self.logs.offline_directory_ids,
+            lost_directory_timeout_ms=config.int("log.dir.failure.timeout.ms"),
+            on_failure=self.request_stop,
         )
         self._undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()
@@ -372,7 +374,10 @@ class Node:
             await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
         self._loaded = True
         assignments = DirectoryAssignments(
-            self.gateway, broker_id=config.node_id, broker_epoch=lambda: self.lifecycle.epoch
+            self.gateway,
+            broker_id=config.node_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            report_lost=self.lifecycle.directory_lost,
         )
         self._undo.push_async_callback(assignments.stop)
         proposals = IsrProposals(

@@ -81,6 +81,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "log.roll.hours",
         "log.roll.jitter.ms",
         "log.roll.jitter.hours",
+        "log.dir.failure.timeout.ms",
         "log.segment.delete.delay.ms",
         "log.retention.bytes",
         "log.retention.ms",

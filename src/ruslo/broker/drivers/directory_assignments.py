@@ -1,4 +1,4 @@
-"""Tells the controller in which log directory each replica of this broker lies (KIP-858)."""
+"""Tells the controller in which log directory each replica of this broker lies, or lay (KIP-858)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ruslo.broker.drivers.lifecycle import ControllerChannel
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.ids import Uuid
+from ruslo.model.ids import LOST_DIR, Uuid
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -26,11 +26,18 @@ _MAX_REPLICAS = 2_000
 
 class DirectoryAssignments:
     def __init__(
-        self, controller: ControllerChannel, *, broker_id: int, broker_epoch: Callable[[], int]
+        self,
+        controller: ControllerChannel,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        report_lost: Callable[[], None],
     ) -> None:
+        """``report_lost``: have the heartbeats name the directories that have failed."""
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
+        self._report_lost = report_lost
         self._untold: dict[tuple[Uuid, int], Uuid] = {}
         """(topic id, partition) → directory id, to be told."""
         self._task: asyncio.Task[None] | None = None
@@ -40,6 +47,13 @@ class DirectoryAssignments:
         self._untold[topic_id, index] = directory_id
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def directory_lost(self, directory_id: Uuid) -> None:
+        """It has failed: the controller moves what it knows to lie there, and is told what else did."""
+        for (topic_id, index), untold in list(self._untold.items()):
+            if untold == directory_id:
+                self.tell(topic_id, index, LOST_DIR)
+        self._report_lost()
 
     async def stop(self) -> None:
         if self._task is not None:

@@ -8,11 +8,15 @@ RECOVERY   want to stay fenced (logs are being loaded)            ``unfence`` is
 RUNNING    nothing special                                        ``shut_down``
 STOPPING   want to shut down                                      told to, or time is up
 ========== ====================================================== =====================
+
+Heartbeats also name log directories that have failed, at once when one does. A broker that cannot say so
+within ``log.dir.failure.timeout.ms`` stops: nobody must take it for the leader of what it lost (KIP-858).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 from collections.abc import Callable, Sequence
@@ -79,7 +83,10 @@ class BrokerLifecycle:
         heartbeat_interval_ms: int = 2000,
         registration_timeout_ms: int = 60_000,
         offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
+        lost_directory_timeout_ms: int = 30_000,
+        on_failure: Callable[[str], None] = logger.critical,
     ) -> None:
+        """``on_failure``: told why this broker must stop."""
         self.identity = identity
         self.incarnation_id = random_uuid()
         self.epoch = -1
@@ -92,6 +99,11 @@ class BrokerLifecycle:
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._registration_timeout_ms = registration_timeout_ms
         self._offline_log_dirs = offline_log_dirs
+        self._lost_directory_timeout_ms = lost_directory_timeout_ms
+        self._on_failure = on_failure
+        self._unacknowledged_since_ms: int | None = None
+        """Since when a directory has failed of which the controller has not heard yet."""
+        self._beat_now = asyncio.Event()
         self._heartbeats: asyncio.Task[None] | None = None
 
     async def register(self) -> None:
@@ -126,6 +138,12 @@ class BrokerLifecycle:
                 continue
             await asyncio.sleep(_CATCH_UP_MS / 1000)
         logger.info("broker %d serves with epoch %d", self.identity.broker_id, self.epoch)
+
+    def directory_lost(self) -> None:
+        """A log directory has failed: the controller is told now, not with the next heartbeat."""
+        if self._unacknowledged_since_ms is None:
+            self._unacknowledged_since_ms = self._clock.monotonic_ms()
+        self._beat_now.set()
 
     def abandon(self) -> None:
         """Stop without a word to the controller: what a node does that has failed."""
@@ -200,35 +218,54 @@ class BrokerLifecycle:
         return True
 
     async def _heartbeat_forever(self) -> None:
+        pause_ms = self._heartbeat_interval_ms
         while True:
-            await asyncio.sleep(self._heartbeat_interval_ms / 1000)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_ms / 1000):
+                    await self._beat_now.wait()
+            self._beat_now.clear()
             try:
                 response = await self._heartbeat(want_fence=self.state is LifecycleState.RECOVERY)
             except KafkaError as error:
                 logger.warning("heartbeat of broker %d failed: %s", self.identity.broker_id, error)
+                pause_ms = self._heartbeat_interval_ms
+                if self._unacknowledged_since_ms is not None:
+                    pause_ms = min(pause_ms, _RETRY_MS)
+                    self._check_lost_directories(self._unacknowledged_since_ms)
                 continue
+            pause_ms = self._heartbeat_interval_ms
             if response.is_fenced and self.state is LifecycleState.RUNNING:
                 logger.warning(
                     "broker %d is fenced by the controller; it asks to return", self.identity.broker_id
                 )
 
+    def _check_lost_directories(self, since_ms: int) -> None:
+        if self._clock.monotonic_ms() - since_ms >= self._lost_directory_timeout_ms:
+            self._on_failure(
+                "a log directory has failed, and no controller could be told within "
+                f"log.dir.failure.timeout.ms={self._lost_directory_timeout_ms}"
+            )
+
     async def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> BrokerHeartbeatResponse:
         image = self._metadata.image
+        offline_dirs = self._offline_log_dirs()
         request = BrokerHeartbeatRequest(
             broker_id=self.identity.broker_id,
             broker_epoch=self.epoch,
             current_metadata_offset=image.offset,
             want_fence=want_fence,
             want_shut_down=want_shut_down,
-            offline_log_dirs=list(self._offline_log_dirs()),
+            offline_log_dirs=list(offline_dirs),
         )
         if image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
             request.cordoned_log_dirs = []
         response = await self._controller.submit(request)
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
+        if set(offline_dirs) >= set(self._offline_log_dirs()):
+            self._unacknowledged_since_ms = None
         return response
 
 

@@ -302,6 +302,7 @@ class PartitionManager:
                 self._fetchers.leave((partition.topic_id, index))
                 self._note_offline(topic, partition.topic_id, index)
                 partition.retire()
+        self._assignments.directory_lost(directory.directory_id)
         if directory.path == self._metadata_log_dir:
             self._on_unservable(f"the directory of the metadata log, {directory.path}, has failed")
         elif not any(each.online and each.holds_partitions for each in self._logs.directories):

@@ -12,6 +12,7 @@ unfenced             wants to stop, leads nothing      may stop now (fenced)
 controlled shutdown  leads nothing, all active brokers may stop now (fenced)
                      have replayed the moves
 any                  registers anew                    fenced, with a new epoch
+any                  heartbeat: directories failed     as it was, without them and the replicas in them
 ==================== ================================= =====================================================
 """
 
@@ -26,6 +27,7 @@ from ruslo.machines.controller.broker_image import (
     BrokerImage,
     FeatureRange,
 )
+from ruslo.machines.controller.directories import lose_directories
 from ruslo.machines.controller.elections import (
     changes_for_joining_broker,
     changes_for_leaving_broker,
@@ -190,7 +192,12 @@ def heartbeat(
             broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(request.cordoned_log_dirs)
         )
         records.append((change, 3))
+    lost = lose_directories(state, broker, request.offline_log_dirs)
+    records += lost
     becomes = _next_state(state, broker, request, caught_up)
+    if becomes is BrokerState.UNFENCED and broker.fenced and lost:
+        # Until that is replayed, it might be made the leader of what it has just lost.
+        becomes = BrokerState.FENCED
     if becomes is BrokerState.UNFENCED and broker.fenced:
         records += unfence(state, broker)
     elif becomes is BrokerState.CONTROLLED_SHUTDOWN:

@@ -1,12 +1,22 @@
-"""AssignReplicasToDirs (KIP-858): a broker tells in which of its log directories it keeps a replica.
+"""Log directories (KIP-858): in which of them a broker keeps a replica, and what it means when one fails.
 
-Only so can the loss of a directory be told from a replica that never was: a broker that starts without it
-must not put an empty log in the place of the one that is gone.
+A broker tells the first with AssignReplicasToDirs. Only so can the loss of a directory be told from a replica
+that never was: a broker that starts without it must not put an empty log in the place of the one that is
+gone. It tells the second in its heartbeats: the replicas there leave their in-sync sets and others lead, and
+the directory leaves the broker's registration, so that it is told once.
 """
 
 from __future__ import annotations
 
-from ruslo.machines.controller.records import VersionedRecord, partition_record_version
+from collections.abc import Iterable
+
+from ruslo.machines.controller.broker_image import BrokerImage
+from ruslo.machines.controller.elections import change_partition, changes_for_lost_directories
+from ruslo.machines.controller.records import (
+    DIRECTORY_ASSIGNMENT_SUPPORTED,
+    VersionedRecord,
+    partition_record_version,
+)
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
@@ -17,7 +27,23 @@ from ruslo.protocol.messages.assign_replicas_to_dirs_response import (
     PartitionData,
     TopicData,
 )
+from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+
+
+def lose_directories(
+    state: ControllerState, broker: BrokerImage, offline: Iterable[Uuid]
+) -> list[VersionedRecord]:
+    """What a heartbeat that names failed directories changes; nothing when they are known as such."""
+    lost = set(offline).intersection(broker.log_dirs)
+    if not lost or state.metadata_version < DIRECTORY_ASSIGNMENT_SUPPORTED:
+        return []
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        log_dirs=[each for each in broker.log_dirs if each not in lost],
+    )
+    return [*changes_for_lost_directories(state, broker.id, lost), (change, 2)]
 
 
 def assign_replicas_to_dirs(
@@ -72,13 +98,19 @@ def _assign(
     partition = topic.partitions[index]
     if broker_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if directory_id not in state.image.cluster.brokers[broker_id].log_dirs:
-        return ErrorCode.LOG_DIR_NOT_FOUND
     if partition.directory_of(broker_id) != directory_id:
-        directories = [
+        is_online = state.image.cluster.brokers[broker_id].has_online_dir(directory_id)
+        # It may be told too late, when the directory has failed; or be back, and able to lead.
+        change = change_partition(
+            state, topic, index, without=() if is_online else (broker_id,), found_in=(broker_id, directory_id)
+        )
+        record = PartitionChangeRecord(topic_id=topic_id, partition_id=index)
+        if change is not None:
+            assert isinstance(change[0], PartitionChangeRecord)
+            record = change[0]
+        record.directories = [
             directory_id if replica == broker_id else known
             for replica, known in zip(partition.replicas, partition.directories, strict=True)
         ]
-        change = PartitionChangeRecord(topic_id=topic_id, partition_id=index, directories=directories)
-        records.append((change, partition_record_version(state.metadata_version)))
+        records.append((record, partition_record_version(state.metadata_version)))
     return ErrorCode.NONE

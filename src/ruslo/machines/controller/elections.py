@@ -21,7 +21,7 @@ cannot have moved without them, so each has all committed records, as long as it
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -199,11 +199,18 @@ def change_partition(
     target_recovery_state: int | None = None,
     reassignment: Reassignment | None = None,
     election: Election = Election.ANY,
+    found_in: tuple[int, Uuid] | None = None,
 ) -> VersionedRecord | None:
-    """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced."""
+    """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced.
+
+    ``found_in``: a replica, and the directory in which its broker says that it lies.
+    """
     partition = topic.partitions[index]
     brokers = state.image.cluster.brokers
     leaving = {*without, unclean_stopped}
+    directories = dict(zip(partition.replicas, partition.directories, strict=True))
+    if found_in is not None:
+        directories[found_in[0]] = found_in[1]
 
     def acceptable(replica: int) -> bool:
         broker = brokers.get(replica)
@@ -212,7 +219,7 @@ def change_partition(
             and replica not in leaving
             and (replica == joining or broker.active)
             # A replica that is only just being added lies in none yet.
-            and (replica not in partition.replicas or broker.has_online_dir(partition.directory_of(replica)))
+            and (replica not in directories or broker.has_online_dir(directories[replica]))
         )
 
     def default_dir(replica: int) -> Uuid:
@@ -251,6 +258,17 @@ def changes_for_leaving_broker(state: ControllerState, broker_id: int) -> list[V
         change_partition(state, topic, index, without=(broker_id,))
         for topic, index, partition in state.image.topics.partitions()
         if broker_id in partition.isr
+    )
+
+
+def changes_for_lost_directories(
+    state: ControllerState, broker_id: int, directories: Set[Uuid]
+) -> list[VersionedRecord]:
+    """The broker goes on, but without the replicas in these directories (KIP-858)."""
+    return _changes(
+        change_partition(state, topic, index, without=(broker_id,))
+        for topic, index, partition in state.image.topics.partitions()
+        if broker_id in partition.isr and partition.directory_of(broker_id) in directories
     )
 
 

@@ -9,7 +9,9 @@ import pytest
 from ruslo.broker.drivers.lifecycle import LifecycleState
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from tests.support.controller import AdminNode, admin_node, registration
+from tests.support.controller import AdminNode, admin_node, numbered_uuid, registration
+
+FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
 
 
 async def create(node: AdminNode) -> None:
@@ -95,8 +97,7 @@ def test_does_not_wait_for_what_will_not_change() -> None:
     async def story() -> None:
         async with admin_node() as node:
             await node.controller.submit(registration(7))
-            stolen = node.new_lifecycle()
-            stolen.identity.log_dirs[:] = [registration(7).log_dirs[0]]  # type: ignore[index]
+            stolen = node.new_lifecycle(log_dirs=registration(7).log_dirs)
             node.raft.lead()
             with pytest.raises(KafkaError, match="belongs to broker 7") as error:
                 await stolen.register()
@@ -132,5 +133,54 @@ def test_stop_is_not_held_up_for_ever() -> None:
         async with admin_node() as node:
             node.raft.resign()
             assert not await node.lifecycle.shut_down(timeout_ms=1)
+
+    asyncio.run(story())
+
+
+def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        node.raft.lead()
+        lost: list[bytes] = []
+        lifecycle = node.lifecycle = node.new_lifecycle(
+            heartbeat_interval_ms=60_000, offline_log_dirs=lambda: lost, log_dirs=[FIRST, SECOND]
+        )
+        await lifecycle.register()
+        await lifecycle.unfence()
+        lost.append(SECOND)
+        lifecycle.directory_lost()
+        async with asyncio.timeout(5):
+            while node.image.cluster.brokers[1].log_dirs != (FIRST,):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await lifecycle.shut_down()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        node.raft.lead()
+        lost: list[bytes] = []
+        failures: list[str] = []
+        lifecycle = node.lifecycle = node.new_lifecycle(
+            heartbeat_interval_ms=60_000,
+            offline_log_dirs=lambda: lost,
+            log_dirs=[FIRST, SECOND],
+            lost_directory_timeout_ms=1,
+            on_failure=failures.append,
+        )
+        await lifecycle.register()
+        await lifecycle.unfence()
+        node.raft.resign()
+        lost.append(SECOND)
+        lifecycle.directory_lost()
+        async with asyncio.timeout(5):
+            while not failures:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        assert "log.dir.failure.timeout.ms=1" in failures[0]
+        lifecycle.abandon()
+        node.controller.stop()
 
     asyncio.run(story())

@@ -1,0 +1,62 @@
+"""Three nodes with two log directories each, one of which is taken away: others lead, acked = read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+pytest.register_assert_rewrite("tests.support.cli_checks")
+
+from tests.support.cli_checks import Cli  # noqa: E402
+from tests.support.quorum import QuorumCluster  # noqa: E402
+from tests.support.steady_producer import SteadyProducer  # noqa: E402
+
+PARTITIONS = 6
+RECORDS = 500
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[QuorumCluster]:
+    with QuorumCluster(tmp_path, data_dirs=2, properties={"min.insync.replicas": "2"}) as cluster:
+        yield cluster.start()
+
+
+def test_a_directory_that_fails_gives_its_leaders_to_other_brokers(cluster: QuorumCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    # Segments end after a second: files that are open survive their directory, the next one is missed.
+    topic = NewTopic("t", PARTITIONS, 3, config={"segment.ms": "1000", "min.insync.replicas": "2"})
+    admin.create_topics([topic], operation_timeout=30)["t"].result(30)
+    with SteadyProducer(cluster.bootstrap, "t", PARTITIONS) as producer:
+        producer.wait_for_more(RECORDS)
+        node = cluster.nodes[leader_of(admin, 0)]
+        # The metadata log is in the first: a node does not go on without that.
+        lost = node.data_dirs[1]
+        there = {int(path.name.removeprefix("t-")) for path in lost.glob("t-*")}
+        assert there, "a broker spreads its replicas over its directories"
+        shutil.rmtree(lost)
+
+        def moved() -> bool | None:
+            partitions = admin.list_topics("t", timeout=10).topics["t"].partitions
+            return all(node.node_id not in partitions[index].isrs for index in there) or None
+
+        cluster.until(moved)
+        producer.wait_for_every_partition()
+        partitions = admin.list_topics("t", timeout=10).topics["t"].partitions
+        for index, partition in partitions.items():
+            assert partition.leader != node.node_id or index not in there
+            assert (node.node_id in partition.isrs) == (index not in there)
+    producer.check(cluster.bootstrap)
+
+    cli = Cli(cluster.bootstrap)
+    directories = cli.json("cluster", "info")["log_directories"]
+    states = {(each["broker"], each["path"]): each["error"] for each in directories}
+    assert states.pop((node.node_id, str(lost))) == "KAFKA_STORAGE_ERROR"
+    assert set(states.values()) == {None}
+
+
+def leader_of(admin: AdminClient, partition: int) -> int:
+    return admin.list_topics("t", timeout=10).topics["t"].partitions[partition].leader

@@ -1,0 +1,133 @@
+"""Log directories: where replicas are said to lie, and what happens when one fails."""
+
+from __future__ import annotations
+
+from ruslo.machines.controller.topic_image import PartitionImage
+from ruslo.model.errors import ErrorCode
+from ruslo.model.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
+from ruslo.protocol.messages.assign_replicas_to_dirs_request import (
+    AssignReplicasToDirsRequest,
+    DirectoryData,
+    PartitionData,
+    TopicData,
+)
+from ruslo.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
+from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from ruslo.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+from tests.support.controller import MachineBench, numbered_uuid, registration
+
+FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
+"""The directories of broker 1; those of brokers 2 and 3 are 200 and 300."""
+
+
+def three_brokers() -> MachineBench:
+    """Two partitions, both led by broker 1, which has two directories."""
+    bench = MachineBench.started(0)
+    bench.join(1, dirs=2)
+    bench.join(2)
+    bench.join(3)
+    placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in (0, 1)]
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed)
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    return bench
+
+
+def partition(bench: MachineBench, index: int) -> PartitionImage:
+    return bench.image.topics.by_name["t"].partitions[index]
+
+
+def assign(bench: MachineBench, index: int, directory: Uuid, broker_id: int = 1) -> ErrorCode:
+    topic_id = bench.image.topics.by_name["t"].id
+    topics = [TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=index)])]
+    request = AssignReplicasToDirsRequest(
+        broker_id=broker_id,
+        broker_epoch=bench.image.cluster.brokers[broker_id].epoch,
+        directories=[DirectoryData(id=directory, topics=topics)],
+    )
+    answer = bench.answer(request, AssignReplicasToDirsResponse)
+    return ErrorCode(answer.directories[0].topics[0].partitions[0].error_code)
+
+
+def heartbeat(bench: MachineBench, *lost: Uuid) -> BrokerHeartbeatRequest:
+    return BrokerHeartbeatRequest(
+        broker_id=1,
+        broker_epoch=bench.image.cluster.brokers[1].epoch,
+        current_metadata_offset=len(bench.log) - 1,
+        offline_log_dirs=list(lost),
+        cordoned_log_dirs=[],
+    )
+
+
+def test_a_broker_says_where_its_replicas_lie() -> None:
+    bench = three_brokers()
+    assert partition(bench, 0).directories == (UNASSIGNED_DIR, numbered_uuid(200), numbered_uuid(300))
+    assert assign(bench, 0, SECOND) is ErrorCode.NONE
+    assert partition(bench, 0).directories == (SECOND, numbered_uuid(200), numbered_uuid(300))
+    assert partition(bench, 0).leader == 1
+    assert assign(bench, 7, SECOND) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    before = len(bench.log)
+    assert assign(bench, 0, SECOND) is ErrorCode.NONE
+    assert len(bench.log) == before, "what is known already is not written again"
+
+
+def test_a_failed_directory_moves_its_leaders_and_leaves_the_others() -> None:
+    bench = three_brokers()
+    assign(bench, 0, FIRST)
+    assign(bench, 1, SECOND)
+    records, answer = bench.ask(heartbeat(bench, SECOND))
+    # As Apache Kafka writes them: the partitions first, then the registration without the directory.
+    assert [(type(record), version) for record, version in records] == [
+        (PartitionChangeRecord, 2),
+        (BrokerRegistrationChangeRecord, 2),
+    ]
+    assert isinstance(answer, BrokerHeartbeatResponse)
+    assert not answer.is_fenced
+    assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1, 2, 3))
+    assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
+    assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
+    assert bench.ask(heartbeat(bench, SECOND))[0] == [], "told once is enough"
+
+
+def test_a_replica_whose_directory_was_not_known_yet_is_said_to_be_lost() -> None:
+    bench = three_brokers()
+    bench.ask(heartbeat(bench, SECOND))
+    assert partition(bench, 1).leader == 1, "nobody knows yet that it lay there"
+    assert assign(bench, 1, LOST_DIR) is ErrorCode.NONE
+    assert partition(bench, 1).directories[0] == LOST_DIR
+    assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
+
+
+def test_a_broker_that_loses_a_directory_while_it_is_fenced_stays_so_for_one_more_heartbeat() -> None:
+    bench = three_brokers()
+    assign(bench, 1, SECOND)
+    bench.answer(registration(1, dirs=2), BrokerRegistrationResponse)
+    epoch = bench.image.cluster.brokers[1].epoch
+    bench.heartbeat(1, want_fence=True)
+    assert bench.image.cluster.brokers[1].epoch == epoch
+    assert bench.answer(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
+    assert not bench.answer(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
+    assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
+
+
+def test_a_replica_that_is_found_again_may_lead() -> None:
+    bench = MachineBench.started(0)
+    bench.join(1, dirs=2)
+    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    bench.ask(heartbeat(bench, SECOND))
+    assign(bench, 0, LOST_DIR)
+    assert partition(bench, 0).leader == -1
+    # The broker is started again and has the directory; what lies there it can only say when it serves.
+    bench.heartbeat(1, want_fence=True)
+    bench.wait(10_000)
+    bench.join(1, dirs=2, incarnation="b")
+    assert partition(bench, 0).leader == -1
+    assign(bench, 0, SECOND)
+    assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1,))
