@@ -28,7 +28,7 @@ from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchTrace
 from ruslo.storage.producer_replay import read_marker
 from ruslo.storage.producer_snapshot import encode_snapshot, snapshot_path
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
-from ruslo.storage.segment import Segment
+from ruslo.storage.segment import TXN_INDEX_SUFFIX, Segment
 from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.storage.verification import VerificationGuard
 
@@ -155,7 +155,7 @@ class Log(LogState):
             raise
 
     def append_abort(self, aborted: AbortedTransaction) -> None:
-        self._unsynced.names_changed()
+        self._unsynced.add_abort(self.active.path_of(TXN_INDEX_SUFFIX))
         self.active.append_abort(aborted)
 
     def note_batch(

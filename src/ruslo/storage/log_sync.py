@@ -36,6 +36,8 @@ class SyncTargets:
     """Sealed segments among the files."""
     name_changes: int
     """How many changes of names in the partition's directory are covered."""
+    aborts: int
+    """How many entries of transaction indexes are covered."""
 
     def run(self) -> None:
         """Sync everything. On a DiskError the directory must go offline: a second try could only pretend."""
@@ -95,7 +97,16 @@ def _unless_gone() -> Iterator[None]:
 class Unsynced:
     """Everything of a log, other than its active segment, that a flush must reach."""
 
-    __slots__ = ("_name_changes", "_synced_name_changes", "created", "generation", "segments", "snapshots")
+    __slots__ = (
+        "_abort_indexes",
+        "_aborts",
+        "_name_changes",
+        "_synced_name_changes",
+        "created",
+        "generation",
+        "segments",
+        "snapshots",
+    )
 
     def __init__(self, *, created: bool, segments: Iterable[Segment]) -> None:
         self.created = created
@@ -104,6 +115,9 @@ class Unsynced:
         self._synced_name_changes = 0
         self.segments = list(segments)
         self.snapshots: list[str] = []
+        self._abort_indexes: set[str] = set()
+        """Transaction indexes that have grown: what they lack below the recovery point nobody would find."""
+        self._aborts = 0
         self.generation = 0
 
     def __bool__(self) -> bool:
@@ -125,6 +139,12 @@ class Unsynced:
         self.snapshots.append(path)
         self.names_changed()
 
+    def add_abort(self, index_path: str) -> None:
+        """A transaction index, perhaps a new one, has grown."""
+        self._abort_indexes.add(index_path)
+        self._aborts += 1
+        self.names_changed()
+
     def keep_segments(self, kept: list[Segment]) -> None:
         self.segments = [segment for segment in self.segments if segment in kept]
 
@@ -138,6 +158,7 @@ class Unsynced:
     ) -> SyncTargets:
         paths = [path for segment in self.segments for path in segment.existing_files()]
         paths += self.snapshots
+        paths += self._abort_indexes.difference(paths)
         directories = [log_path] if self._names_changed else []
         if self.created:
             paths.append(f"{log_path}/{PARTITION_METADATA}")
@@ -152,12 +173,15 @@ class Unsynced:
             directories=tuple(directories),
             segments=tuple(self.segments),
             name_changes=self._name_changes,
+            aborts=self._aborts,
         )
 
     def done(self, targets: SyncTargets, epochs: EpochCache) -> None:
         """Forget what ``targets`` has synced; what came up while it ran stays."""
         self.segments = [segment for segment in self.segments if segment not in targets.segments]
         self.snapshots = [path for path in self.snapshots if path not in targets.paths]
+        if targets.aborts == self._aborts:
+            self._abort_indexes.clear()
         self._synced_name_changes = max(self._synced_name_changes, targets.name_changes)
         self.created = False
         if targets.replacements and targets.replacements[0][1] == epochs.to_bytes():

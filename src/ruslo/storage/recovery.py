@@ -21,7 +21,7 @@ from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.epochs import EpochCache
-from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from ruslo.storage.index_check import find_fault
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import segment_at
@@ -42,7 +42,6 @@ from ruslo.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SUFFIXES,
-    TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
     Segment,
     segment_stem,
@@ -156,6 +155,8 @@ class _Opening:
         self.segments: list[Segment] = []
         self.epochs = EpochCache()
         self.recovered: list[Segment] = []
+        self.unsynced: list[Segment] = []
+        """Other segments whose indexes were made anew."""
         self.producers: ProducerStates | None = None
         """As recovery has seen them, if it went through to the log's end."""
 
@@ -193,7 +194,7 @@ class _Opening:
             snapshot_offset=snapshot_offset,
             trash=self.trash,
             now_ms=self.now_ms,
-            unsynced_segments=self.recovered,
+            unsynced_segments=[*self.unsynced, *self.recovered],
         )
         if self.recovered:
             log.write_producer_snapshot()
@@ -244,9 +245,14 @@ class _Opening:
         first_unsafe = len(self.segments)
         if not self.last_stop.clean:
             first_unsafe = segment_at(self.segments, self.last_stop.recovery_point)
-        for at, segment in enumerate(self.segments[:first_unsafe]):
-            if not self._indexes_look_right(segment):
+        bases: list[int | None] = [segment.base_offset for segment in self.segments[1:]]
+        for at, (segment, next_base) in enumerate(zip(self.segments, [*bases, None], strict=True)):
+            fault = find_fault(segment, next_base) if at < first_unsafe and segment.size else None
+            if fault is not None:
+                logger.warning("%s: the indexes of this segment are made anew", fault)
                 self._recover(at, self._producers_before(at))
+            elif at + 1 == first_unsafe and next_base == self.last_stop.recovery_point:
+                self._index_anew(segment)
         if first_unsafe < len(self.segments):
             return self._recover_from(first_unsafe)
         end_offset = self.segments[-1].next_offset()
@@ -256,22 +262,6 @@ class _Opening:
             )
             end_offset = self._recover_from(len(self.segments) - 1)
         return end_offset
-
-    def _indexes_look_right(self, segment: Segment) -> bool:
-        if not segment.size:
-            return True
-        stem = f"{segment.base_offset:020d}"
-        for kind, entry in ((INDEX_SUFFIX, OFFSET_ENTRY), (TIME_INDEX_SUFFIX, TIME_ENTRY)):
-            status = self.disk.status(segment.path_of(kind)) if stem + kind in self.names else None
-            if status is None or status.size % entry.size:
-                logger.warning("%s is missing or damaged: it is made anew", segment.path_of(kind))
-                return False
-        try:
-            list(segment.aborts())
-        except CorruptLogError as error:
-            logger.warning("%s: it is made anew", error)
-            return False
-        return True
 
     def _recover_from(self, first: int) -> int:
         """Recover the segments from one on; what follows the first damage goes. Returns the end offset."""
@@ -303,9 +293,7 @@ class _Opening:
         segment = self.segments[at]
         base = segment.base_offset
         size = segment.size
-        segment.offset_index, segment.time_index = OffsetIndex(), TimeIndex()
-        segment.largest_timestamp, segment.largest_timestamp_offset = -1, base
-        segment.bytes_since_index = segment.size = 0
+        segment.begin_indexes()
         if segment.has_aborts:
             self.disk.unlink(segment.stem + TXN_INDEX_SUFFIX)
             segment.has_aborts = False
@@ -347,6 +335,28 @@ class _Opening:
             self.on_recovered()
         return segment.size == size, next_offset
 
+    def _index_anew(self, segment: Segment) -> None:
+        """For a segment that is closed just behind the recovery point.
+
+        Its records and aborted transactions are safe, but its indexes were written when it was closed, and it
+        is not known whether anybody has synced them since.
+        """
+        headers = list(scan_headers(segment.file, 0, segment.size, SCAN_BYTES))
+        if sum(header[1] + LENGTH_OVERHEAD for _, header in headers) == segment.size:
+            segment.begin_indexes()
+            for position, header in headers:
+                segment.note_batch(
+                    position,
+                    header[0] + header[6],
+                    header[1] + LENGTH_OVERHEAD,
+                    header[8],
+                    self.config.index_interval_bytes,
+                )
+            segment.write_indexes()
+            segment.seal()
+            self.unsynced.append(segment)
+        segment.release_files()
+
     def _start_over(self, offset: int) -> None:
         while self.segments:
             self.trash.add_files(self.segments.pop().mark_deleted(), self.config.file_delete_delay_ms)
@@ -354,6 +364,7 @@ class _Opening:
         segment.create_file()
         self.segments.append(segment)
         self.recovered.clear()
+        self.unsynced.clear()
         self.producers = None
 
     def _load_producers(self, end_offset: int) -> tuple[ProducerStates, int]:

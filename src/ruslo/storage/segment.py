@@ -186,6 +186,12 @@ class Segment:
         self.disk.write_file(self.path_of(INDEX_SUFFIX), self.offset_index.to_bytes())
         self.disk.write_file(self.path_of(TIME_INDEX_SUFFIX), self.time_index.to_bytes())
 
+    def begin_indexes(self) -> None:
+        """Empty ones: every batch that is in the file already is to be noted again."""
+        self.offset_index, self.time_index = OffsetIndex(), TimeIndex()
+        self.largest_timestamp, self.largest_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        self.bytes_since_index = self.size = 0
+
     def seal(self) -> None:
         """The indexes are on disk: forget those in memory."""
         self.offset_index = self.time_index = None

@@ -54,21 +54,22 @@ class Medium:
         if path not in self.unsynced_names:
             self.unsynced_names[path] = _content(path)
 
-    def lose_power(self) -> None:
-        """Undo a random part of what was never synced."""
+    def lose_power(self, *, everything: bool = False) -> None:
+        """Undo what was never synced: a random part of it, or all."""
         for path, size in self.synced_sizes.items():
             if os.path.exists(path) and os.path.getsize(path) > size:
                 full_size = os.path.getsize(path)
-                os.truncate(path, self.random.randint(size, full_size))
-                if self.random.random() < 0.3:
+                os.truncate(path, size if everything else self.random.randint(size, full_size))
+                if not everything and self.random.random() < 0.3:
                     os.truncate(path, full_size)  # The size was written, the content was not: zeros.
         for source, target, before in reversed(self.unsynced_renames):
-            if self.random.random() < 0.5 and os.path.isfile(target) and not os.path.exists(source):
+            is_lost = everything or self.random.random() < 0.5
+            if is_lost and os.path.isfile(target) and not os.path.exists(source):
                 os.rename(target, source)
                 if before is not None:
                     _put(target, before)
         for path, before in self.unsynced_names.items():
-            if self.random.random() < 0.5:
+            if not everything and self.random.random() < 0.5:
                 continue
             if before is not None:
                 _put(path, before)

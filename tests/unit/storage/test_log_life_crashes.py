@@ -10,11 +10,14 @@ import pytest
 
 from ruslo.model.errors import KafkaError
 from ruslo.records.batch import TRANSACTIONAL
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.checkpoints import RECOVERY_POINTS, CheckpointFile, read_offsets
+from ruslo.storage.disk import DiskError
 from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.compacting import COMPACTED, compact, kept_records, keyed, roll
-from tests.unit.storage.workbench import Workbench
+from tests.unit.storage.workbench import PARTITION, Workbench
 
+CREATION = (8, 12)
+"""Changes and operations of making a new log, which nobody relies on yet."""
 Written = dict[int, tuple[bytes, bytes | None]]
 
 
@@ -25,6 +28,9 @@ class Life:
         self.bench = Workbench(directory, COMPACTED, disk)
         self.written: Written = {}
         self.durable_end = 0
+        self.recovery_points = CheckpointFile(disk, f"{directory}/{RECOVERY_POINTS}")
+        self.recovery_point = 0
+        """The last that was certainly brought to disk."""
         self.checkpoint: int | None = None
         self.chance = random.Random(5)
 
@@ -36,6 +42,7 @@ class Life:
             self.bench.commit_all()
             self.bench.log.flush(self.bench.clock.ms)
             self.durable_end = self.bench.log.recovery_point
+            self.write_recovery_point()
             roll(self.bench)
             found = compact(self.bench, self.checkpoint)
             if found is not None:
@@ -45,6 +52,12 @@ class Life:
             self.bench.trash.remove_due()
         self.bench.log.close(self.bench.clock.ms)
         self.durable_end = self.bench.log.end_offset
+
+    def write_recovery_point(self) -> None:
+        write = self.recovery_points.prepare({PARTITION: self.durable_end})
+        assert write is not None
+        write.run()
+        self.recovery_point = self.durable_end
 
     def append(self, codec: int = 0, **producer: int) -> None:
         pairs = [
@@ -68,12 +81,13 @@ class Life:
 
 def check(life: Life, directory: Path) -> None:
     """The log opens; it holds nothing that was not written, and all keys that were safe, at their last."""
-    disk = LocalDisk(str(directory))
+    disk = SimDisk(str(directory))
     bench = life.bench
     bench.disk = disk
     bench.trash = type(bench.trash)(disk, bench.clock)
-    checkpointed = min(life.durable_end, bench.log.recovery_point)
-    log = bench.reopen(clean=False, recovery_point=checkpointed)
+    recovery_point = read_offsets(disk, f"{directory}/{RECOVERY_POINTS}").get(PARTITION, 0)
+    assert life.recovery_point <= recovery_point <= life.durable_end
+    log = bench.reopen(clean=False, recovery_point=recovery_point)
     found = {offset: (key, value) for offset, key, value in kept_records(log)}
     for offset, pair in found.items():
         assert life.written[offset] == pair
@@ -120,18 +134,19 @@ def operations_of_a_whole_life(tmp_path: Path) -> tuple[int, int]:
     return disk.medium.changes, disk.medium.operations
 
 
-@pytest.mark.parametrize("loses_power", [False, True])
-def test_a_disk_that_dies_at_any_change(tmp_path: Path, loses_power: bool) -> None:
+@pytest.mark.parametrize("lost", ["nothing", "something", "everything"])
+def test_a_disk_that_dies_at_any_change(tmp_path: Path, lost: str) -> None:
+    """``lost``: of what was written and not synced, with the power."""
     changes, _ = operations_of_a_whole_life(tmp_path)
     directory = tmp_path / "data"
-    for dies_at in range(8, changes):
+    for dies_at in range(CREATION[0], changes):
         directory.mkdir()
         disk = SimDisk(str(directory), dies_at, seed=dies_at)
         life = Life(directory, disk)
         with pytest.raises(DiskError):
             life.run()
-        if loses_power:
-            disk.medium.lose_power()
+        if lost != "nothing":
+            disk.medium.lose_power(everything=lost == "everything")
         check(life, directory)
         shutil.rmtree(directory)
 
@@ -140,7 +155,7 @@ def test_any_operation_that_fails_alone(tmp_path: Path) -> None:
     """Every failure is told as a DiskError, and after it the log opens again with all that was safe."""
     _, operations = operations_of_a_whole_life(tmp_path)
     directory = tmp_path / "data"
-    for fails_at in range(12, operations, 3):
+    for fails_at in range(CREATION[1], operations):
         directory.mkdir()
         disk = SimDisk(str(directory))
         life = Life(directory, disk)
