@@ -27,6 +27,22 @@ FAST = {
 }
 
 
+def properties_for_roles(roles: str, port: int, controller_port: int) -> dict[str, str]:
+    """Of a node of Ruslo or of Apache Kafka that has not both roles, or has."""
+    listeners = {
+        "broker": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller": f"CONTROLLER://127.0.0.1:{controller_port}",
+    }
+    asked = roles.split(",")
+    properties = {
+        "process.roles": roles,
+        "listeners": ",".join(text for role, text in listeners.items() if role in asked),
+    }
+    if "broker" not in asked:
+        properties["advertised.listeners"] = listeners["controller"]
+    return properties
+
+
 class QuorumNode(RusloNode):
     """A node whose voters are all nodes of its cluster, or that joins a cluster as an observer."""
 
@@ -48,28 +64,13 @@ class QuorumNode(RusloNode):
         super().__init__(
             directory,
             data_dirs=data_dirs,
-            properties=self._for_roles(roles, port, controller_port) | dict(properties),
+            properties=properties_for_roles(roles, port, controller_port) | dict(properties),
             quorum="static",
             cluster_id=cluster_id,
             node_id=node_id,
             port=port,
             controller_port=controller_port,
         )
-
-    @staticmethod
-    def _for_roles(roles: str, port: int, controller_port: int) -> dict[str, str]:
-        listeners = {
-            "broker": f"PLAINTEXT://127.0.0.1:{port}",
-            "controller": f"CONTROLLER://127.0.0.1:{controller_port}",
-        }
-        asked = roles.split(",")
-        properties = {
-            "process.roles": roles,
-            "listeners": ",".join(text for role, text in listeners.items() if role in asked),
-        }
-        if "broker" not in asked:
-            properties["advertised.listeners"] = listeners["controller"]
-        return properties
 
     def server_properties(self) -> dict[str, str]:
         properties = super().server_properties()
