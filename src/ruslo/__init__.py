@@ -1,0 +1,91 @@
+"""Ruslo: an event-streaming platform that speaks the Kafka protocol.
+
+Here are the names for programs that produce and consume; ``ruslo.testing`` has brokers for their tests. Each
+name is imported when it is first used, so that ``import ruslo`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ruslo.client.async_consumer import AsyncConsumer
+    from ruslo.client.async_producer import AsyncProducer
+    from ruslo.client.consumed import ConsumedRecord, PartitionEnd
+    from ruslo.client.consumer import END, START, Consumer
+    from ruslo.client.delivery import Delivery, RecordMetadata
+    from ruslo.client.errors import (
+        BrokerUnreachable,
+        BufferExhausted,
+        ClientUnusable,
+        ProducerFenced,
+        RequestTimedOut,
+        TransactionAborted,
+        TransactionLost,
+        UndecodableRecord,
+    )
+    from ruslo.client.producer import Producer
+    from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
+    from ruslo.model.topics import TopicPartition
+
+_HOMES = {
+    "ruslo.client.async_consumer": ("AsyncConsumer",),
+    "ruslo.client.async_producer": ("AsyncProducer",),
+    "ruslo.client.consumed": ("ConsumedRecord", "PartitionEnd"),
+    "ruslo.client.consumer": ("END", "START", "Consumer"),
+    "ruslo.client.delivery": ("Delivery", "RecordMetadata"),
+    "ruslo.client.errors": (
+        "BrokerUnreachable",
+        "BufferExhausted",
+        "ClientUnusable",
+        "ProducerFenced",
+        "RequestTimedOut",
+        "TransactionAborted",
+        "TransactionLost",
+        "UndecodableRecord",
+    ),
+    "ruslo.client.producer": ("Producer",),
+    "ruslo.model.errors": ("ConfigError", "ErrorCode", "KafkaError", "RusloError"),
+    "ruslo.model.topics": ("TopicPartition",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "END",
+    "START",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "BrokerUnreachable",
+    "BufferExhausted",
+    "ClientUnusable",
+    "ConfigError",
+    "ConsumedRecord",
+    "Consumer",
+    "Delivery",
+    "ErrorCode",
+    "KafkaError",
+    "PartitionEnd",
+    "Producer",
+    "ProducerFenced",
+    "RecordMetadata",
+    "RequestTimedOut",
+    "RusloError",
+    "TopicPartition",
+    "TransactionAborted",
+    "TransactionLost",
+    "UndecodableRecord",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
+from ruslo.client.settings.setting import Setting
+from ruslo.client.settings.tables import CONSUMER, PRODUCER
 from ruslo.config.alteration import (
     Alteration,
     AlterOp,
@@ -28,7 +30,7 @@ from ruslo.config.resolution import (
     describe_topic,
 )
 from ruslo.config.tables import BROKER, BROKER_DYNAMIC_ONLY, GROUP, TOPIC
-from ruslo.config.validators import OneOf
+from ruslo.config.validators import OneOf, Range
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from tests.support.kafka import SUPPORT_DIR, ApacheKafka, compile_java, java_command
 from tests.support.tools import require_tool
@@ -118,6 +120,26 @@ def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable
             assert set(key.validator.words) == set(valid.partition("[")[2].rstrip("]").split(", ")), name
         else:
             assert ours == valid, name
+
+
+@pytest.mark.parametrize(("client", "settings"), [("producer", PRODUCER), ("consumer", CONSUMER)])
+def test_the_tables_of_clients_are_kafkas(
+    oracle: Oracle, client: str, settings: Mapping[str, Setting]
+) -> None:
+    verdict, rows = oracle.ask("table", client)
+    assert verdict == "ok"
+    assert settings.keys() == {row[0] for row in rows}
+    for name, type_name, default, required, valid, _, _ in rows:
+        assert name is not None
+        key = settings[name].key
+        # Classes in a list are printed as Java prints a class, not as it is written in a file.
+        written = default and default.replace("class ", "")
+        assert (key.type.name, key.default_text) == (type_name, written), name
+        assert (key.default is REQUIRED) == (required == "true"), name
+        if isinstance(key.validator, OneOf) and valid is not None:
+            assert set(key.validator.words) == set(valid.partition("[")[2].rstrip("]").split(", ")), name
+        elif isinstance(key.validator, Range):
+            assert str(key.validator) == valid, name
 
 
 PROPERTY_FILES = [

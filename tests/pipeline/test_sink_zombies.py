@@ -44,7 +44,7 @@ def keys_of(bootstrap: str, topic: str) -> list[bytes | None]:
         consumer.assign({TopicPartition(topic, 0): START})
         keys: list[bytes | None] = []
         while True:
-            for event in consumer.poll(1.0):
+            for event in consumer.poll_events(1.0):
                 if not isinstance(event, ConsumedRecord):
                     return keys
                 keys.append(event.key)

@@ -160,7 +160,7 @@ class ClientChecks:
         delivered: list[tuple[KafkaError | None, RecordMetadata]] = []
         with Producer({"bootstrap.servers": bootstrap}) as producer:
             for number in range(5):
-                producer.send(
+                producer.produce(
                     topic,
                     b"%d" % number,
                     key="k",
@@ -181,10 +181,17 @@ class ClientChecks:
         )
 
     def test_a_failure_nobody_listens_for_is_raised_by_flush(self, bootstrap: str, topic: str) -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "delivery.timeout.ms": 2000, "linger.ms": 0})
-        producer.send(topic, b"x", partition=77)
-        with pytest.raises(KafkaError, match="1 records were not stored"):
+        with_admin(
+            bootstrap,
+            lambda admin: admin.configs.alter(
+                Resource.topic(topic), {"max.message.bytes": Change(Operation.SET, "100")}
+            ),
+        )
+        producer = Producer({"bootstrap.servers": bootstrap})
+        producer.send(topic, b"x" * 1000, partition=0)
+        with pytest.raises(KafkaError, match="1 records were not stored") as caught:
             producer.flush()
+        assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
         producer.send(topic, b"x", partition=0)
         producer.close()
 
@@ -236,14 +243,14 @@ def read_all(consumer: Consumer, count: int) -> list[ConsumedRecord]:
     deadline = time.monotonic() + 30
     while len(records) < count:
         assert time.monotonic() < deadline, records
-        records += [event for event in consumer.poll(1) if isinstance(event, ConsumedRecord)]
+        records += consumer.poll(1)
     return records
 
 
 def wait_for_end(consumer: Consumer) -> PartitionEnd:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        for event in consumer.poll(1):
+        for event in consumer.poll_events(1):
             if isinstance(event, PartitionEnd):
                 return event
     raise AssertionError("the partition has no end")

@@ -222,7 +222,7 @@ class Reader:
             return
         self._consumer.assign(open_partitions)
         while open_partitions:
-            events = self._consumer.poll(0.5)
+            events = self._consumer.poll_events(0.5)
             if not events and _reader_gone(stream):
                 raise BrokenPipeError
             for event in events:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ruslo.cli.demo_events import TOPICS, EventSource, summarize
 from ruslo.cli.latencies import Latencies
-from ruslo.client.consumer import ConsumedRecord, Consumer
+from ruslo.client.consumer import Consumer
 from ruslo.client.librdkafka import ConfigValue
 from ruslo.client.producer import Producer, RecordMetadata
 from ruslo.model.errors import KafkaError
@@ -84,13 +84,13 @@ class DemoRun:
 
     def finish(self) -> None:
         """Wait for the last acknowledgements, then until all of it has been read."""
-        while len(self._producer):
-            self._producer.poll(0.1)
+        self._producer.flush()
         deadline = time.monotonic() + _READ_BACK_WITHIN_S
         while self.read < self.acked and time.monotonic() < deadline:
             self._read(0.2)
 
     def close(self) -> None:
+        self._producer.close()
         self._consumer.close()
 
     def _send_due(self) -> None:
@@ -101,9 +101,8 @@ class DemoRun:
             due = 1
         for _ in range(due):
             event = next(self._events)
-            self._producer.send(event.topic, event.value, key=event.key, on_delivery=self._delivered)
+            self._producer.produce(event.topic, event.value, key=event.key, on_delivery=self._delivered)
             self.sent += 1
-        self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, record: RecordMetadata) -> None:
         if error is not None:
@@ -113,8 +112,6 @@ class DemoRun:
 
     def _read(self, timeout_s: float) -> None:
         for event in self._consumer.poll(timeout_s):
-            if not isinstance(event, ConsumedRecord):
-                continue
             count = self.partitions[TopicPartition(event.topic, event.partition)]
             count.read += 1
             count.next_offset = event.offset + 1

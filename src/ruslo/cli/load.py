@@ -68,17 +68,14 @@ def produce_load(
         begun = time.monotonic()
         sent = 0
         while not limits.reached(sent, time.monotonic() - begun):
-            producer.send(topic, payload, on_delivery=delivered)
+            producer.produce(topic, payload, on_delivery=delivered)
             sent += 1
             if rate is not None:
-                # poll returns as soon as it has run a callback, so it alone does not keep the rate.
-                while (ahead := sent / rate - (time.monotonic() - begun)) > 0:
-                    producer.poll(ahead)
+                time.sleep(max(0.0, sent / rate - (time.monotonic() - begun)))
             if sent % 256 == 0:
                 measured.seconds = time.monotonic() - begun
                 progress.tick(measured.rates)
-        while len(producer):
-            producer.poll(0.1)
+        producer.flush()
         measured.seconds = time.monotonic() - begun
     progress.clear()
     return measured
@@ -94,7 +91,7 @@ def consume_load(config: Mapping[str, ConfigValue], topic: str, limits: Limits) 
         consumer.assign(dict.fromkeys(sorted(still_open), START))
         begun = time.monotonic()
         while still_open and not limits.reached(measured.records, time.monotonic() - begun):
-            for event in consumer.poll(0.5):
+            for event in consumer.poll_events(0.5):
                 partition = TopicPartition(event.topic, event.partition)
                 if isinstance(event, ConsumedRecord):
                     measured.records += 1
@@ -148,5 +145,5 @@ def latency_load(
 
 
 def _wait_for_one(consumer: Consumer) -> None:
-    while not any(isinstance(event, ConsumedRecord) for event in consumer.poll(1.0)):
+    while not consumer.poll(1.0):
         pass

@@ -192,14 +192,15 @@ def latency(
 ) -> None:
     """Send one record at a time: half of them timed to the acknowledgement, half until a consumer has it."""
     from ruslo.cli.load import latency_load
+    from ruslo.client.settings.tables import for_consumers, for_producers
     from ruslo.model.topics import TopicPartition
 
     limits = _limits(records, seconds, default_records=1000)
     _check(bootstrap, topic)
     common = _common(bootstrap)
     measured = latency_load(
-        {**common, "acks": acks, "linger.ms": 0, **properties},
-        {**common, "fetch.min.bytes": 1, **properties},
+        {**common, "acks": acks, "linger.ms": 0, **for_producers(properties)},
+        {**common, "fetch.min.bytes": 1, **for_consumers(properties)},
         TopicPartition(topic, partition),
         size,
         limits,

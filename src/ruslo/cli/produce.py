@@ -17,7 +17,9 @@ from ruslo.model.errors import KafkaError
 if TYPE_CHECKING:
     from ruslo.cli.record_input import InputRecord
     from ruslo.client.librdkafka import ConfigValue
-    from ruslo.client.producer import Producer, RecordMetadata
+    from ruslo.client.producer import RecordMetadata
+
+_LINGER_MS = 5
 
 
 @click.command(
@@ -119,13 +121,17 @@ def produce(
     fixed_key = None if key is None else key.encode()
     fixed_headers = [(name, value.encode()) for name, value in headers.items()]
     outcome = Outcome(topic)
+    timeout_ms = max(int(timeout_s * 1000), 2 * _LINGER_MS)
     config: dict[str, ConfigValue] = {
         "client.id": "ruslo-produce",
         "log_level": 2,
         "bootstrap.servers": bootstrap,
         "compression.type": compression,
         "acks": acks,
-        "delivery.timeout.ms": int(timeout_s * 1000),
+        "delivery.timeout.ms": timeout_ms,
+        "max.block.ms": timeout_ms,
+        "request.timeout.ms": min(30_000, timeout_ms - _LINGER_MS),
+        "linger.ms": _LINGER_MS,
         **properties,
     }
     with _input(path) as stream, Producer(config) as producer:
@@ -137,7 +143,7 @@ def produce(
             records = delimited_records(stream, record_end, key_end, None if null is None else null.encode())
         try:
             for record in records:
-                producer.send(
+                producer.produce(
                     topic,
                     record.value,
                     key=fixed_key if record.key is None else record.key,
@@ -152,7 +158,8 @@ def produce(
             problem = explain(error)
         else:
             problem = None
-        _finish(producer)
+        # delivery.timeout.ms bounds the wait: librdkafka reports each record by then.
+        producer.flush()
     outcome.report(output)
     if problem is not None:
         raise click.ClickException(f"{problem} (the records before it were sent)")
@@ -173,12 +180,6 @@ def _input(path: str | None) -> Iterator[BinaryIO]:
     else:
         with open(path, "rb") as stream:
             yield stream
-
-
-def _finish(producer: Producer) -> None:
-    """delivery.timeout.ms bounds the wait: librdkafka reports each record by then."""
-    while len(producer):
-        producer.poll(0.1)
 
 
 class Outcome:

@@ -6,7 +6,13 @@
     ├── BrokerUnreachable   no connection could be made; ``addresses`` says where it was tried
     ├── ConnectionLost      the peer closed, or sent what cannot be understood, while a request was out
     ├── RequestTimedOut     no answer in time; the request may or may not have been carried out
+    │   └── BufferExhausted     buffer.memory stayed full for max.block.ms; the record was not taken
+    ├── TransactionAborted  the transaction had to be given up; nothing of it was committed, begin it anew
     └── TransactionLost     the transaction was ended by somebody else; nothing of it was or will be committed
+        └── ProducerFenced      a newer producer has the transactional id; this one is of no more use
+    RusloError
+    ├── ClientUnusable      the client was closed, or belongs to the process that this one was forked from
+    └── UndecodableRecord   a deserializer failed; ``partition`` and ``offset`` say where
 """
 
 from __future__ import annotations
@@ -17,7 +23,8 @@ import re
 import socket
 from collections.abc import Sequence
 
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError, RusloError
+from ruslo.model.topics import TopicPartition
 
 
 class BrokerUnreachable(KafkaError):
@@ -47,8 +54,34 @@ class RequestTimedOut(KafkaError):
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
+class BufferExhausted(RequestTimedOut):
+    pass
+
+
+class TransactionAborted(KafkaError):
+    pass
+
+
 class TransactionLost(KafkaError):
     pass
+
+
+class ProducerFenced(TransactionLost):
+    pass
+
+
+class ClientUnusable(RusloError):
+    pass
+
+
+class UndecodableRecord(RusloError):
+    def __init__(self, part: str, partition: TopicPartition, offset: int, cause: Exception) -> None:
+        super().__init__(
+            f"the {part} of {partition} at offset {offset} cannot be decoded: {cause}; "
+            f"seek to {offset + 1} to go on behind it"
+        )
+        self.partition = partition
+        self.offset = offset
 
 
 def _is_refusal(error: BaseException) -> bool:

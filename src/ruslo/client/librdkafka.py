@@ -1,117 +1,131 @@
-"""Kafka's own client settings, as librdkafka spells them.
-
-Most names are the same. Where Kafka's documentation and librdkafka disagree on a name or a default, users of
-Ruslo get Kafka's.
-"""
+"""What both clients need of librdkafka beside its calls: its errors as ours, and life across forks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+import contextlib
+import ctypes
+import logging
+import os
+import re
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ruslo.model.errors import ConfigError
+from ruslo.client.errors import ClientUnusable, ProducerFenced, RequestTimedOut
+from ruslo.client.settings.checking import unknown_name
+from ruslo.client.settings.setting import ClientConfigValue, ConfigValue, Setting
+from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 
-ConfigValue: TypeAlias = str | int | float | bool
+if TYPE_CHECKING:
+    import confluent_kafka
 
-_RENAMED: Mapping[str, str] = {
-    "max.request.size": "message.max.bytes",
-    "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms": "socket.connection.setup.timeout.ms",
-}
+__all__ = ["ClientConfigValue", "ConfigValue", "LibrdkafkaClient", "as_kafka_error", "translated"]
 
-_PARTITIONERS = {
-    "org.apache.kafka.clients.producer.RoundRobinPartitioner": "random",
-}
+H = TypeVar("H")
 
-_ASSIGNORS = {
-    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
-    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
-    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
-}
-
-_PRODUCER_DEFAULTS: Mapping[str, ConfigValue] = {
-    # Kafka's clients hash keys with murmur2; librdkafka's own default would spread the same keys differently.
-    "partitioner": "murmur2_random",
-    "enable.idempotence": True,
-    "linger.ms": 5,
-}
-
-_CONSUMER_DEFAULTS: Mapping[str, ConfigValue] = {
-    "isolation.level": "read_uncommitted",
-    "allow.auto.create.topics": True,
-    # With enough queued librdkafka stops to fetch for a whole second; a fast reader runs dry sooner.
-    "fetch.queue.backoff.ms": 20,
-}
-
-_JVM_ONLY = {
-    "key.serializer": "pass bytes",
-    "value.serializer": "pass bytes",
-    "key.deserializer": "records come as bytes",
-    "value.deserializer": "records come as bytes",
-    "sasl.jaas.config": "set sasl.username and sasl.password",
-    "ssl.truststore.location": "set ssl.ca.location to a PEM file",
-    "ssl.keystore.type": "set ssl.certificate.location and ssl.key.location to PEM files",
-    "interceptor.classes": "wrap send() or poll()",
-    "metric.reporters": "use statistics.interval.ms",
-}
+_NO_SUCH = re.compile(r'No such configuration property: "(.*)"')
+_live: weakref.WeakSet[LibrdkafkaClient[Any]] = weakref.WeakSet()
 
 
-def producer_settings(config: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    settings = _translate(config)
-    if "buffer.memory" in settings:
-        kbytes = max(1, _whole_number("buffer.memory", settings.pop("buffer.memory")) // 1024)
-        settings.setdefault("queue.buffering.max.kbytes", kbytes)
-    if "partitioner.class" in settings:
-        name = settings.pop("partitioner.class")
-        settings.setdefault("partitioner", _named(_PARTITIONERS, "partitioner.class", name))
-    defaults = dict(_PRODUCER_DEFAULTS)
-    if str(config.get("acks", "all")) not in ("all", "-1"):
-        # As in Kafka's producer: idempotence is on by default, but gives way to an explicit weaker acks.
-        defaults["enable.idempotence"] = False
-    return {**defaults, **settings}
+class LibrdkafkaClient(Generic[H]):
+    """Holds a client of librdkafka, and the latest trouble that it told of."""
+
+    def __init__(
+        self,
+        make: Callable[..., H],
+        kind: str,
+        table: Mapping[str, Setting],
+        settings: Mapping[str, ClientConfigValue],
+    ) -> None:
+        self.trouble: KafkaError | None = None
+        self.unusable: str | None = None
+        config: dict[str, object] = dict(settings)
+        tell = config.pop("error_cb", None)
+
+        def on_error(error: confluent_kafka.KafkaError) -> None:
+            self.trouble = as_kafka_error(error)
+            if callable(tell):
+                tell(error)
+
+        config["error_cb"] = on_error
+        config.setdefault("logger", logging.getLogger("ruslo.client.librdkafka"))
+        import confluent_kafka
+
+        try:
+            self.handle = make(config)
+        except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+            text = _text(error)
+            if match := _NO_SUCH.search(text):
+                raise unknown_name(kind, table, match[1]) from None
+            raise ConfigError(f"librdkafka refuses these settings: {text}") from error
+        _live.add(self)
+
+    def check_usable(self) -> None:
+        if self.unusable is not None:
+            raise ClientUnusable(self.unusable)
+
+    def why(self) -> str:
+        """The latest trouble, to be added to the message of a time-out."""
+        return "" if self.trouble is None else f"; the latest trouble: {self.trouble.message}"
+
+    def abandon(self) -> None:
+        """In a forked child librdkafka's threads are missing, and destroying its client waits for them."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.handle))
+        self.unusable = "this client was made before the process forked: make a new one in the child"
 
 
-def consumer_settings(config: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    settings = _translate(config)
-    if settings.get("auto.offset.reset") == "none":
-        settings["auto.offset.reset"] = "error"
-    if "partition.assignment.strategy" in settings:
-        names = str(settings["partition.assignment.strategy"]).split(",")
-        settings["partition.assignment.strategy"] = ",".join(
-            _ASSIGNORS.get(name.strip(), name.strip()) for name in names
-        )
-    return {**_CONSUMER_DEFAULTS, **settings}
+def _abandon_all() -> None:
+    for client in list(_live):
+        client.abandon()
 
 
-def _translate(config: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    settings: dict[str, ConfigValue] = {}
-    for key, value in config.items():
-        if key in _JVM_ONLY:
-            raise ConfigError(f"{key} belongs to the Java client and has no meaning here: {_JVM_ONLY[key]}")
-        settings[_RENAMED.get(key, key)] = value
-    if not settings.get("bootstrap.servers"):
-        raise ConfigError("bootstrap.servers is missing: give at least one HOST:PORT")
-    return settings
+os.register_at_fork(after_in_child=_abandon_all)
 
 
-def take_int(settings: dict[str, ConfigValue], key: str, default: int) -> int:
-    """Remove a setting that librdkafka does not know and we carry out ourselves."""
-    return _whole_number(key, settings.pop(key, default))
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """librdkafka's exceptions as ours."""
+    from confluent_kafka import KafkaException
 
-
-def _whole_number(key: str, value: ConfigValue) -> int:
     try:
-        return int(value)
-    except ValueError:
-        raise ConfigError(f"{key} must be a whole number, got {value!r}") from None
+        yield
+    except KafkaException as error:
+        raise as_kafka_error(error.args[0]) from error
 
 
-def _named(table: Mapping[str, str], key: str, value: ConfigValue) -> str:
-    name = table.get(str(value))
-    if name is None:
-        raise ConfigError(
-            f"{key}={value} names a Java class that has no twin here: set 'partitioner' instead"
+def as_kafka_error(error: confluent_kafka.KafkaError) -> KafkaError:
+    """librdkafka's own codes lie below -1; they are time-outs or troubles with the network for the caller."""
+    from confluent_kafka import KafkaError as Theirs
+
+    code, text = error.code(), error.str()
+    if code in (Theirs._FENCED, ErrorCode.PRODUCER_FENCED):
+        message = (
+            "a newer producer uses the transactional id, or the transaction ran out of time "
+            f"(transaction.timeout.ms): close this producer ({text})"
         )
-    return name
+        return ProducerFenced(ErrorCode.PRODUCER_FENCED, message)
+    if code in ErrorCode._value2member_map_:
+        return KafkaError(ErrorCode(code), text)
+    if code in (Theirs._TIMED_OUT, Theirs._MSG_TIMED_OUT, Theirs._TIMED_OUT_QUEUE):
+        return RequestTimedOut(text)
+    if code in (Theirs._PURGE_QUEUE, Theirs._PURGE_INFLIGHT):
+        message = "the record was dropped: its transaction was aborted, or the producer closed in time"
+        return KafkaError(ErrorCode.OPERATION_NOT_ATTEMPTED, message)
+    ours = {
+        Theirs._UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        Theirs._UNKNOWN_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        Theirs._TRANSPORT: ErrorCode.NETWORK_EXCEPTION,
+        Theirs._ALL_BROKERS_DOWN: ErrorCode.NETWORK_EXCEPTION,
+        Theirs._RESOLVE: ErrorCode.NETWORK_EXCEPTION,
+        Theirs._AUTO_OFFSET_RESET: ErrorCode.OFFSET_OUT_OF_RANGE,
+        Theirs._AUTHENTICATION: ErrorCode.SASL_AUTHENTICATION_FAILED,
+        Theirs._STATE: ErrorCode.INVALID_REQUEST,
+    }.get(code)
+    if ours is not None:
+        return KafkaError(ours, text)
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{text} ({error.name()})")
+
+
+def _text(error: Exception) -> str:
+    inner = error.args[0] if error.args else error
+    return inner.str() if hasattr(inner, "str") else str(inner)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ruslo.config.broker_quota import DYNAMIC_ONLY
@@ -64,12 +64,20 @@ def _table(table: ConfigTable, keys: Iterable[ConfigKey], last_column: str) -> I
     for key in sorted(keys):
         last = key.dynamic if last_column == "dynamic" else ", ".join(f"`{name}`" for name in key.synonyms)
         effect = "**yes**" if table.implements(key.name) else "no"
-        cells = (f"`{key.name}`", key.doc, key.type.name.lower(), _default(key), _valid(key), effect, last)
+        cells = (
+            f"`{key.name}`",
+            key.doc,
+            key.type.name.lower(),
+            shown_default(key),
+            shown_range(key),
+            effect,
+            last,
+        )
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
 
 
-def _default(key: ConfigKey) -> str:
+def shown_default(key: ConfigKey) -> str:
     if key.default is REQUIRED:
         return "required"
     text = key.default_text
@@ -78,27 +86,34 @@ def _default(key: ConfigKey) -> str:
     return f"`{text}`" if text else "empty"
 
 
-def _valid(key: ConfigKey) -> str:
+def shown_range(key: ConfigKey) -> str:
     text = str(key.validator) if key.validator else ""
     return f"`{text}`" if text else ""
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m ruslo.config.reference", description=__doc__)
+def keep_page(
+    module: str, make_page: Callable[[], str], default_page: Path, arguments: list[str] | None
+) -> int:
+    """The command of a module that makes a page: write it, or with ``--check`` say whether it is current."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument(
         "--check", action="store_true", help="compare only; exit code 1 when the page is stale"
     )
-    parser.add_argument("--page", type=Path, default=DEFAULT_PAGE, help="the page to write or compare")
+    parser.add_argument("--page", type=Path, default=default_page, help="the page to write or compare")
     options = parser.parse_args(arguments)
     page: Path = options.page
     if not options.check:
         page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(reference_page(), encoding="utf-8")
+        page.write_text(make_page(), encoding="utf-8")
         return 0
-    if page.is_file() and page.read_text(encoding="utf-8") == reference_page():
+    if page.is_file() and page.read_text(encoding="utf-8") == make_page():
         return 0
-    print(f"{page} is not what the tables say: run python -m ruslo.config.reference", file=sys.stderr)
+    print(f"{page} is not what the tables say: run python -m {module}", file=sys.stderr)
     return 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return keep_page("ruslo.config.reference", reference_page, DEFAULT_PAGE, arguments)
 
 
 if __name__ == "__main__":

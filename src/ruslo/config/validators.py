@@ -200,12 +200,15 @@ class HostPortOrNone:
 
 
 class OffsetReset:
-    """Where a share group starts: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
+    """Where a reader starts: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
 
-    __slots__ = ()
+    __slots__ = ("words",)
+
+    def __init__(self, *more_words: str) -> None:
+        self.words = ("latest", "earliest", *more_words)
 
     def problem(self, value: ConfigValue) -> Problem | None:
-        if value in ("latest", "earliest"):
+        if value in self.words:
             return None
         if isinstance(value, str) and value.startswith("by_duration:"):
             if re.fullmatch(_ISO_DURATION, value.removeprefix("by_duration:")):
@@ -213,10 +216,11 @@ class OffsetReset:
             return Problem(
                 "the duration is not in ISO 8601", "write it like by_duration:PT1H or by_duration:P3D"
             )
-        return Problem("it is not one of the known words", "use latest, earliest or by_duration:PT1H")
+        words = ", ".join(self.words)
+        return Problem("it is not one of the known words", f"use {words} or by_duration:PT1H")
 
     def __str__(self) -> str:
-        return "[latest, earliest, by_duration:PnDTnHnMn.nS]"
+        return f"[{', '.join(self.words)}, by_duration:PnDTnHnMn.nS]"
 
 
 def split_host_port(address: str) -> tuple[str, int] | None:
@@ -231,7 +235,7 @@ def at_least(low: int) -> Range:
     return Range(low)
 
 
-def between(low: int, high: int) -> Range:
+def between(low: float, high: float) -> Range:
     return Range(low, high)
 
 

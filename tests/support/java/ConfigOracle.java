@@ -18,6 +18,8 @@ import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.common.Endpoint;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigResource;
@@ -35,7 +37,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * answer has rows joined by ';' of cells joined by ',', each '=' and hexadecimal UTF-8, or '-' for null.
  *
  * <pre>
- * table broker|topic|group|dynamic-only   -> name, type, default, required, valid, importance, mode
+ * table broker|topic|group|producer|consumer|dynamic-only   -> name, type, default, required, valid, importance, mode
  * properties FILE                         -> key, value
  * double TEXT                             -> the number as Java prints it
  * parse TYPE TEXT                         -> the value as text, or refused
@@ -91,6 +93,8 @@ public final class ConfigOracle {
             case "broker" -> AbstractKafkaConfig.CONFIG_DEF;
             case "topic" -> LogConfig.configDefCopy();
             case "group" -> GroupConfig.CONFIG_DEF;
+            case "producer" -> ProducerConfig.configDef();
+            case "consumer" -> ConsumerConfig.configDef();
             case "dynamic-only" -> QuotaConfig.brokerQuotaConfigs();
             default -> throw new IllegalArgumentException(resource);
         };

@@ -1,0 +1,75 @@
+"""What a consumer gives out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
+
+from ruslo.client.errors import UndecodableRecord
+from ruslo.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    import confluent_kafka
+    from typing_extensions import TypeVar
+
+    K_co = TypeVar("K_co", default=bytes | None, covariant=True)
+    V_co = TypeVar("V_co", default=bytes | None, covariant=True)
+else:
+    from typing import TypeVar
+
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)
+
+Deserializer: TypeAlias = Callable[[bytes | None], V_co]
+
+
+class ConsumedRecord(NamedTuple, Generic[K_co, V_co]):
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: K_co
+    value: V_co
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class PartitionEnd(NamedTuple):
+    """With ``enable.partition.eof``: every record of the partition up to ``offset`` has been given out."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def place_of(message: confluent_kafka.Message) -> tuple[TopicPartition, int]:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None, "librdkafka gave a record without a topic"
+    assert partition is not None, "librdkafka gave a record without a partition"
+    assert offset is not None, "librdkafka gave a record without an offset"
+    return TopicPartition(topic, partition), offset
+
+
+class RecordReader(Generic[K_co, V_co]):
+    """Makes records of messages; None of either part goes through its deserializer too, as in Java."""
+
+    def __init__(self, key: Deserializer[K_co] | None, value: Deserializer[V_co] | None) -> None:
+        self._parts: tuple[tuple[str, Callable[..., object] | None], ...] = (("key", key), ("value", value))
+
+    def read(self, message: confluent_kafka.Message) -> ConsumedRecord[K_co, V_co]:
+        place, offset = place_of(message)
+        decoded: list[object] = []
+        for (name, deserialize), data in zip(self._parts, (message.key(), message.value()), strict=True):
+            try:
+                decoded.append(data if deserialize is None else deserialize(data))
+            except Exception as error:
+                raise UndecodableRecord(name, place, offset, error) from error
+        headers = message.headers()
+        return ConsumedRecord(
+            place.topic,
+            place.partition,
+            offset,
+            message.timestamp()[1],
+            decoded[0],  # type: ignore[arg-type]  # bytes without a deserializer, which is what K_co means then
+            decoded[1],  # type: ignore[arg-type]
+            tuple(headers) if headers else (),  # type: ignore[arg-type]  # a list of pairs when received
+        )

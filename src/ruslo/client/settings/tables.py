@@ -1,0 +1,35 @@
+"""The settings of producers and of consumers, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from ruslo.client.settings.connection_keys import CONNECTION_KEYS
+from ruslo.client.settings.consumer_keys import CONSUMER_KEYS
+from ruslo.client.settings.producer_keys import PRODUCER_KEYS
+from ruslo.client.settings.sasl_keys import SASL_KEYS
+from ruslo.client.settings.setting import Setting
+from ruslo.client.settings.tls_keys import TLS_KEYS
+
+V = TypeVar("V")
+
+_SHARED = (*CONNECTION_KEYS, *TLS_KEYS, *SASL_KEYS)
+
+
+def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
+    return {setting.key.name: setting for setting in settings}
+
+
+PRODUCER = _by_name((*PRODUCER_KEYS, *_SHARED))
+CONSUMER = _by_name((*CONSUMER_KEYS, *_SHARED))
+
+
+def for_producers(config: Mapping[str, V]) -> dict[str, V]:
+    """Settings meant for any client, without those that consumers alone have."""
+    return {name: value for name, value in config.items() if name in PRODUCER or name not in CONSUMER}
+
+
+def for_consumers(config: Mapping[str, V]) -> dict[str, V]:
+    """Settings meant for any client, without those that producers alone have."""
+    return {name: value for name, value in config.items() if name in CONSUMER or name not in PRODUCER}

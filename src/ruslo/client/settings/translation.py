@@ -1,0 +1,270 @@
+"""Kafka's own client settings, as librdkafka spells them.
+
+Most names are the same. Where Kafka's documentation and librdkafka disagree on a name or a default, users of
+Ruslo get Kafka's; the exceptions are said in the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ruslo.client.bootstrap import parse_bootstrap
+from ruslo.client.settings.checking import Checked, warn_once
+from ruslo.client.settings.security import Value, security_settings
+from ruslo.client.settings.setting import SAME, TRANSLATED, ClientConfigValue
+from ruslo.client.settings.tables import CONSUMER, PRODUCER
+from ruslo.config.definition import ConfigProblem, InvalidConfig
+
+ROUND_ROBIN: Final = "RoundRobinPartitioner"
+_CLASSES: Final = "org.apache.kafka.clients.consumer."
+_ASSIGNORS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_COOPERATIVE = "cooperative-sticky"
+_BROKER_DECIDES = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+
+# Values that librdkafka writes in another way, beside those that only have another name.
+_AT_LEAST = {
+    "fetch.min.bytes": 1,
+    "max.partition.fetch.bytes": 1,
+    "retry.backoff.ms": 1,
+    "retry.backoff.max.ms": 1,
+    "metadata.max.age.ms": 10,
+    "connections.max.idle.ms": 0,
+    "receive.buffer.bytes": 0,
+    "send.buffer.bytes": 0,
+    "compression.zstd.level": 0,
+}
+_AT_MOST = {"metadata.max.age.ms": 3_600_000, "compression.lz4.level": 12, "compression.zstd.level": 12}
+_LOWER_CASE = ("group.protocol", "metadata.recovery.strategy")
+_BY_HAND = frozenset(
+    {
+        "auto.offset.reset",
+        "batch.size",
+        "bootstrap.servers",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "partition.assignment.strategy",
+        "partitioner.ignore.keys",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.token.endpoint.url",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    }
+)
+
+
+class ProducerSettings(NamedTuple):
+    librdkafka: dict[str, ClientConfigValue]
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    metadata_max_age_ms: int
+    retry_backoff_ms: int
+    round_robin: bool
+    transactional: bool
+
+
+class ConsumerSettings(NamedTuple):
+    librdkafka: dict[str, ClientConfigValue]
+    max_poll_records: int
+    api_timeout_ms: int
+    has_group: bool
+    auto_commit: bool
+    cooperative: bool
+
+
+def producer_settings(config: Mapping[str, ClientConfigValue]) -> ProducerSettings:
+    checked = Checked("producer", PRODUCER, config)
+    settings = {**_common(checked), **_reliability(checked), **_batching(checked)}
+    # librdkafka counts values only, and has a greatest number of records too: the memory is ours to count.
+    settings |= {"queue.buffering.max.messages": 0, "queue.buffering.max.kbytes": 2**31 - 1}
+    max_request_size = checked.whole("max.request.size")
+    settings["message.max.bytes"] = min(max(max_request_size, 1000), 1_000_000_000)
+    partitioner = checked.text("partitioner.class")
+    if partitioner and partitioner.rpartition(".")[2] != ROUND_ROBIN:
+        reason = "it names a class of Java"
+        raise checked.invalid("partitioner.class", reason, "pass partitioner=, a callable, to the producer")
+    return ProducerSettings(
+        {**settings, **checked.foreign},
+        buffer_memory=checked.whole("buffer.memory"),
+        max_block_ms=checked.whole("max.block.ms"),
+        max_request_size=max_request_size,
+        metadata_max_age_ms=checked.whole("metadata.max.age.ms"),
+        retry_backoff_ms=checked.whole("retry.backoff.ms"),
+        round_robin=bool(partitioner),
+        transactional="transactional.id" in checked,
+    )
+
+
+def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettings:
+    checked = Checked("consumer", CONSUMER, config)
+    settings = {
+        "isolation.level": "read_uncommitted",
+        "allow.auto.create.topics": True,
+        "check.crcs": True,
+        "auto.offset.reset": "latest",
+        # With enough queued librdkafka stops to fetch for a whole second; a fast reader runs dry sooner.
+        "fetch.queue.backoff.ms": 20,
+        **_common(checked),
+        **_membership(checked),
+    }
+    reset = checked.text("auto.offset.reset")
+    if reset.startswith("by_duration:"):
+        fix = "use earliest or latest, or offsets_for_times and seek"
+        raise checked.invalid("auto.offset.reset", "librdkafka cannot begin at an age", fix)
+    settings["auto.offset.reset"] = "error" if reset == "none" else reset
+    if (fetch_max_bytes := checked.whole("fetch.max.bytes")) < 1_000_000:
+        # librdkafka wants one whole record to fit; smaller limits than it knows would only cost round trips.
+        settings |= dict.fromkeys(("fetch.max.bytes", "message.max.bytes"), max(fetch_max_bytes, 1000))
+    has_group = bool(checked.text("group.id"))
+    auto_commit = has_group and bool(checked.given.get("enable.auto.commit", True))
+    settings |= {"enable.auto.commit": auto_commit, "enable.auto.offset.store": False}
+    strategy = str(settings.get("partition.assignment.strategy", ""))
+    return ConsumerSettings(
+        {**settings, **checked.foreign},
+        max_poll_records=checked.whole("max.poll.records"),
+        api_timeout_ms=checked.whole("default.api.timeout.ms"),
+        has_group=has_group,
+        auto_commit=auto_commit,
+        cooperative=strategy == _COOPERATIVE or settings.get("group.protocol") == "consumer",
+    )
+
+
+def _common(checked: Checked) -> dict[str, Value]:
+    servers = checked.given.get("bootstrap.servers")
+    if not isinstance(servers, tuple) or not any(servers):
+        raise InvalidConfig(
+            ConfigProblem("bootstrap.servers", None, "it is missing", "give at least one HOST:PORT")
+        )
+    addresses = parse_bootstrap(",".join(servers))
+    settings: dict[str, Value] = {
+        "bootstrap.servers": ",".join(map(str, addresses)),
+        # librdkafka would stay away from a broker that restarts for up to ten seconds.
+        "reconnect.backoff.ms": checked.whole("reconnect.backoff.ms"),
+        "reconnect.backoff.max.ms": checked.whole("reconnect.backoff.max.ms"),
+    }
+    for name, value in checked.given.items():
+        setting = checked.table[name]
+        if setting.fate not in (SAME, TRANSLATED) or name in _BY_HAND or value is None:
+            continue
+        if isinstance(value, tuple):
+            value = ",".join(value)
+        elif isinstance(value, str) and name in _LOWER_CASE:
+            value = value.lower()
+        elif isinstance(value, int) and not isinstance(value, bool):
+            value = min(max(value, _AT_LEAST.get(name, value)), _AT_MOST.get(name, value))
+        settings[setting.target] = value
+    return {**settings, **security_settings(checked)}
+
+
+def _reliability(checked: Checked) -> dict[str, Value]:
+    """acks, idempotence and time limits by the rules of Kafka's producer."""
+    wants_ack_of_all = checked.text("acks") in ("all", "-1")
+    obstacles = {
+        "acks": (not wants_ack_of_all, "use acks=all"),
+        "max.in.flight.requests.per.connection": (
+            checked.whole("max.in.flight.requests.per.connection") > 5,
+            "use at most 5",
+        ),
+        "retries": (checked.whole("retries") == 0, "allow retries"),
+    }
+    idempotent = bool(checked.given.get("enable.idempotence", True))
+    demanded = "enable.idempotence" in checked or "transactional.id" in checked
+    for name, (in_the_way, fix) in obstacles.items():
+        if in_the_way and idempotent:
+            if demanded:
+                raise checked.invalid(name, "idempotence and transactions rule it out", fix)
+            # As in Kafka: idempotence is on by default, but gives way to an explicit weaker setting.
+            idempotent = False
+            break
+    if "transactional.id" in checked and not idempotent:
+        fix = "take it out; transactions are idempotent"
+        raise checked.invalid("enable.idempotence", "transactional.id needs idempotence", fix)
+    linger_ms, request_ms = checked.whole("linger.ms"), checked.whole("request.timeout.ms")
+    delivery_ms = checked.whole("delivery.timeout.ms")
+    if delivery_ms < linger_ms + request_ms:
+        if "delivery.timeout.ms" in checked:
+            reason = f"it is below linger.ms + request.timeout.ms ({linger_ms + request_ms})"
+            raise checked.invalid("delivery.timeout.ms", reason, "raise it, or lower the others")
+        delivery_ms = linger_ms + request_ms
+    if "transactional.id" in checked:
+        # A record that is late for its transaction need not be waited for; librdkafka insists on it.
+        delivery_ms = min(delivery_ms, checked.whole("transaction.timeout.ms"))
+    settings: dict[str, Value] = {
+        "enable.idempotence": idempotent,
+        "acks": "all" if wants_ack_of_all else checked.text("acks"),
+        "linger.ms": linger_ms,
+        "max.in.flight.requests.per.connection": checked.whole("max.in.flight.requests.per.connection"),
+        "delivery.timeout.ms": delivery_ms,
+        "request.timeout.ms": max(1, request_ms),
+    }
+    if "request.timeout.ms" in checked:
+        # A request must end before its transaction does, librdkafka insists.
+        limit_ms = checked.whole("transaction.timeout.ms") if "transactional.id" in checked else 300_000
+        settings["socket.timeout.ms"] = min(max(request_ms, 10), limit_ms)
+    return settings
+
+
+def _batching(checked: Checked) -> dict[str, Value]:
+    # Kafka's clients hash keys with murmur2; librdkafka's own default would spread the same keys differently.
+    ignore_keys = bool(checked.given.get("partitioner.ignore.keys", False))
+    settings: dict[str, Value] = {"partitioner": "random" if ignore_keys else "murmur2_random"}
+    if "batch.size" in checked:
+        size = checked.whole("batch.size")
+        settings |= {"batch.size": size} if size else {"batch.num.messages": 1}
+    level = f"compression.{checked.text('compression.type')}.level"
+    if level in checked:
+        low, high = _AT_LEAST.get(level, -1), _AT_MOST.get(level, 12)
+        settings["compression.level"] = min(max(checked.whole(level), low), high)
+    return settings
+
+
+def _membership(checked: Checked) -> dict[str, Value]:
+    """What a member of a group says of itself, by the rules of Kafka's consumer."""
+    if checked.text("group.protocol").lower() == "consumer":
+        for name in _BROKER_DECIDES:
+            if name in checked:
+                reason = "with group.protocol=consumer the broker decides it"
+                raise checked.invalid(name, reason, "take it out; 'ruslo config set --group' changes it")
+        return {}
+    settings: dict[str, Value] = {}
+    session_ms, poll_ms = checked.whole("session.timeout.ms"), checked.whole("max.poll.interval.ms")
+    if checked.whole("heartbeat.interval.ms") >= session_ms:
+        fix = "use a third of session.timeout.ms"
+        raise checked.invalid("heartbeat.interval.ms", "it is not below session.timeout.ms", fix)
+    if poll_ms < session_ms:
+        if "session.timeout.ms" in checked:
+            reason = f"librdkafka wants it to be at least session.timeout.ms ({session_ms})"
+            raise checked.invalid("max.poll.interval.ms", reason, "raise it, or lower session.timeout.ms")
+        settings["session.timeout.ms"] = poll_ms
+    if "partition.assignment.strategy" in checked:
+        settings["partition.assignment.strategy"] = ",".join(_assignors(checked))
+    return settings
+
+
+def _assignors(checked: Checked) -> list[str]:
+    given = checked.given["partition.assignment.strategy"]
+    assert isinstance(given, tuple)
+    names = [_ASSIGNORS.get(name.removeprefix(_CLASSES), name) for name in given]
+    for name in names:
+        if name not in _ASSIGNORS.values():
+            fix = (
+                f"use {', '.join(_ASSIGNORS.values())}, or group.protocol=consumer and group.remote.assignor"
+            )
+            raise checked.invalid("partition.assignment.strategy", f"{name!r} has no twin here", fix)
+    eager = [name for name in names if name != _COOPERATIVE]
+    if eager and len(eager) < len(names):
+        # Java means "range now, cooperative once all members know it"; librdkafka cannot mix the two.
+        text = "partition.assignment.strategy: cooperative-sticky is left out, it cannot be mixed with others"
+        warn_once("partition.assignment.strategy", text)
+        return eager
+    return names

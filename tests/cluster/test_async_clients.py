@@ -1,0 +1,202 @@
+"""ruslo.AsyncProducer and ruslo.AsyncConsumer with a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ruslo
+from ruslo import TopicPartition
+from ruslo.client.librdkafka import ClientConfigValue
+from ruslo.testing import EmbeddedBroker
+
+_numbers = itertools.count()
+Config = dict[str, ClientConfigValue]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker({"group.initial.rebalance.delay.ms": "0", "num.partitions": "1"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture
+def config(broker: EmbeddedBroker) -> Config:
+    return {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+
+
+@pytest.fixture
+def reading(config: Config, topic: str) -> Config:
+    return {**config, "group.id": topic, "auto.offset.reset": "earliest"}
+
+
+def as_text(number: int) -> bytes:
+    return b"%d" % number
+
+
+def whole_number(data: bytes | None) -> int:
+    return int(data or b"0")
+
+
+async def fill(config: Config, topic: str, count: int = 10) -> None:
+    async with ruslo.AsyncProducer(config) as producer:
+        for delivery in await producer.send_many(topic, [b"%d" % number for number in range(count)]):
+            await delivery
+
+
+def test_send_and_iterate(config: Config, reading: Config, topic: str) -> None:
+    async def run() -> None:
+        async with ruslo.AsyncProducer(config, value_serializer=as_text) as producer:
+            assert (await producer.send_and_wait(topic, 0)).offset == 0
+            deliveries = [await producer.send(topic, number) for number in range(1, 100)]
+            stored = await asyncio.gather(*deliveries)
+            assert [record.offset for record in stored] == list(range(1, 100))
+            await producer.flush()
+            assert len(producer) == 0
+        values = []
+        async with ruslo.AsyncConsumer(reading, value_deserializer=whole_number) as consumer:
+            await consumer.subscribe([topic])
+            async for record in consumer:
+                values.append(record.value)
+                if len(values) == 100:
+                    break
+            await consumer.commit()
+            place = TopicPartition(topic, 0)
+            assert await consumer.committed([place]) == {place: 100}
+            assert await consumer.offset_range(place) == (0, 100)
+        assert values == list(range(100))
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_read_loses_nothing(config: Config, reading: Config, topic: str) -> None:
+    async def run() -> None:
+        async with ruslo.AsyncConsumer(reading) as consumer:
+            await consumer.subscribe([topic])
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(consumer), 0.05)
+            await fill(config, topic)
+            values = [(await anext(consumer)).value for _ in range(10)]
+            assert values == [b"%d" % number for number in range(10)]
+            waiting = asyncio.create_task(consumer.poll(30))
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            await fill(config, topic)
+            assert len(await consumer.poll(30)) >= 1
+
+    asyncio.run(run())
+
+
+def test_the_loop_goes_on_while_the_buffer_is_full(
+    ruslo_broker_factory: Callable[..., EmbeddedBroker],
+) -> None:
+    broker = ruslo_broker_factory()
+    config: Config = {
+        "bootstrap.servers": broker.bootstrap,
+        "buffer.memory": 20_000,
+        "max.block.ms": 500,
+        "log_level": 0,
+    }
+
+    async def run() -> None:
+        producer = ruslo.AsyncProducer(config)
+        await producer.send_and_wait("t", b"first")
+        await asyncio.to_thread(broker.stop)
+        sent = []
+        beats = 0
+
+        async def heart() -> None:
+            nonlocal beats
+            while True:
+                beats += 1
+                await asyncio.sleep(0.01)
+
+        beating = asyncio.create_task(heart())
+
+        async def send_for_ever() -> None:
+            while True:
+                sent.append(await producer.send("t", b"x" * 1000))
+
+        with pytest.raises(ruslo.BufferExhausted, match=r"max\.block\.ms"):
+            await send_for_ever()
+        beating.cancel()
+        assert beats > 3
+        await asyncio.to_thread(broker.start)
+        stored = await asyncio.gather(*sent)
+        assert [record.offset for record in stored] == list(range(1, len(sent) + 1))
+        await producer.close()
+
+    asyncio.run(run())
+
+
+def test_transactions(config: Config, reading: Config, topic: str) -> None:
+    target = f"{topic}-out"
+
+    async def run() -> None:
+        await fill(config, topic)
+        manual = {**reading, "enable.auto.commit": False}
+        place = TopicPartition(topic, 0)
+        async with (
+            ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer,
+            ruslo.AsyncConsumer(manual) as consumer,
+        ):
+            await consumer.subscribe([topic])
+            async for records in consumer.batches():
+                async with producer.transaction() as transaction:
+                    for record in records:
+                        await producer.send(target, record.value)
+                    await transaction.send_offsets(consumer)
+                if consumer.position(place) == 10:
+                    break
+
+            async def fail() -> None:
+                async with producer.transaction():
+                    await producer.send(target, b"dropped")
+                    raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await fail()
+            assert await consumer.committed([place]) == {place: 10}
+        committed = {**config, "isolation.level": "read_committed"}
+        async with ruslo.AsyncConsumer(committed) as consumer:
+            await consumer.assign({TopicPartition(target, 0): ruslo.START})
+            values = [(await anext(consumer)).value for _ in range(10)]
+            assert values == [b"%d" % number for number in range(10)]
+            assert await consumer.poll(0.3) == []
+
+    asyncio.run(run())
+
+
+def test_rebalance_callbacks_are_coroutines_and_may_use_the_consumer(
+    config: Config, reading: Config, topic: str
+) -> None:
+    async def run() -> None:
+        await fill(config, topic)
+        heard: list[str] = []
+        async with ruslo.AsyncConsumer({**reading, "enable.auto.commit": False}) as consumer:
+
+            async def begin(partitions: list[TopicPartition]) -> None:
+                heard.append("assigned")
+                await consumer.seek(partitions[0], 5)
+
+            async def end(partitions: list[TopicPartition]) -> None:
+                heard.append("revoked")
+                await consumer.commit()
+
+            await consumer.subscribe([topic], on_assign=begin, on_revoke=end)
+            assert [(await anext(consumer)).offset for _ in range(5)] == [5, 6, 7, 8, 9]
+        assert heard == ["assigned", "revoked"]
+        async with ruslo.AsyncConsumer(reading) as consumer:
+            place = TopicPartition(topic, 0)
+            assert await consumer.committed([place]) == {place: 10}
+
+    asyncio.run(run())

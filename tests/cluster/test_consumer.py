@@ -1,0 +1,296 @@
+"""ruslo.Consumer with a real broker."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ruslo
+from ruslo import TopicPartition
+from ruslo.cli.running import with_admin
+from ruslo.client.librdkafka import ClientConfigValue
+from ruslo.client.topics import NewTopic
+from ruslo.testing import EmbeddedBroker
+
+_numbers = itertools.count()
+Config = dict[str, ClientConfigValue]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    properties = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+    with EmbeddedBroker(properties) as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: EmbeddedBroker) -> str:
+    """A new topic of two partitions with the values 0 to 9 in each."""
+    name = f"topic-{next(_numbers)}"
+    with_admin(broker.bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions=2)]))
+    with ruslo.Producer({"bootstrap.servers": broker.bootstrap}) as producer:
+        for number in range(10):
+            for partition in range(2):
+                producer.send(name, b"%d" % number, partition=partition)
+    return name
+
+
+@pytest.fixture
+def config(broker: EmbeddedBroker, topic: str) -> Config:
+    return {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": topic,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+    }
+
+
+def committed(config: Config, topic: str) -> list[int | None]:
+    with ruslo.Consumer(config) as consumer:
+        return list(consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)]).values())
+
+
+def wait_until(true: Callable[[], bool], *consumers: ruslo.Consumer) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        for consumer in consumers:
+            consumer.poll(0.05)
+
+
+def test_iteration_gives_one_record_after_another(config: Config, topic: str) -> None:
+    with ruslo.Consumer(config) as consumer:
+        consumer.subscribe([topic])
+        records = list(itertools.islice(consumer, 20))
+    for partition in range(2):
+        mine = [record for record in records if record.partition == partition]
+        assert [(record.offset, record.value) for record in mine] == [(n, b"%d" % n) for n in range(10)]
+
+
+def test_batches_have_at_most_max_poll_records(config: Config, topic: str) -> None:
+    with ruslo.Consumer({**config, "max.poll.records": 6}) as consumer:
+        consumer.subscribe([topic])
+        sizes = []
+        for batch in consumer.batches():
+            sizes.append(len(batch))
+            if sum(sizes) == 20:
+                break
+    assert all(1 <= size <= 6 for size in sizes)
+
+
+def test_closing_commits_what_was_given_out_and_no_more(config: Config, topic: str) -> None:
+    with ruslo.Consumer(config) as consumer:
+        consumer.subscribe([topic])
+        records = list(itertools.islice(consumer, 7))
+    given = [sum(record.partition == partition for record in records) for partition in range(2)]
+    assert [offset or 0 for offset in committed(config, topic)] == given
+
+
+def test_a_record_whose_processing_failed_comes_again(config: Config, topic: str) -> None:
+    taken: list[ruslo.ConsumedRecord] = []
+
+    def process() -> None:
+        with ruslo.Consumer(config) as consumer:
+            consumer.subscribe([topic])
+            for record in consumer:
+                taken.append(record)
+                if len(taken) == 5:
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        process()
+    with ruslo.Consumer(config) as consumer:
+        consumer.subscribe([topic])
+        seen = list(itertools.islice(consumer, 16))
+    assert [record for record in taken if record in seen] == taken[4:]
+
+
+def test_commit_covers_what_was_given_out(config: Config, topic: str) -> None:
+    with ruslo.Consumer({**config, "enable.auto.commit": False}) as consumer:
+        consumer.commit()
+        consumer.subscribe([topic])
+        for record in itertools.islice(consumer, 5):
+            last = record
+        consumer.commit()
+        given = consumer.positions()
+        assert given[TopicPartition(topic, last.partition)] == last.offset + 1
+        next(consumer)
+    stored = committed(config, topic)
+    assert [stored[partition] or 0 for partition in range(2)] == [
+        given.get(TopicPartition(topic, partition), 0) for partition in range(2)
+    ]
+
+
+def test_commit_of_chosen_offsets(config: Config, topic: str) -> None:
+    first = TopicPartition(topic, 0)
+    with ruslo.Consumer({**config, "enable.auto.commit": False}) as consumer:
+        consumer.subscribe([topic])
+        next(consumer)
+        consumer.commit({first: 3})
+        assert consumer.committed([first]) == {first: 3}
+        consumer.commit_async({first: 4})
+        wait_until(lambda: consumer.committed([first]) == {first: 4}, consumer)
+
+
+def test_deserializers_are_callables(config: Config, topic: str) -> None:
+    with ruslo.Consumer(config, value_deserializer=lambda data: int(data or b"-1")) as consumer:
+        consumer.subscribe([topic])
+        assert sum(record.value for record in itertools.islice(consumer, 20)) == 90
+
+
+def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: Config, topic: str) -> None:
+    def no_seven(data: bytes | None) -> bytes | None:
+        if data == b"7":
+            raise ValueError("unlucky")
+        return data
+
+    place = TopicPartition(topic, 0)
+    with ruslo.Consumer(config, value_deserializer=no_seven) as consumer:
+        consumer.assign({place: ruslo.START})
+        seen: list[bytes | None] = []
+
+        def read_for_ever() -> None:
+            while True:
+                seen.extend(record.value for record in consumer.poll(1))
+
+        with pytest.raises(ruslo.UndecodableRecord, match="offset 7 cannot be decoded: unlucky; seek to 8"):
+            read_for_ever()
+        assert seen == [b"%d" % n for n in range(7)]
+        with pytest.raises(ruslo.UndecodableRecord) as caught:
+            consumer.poll(1)
+        consumer.seek(caught.value.partition, caught.value.offset + 1)
+        assert [record.value for record in itertools.islice(consumer, 2)] == [b"8", b"9"]
+
+
+def test_without_a_start_and_without_a_rule_it_is_an_error(config: Config, topic: str) -> None:
+    with ruslo.Consumer({**config, "auto.offset.reset": "none"}) as consumer:
+        consumer.subscribe([topic])
+        with pytest.raises(ruslo.KafkaError) as caught:
+            next(consumer)
+        assert caught.value.code == ruslo.ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_paused_partition_loses_nothing(config: Config, topic: str) -> None:
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with ruslo.Consumer({**config, "max.poll.records": 50}) as consumer:
+        consumer.assign({first: ruslo.START, second: ruslo.START})
+        head = next(consumer)
+        paused = TopicPartition(topic, head.partition)
+        consumer.pause([paused])
+        others = list(itertools.islice(consumer, 10))
+        assert {record.partition for record in others} == {1 - head.partition}
+        assert consumer.poll(0.3) == []
+        consumer.resume([paused])
+        rest = list(itertools.islice(consumer, 9))
+    assert [record.offset for record in rest] == list(range(1, 10))
+
+
+def test_subscribing_by_a_pattern(config: Config, topic: str) -> None:
+    with ruslo.Consumer({**config, "metadata.max.age.ms": 500}) as consumer:
+        consumer.subscribe(re.compile(re.escape(topic[:-1]) + "[" + topic[-1] + "]"))
+        assert next(consumer).topic == topic
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"partition.assignment.strategy": "range"},
+        {"partition.assignment.strategy": "cooperative-sticky"},
+        {"group.protocol": "consumer"},
+    ],
+    ids=["eager", "cooperative", "consumer"],
+)
+def test_rebalances_are_told_and_lose_nothing(
+    config: Config, topic: str, protocol: dict[str, ClientConfigValue]
+) -> None:
+    story: list[tuple[str, list[TopicPartition]]] = []
+    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    settings = {**config, **protocol, "auto.commit.interval.ms": 60_000}
+    with ruslo.Consumer(settings) as one:
+        one.subscribe(
+            [topic],
+            on_assign=lambda partitions: story.append(("one gets", sorted(partitions))),
+            on_revoke=lambda partitions: story.append(("one loses", sorted(partitions))),
+        )
+        first = list(itertools.islice(one, 20))
+        assert len({(record.partition, record.offset) for record in first}) == 20
+        assert story[0] == ("one gets", both)
+        with ruslo.Consumer(settings) as two:
+            two.subscribe([topic])
+            wait_until(lambda: len(one.assignment()) == 1 and len(two.assignment()) == 1, one, two)
+            lost = [partitions for what, partitions in story if what == "one loses"]
+            assert lost
+            # The 20 records are over: what moved was committed on the way, so nobody reads them again.
+            assert two.poll(0.5) == []
+            assert one.poll(0.2) == []
+    assert committed(config, topic) == [10, 10]
+
+
+def test_on_assign_may_say_where_to_begin(config: Config, topic: str) -> None:
+    with ruslo.Consumer(config) as consumer:
+
+        def begin(partitions: list[TopicPartition]) -> None:
+            for partition in partitions:
+                consumer.seek(partition, 8)
+
+        consumer.subscribe([topic], on_assign=begin)
+        assert sorted(record.offset for record in itertools.islice(consumer, 4)) == [8, 8, 9, 9]
+
+
+def test_on_revoke_may_commit(config: Config, topic: str) -> None:
+    with ruslo.Consumer({**config, "enable.auto.commit": False}) as consumer:
+        consumer.subscribe([topic], on_revoke=lambda _: consumer.commit())
+        list(itertools.islice(consumer, 20))
+    assert committed(config, topic) == [10, 10]
+
+
+def test_an_exception_of_a_callback_leaves_poll(config: Config, topic: str) -> None:
+    def fail(partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    with ruslo.Consumer(config) as consumer:
+        consumer.subscribe([topic], on_assign=fail)
+        with pytest.raises(ZeroDivisionError):
+            next(consumer)
+
+
+def test_a_topic_that_comes_later(config: Config, topic: str, broker: EmbeddedBroker) -> None:
+    late = f"{topic}-late"
+    with ruslo.Consumer(
+        {**config, "allow.auto.create.topics": False, "metadata.max.age.ms": 300}
+    ) as consumer:
+        consumer.subscribe([late])
+        assert consumer.poll(0.5) == []
+        with ruslo.Producer({"bootstrap.servers": broker.bootstrap}) as producer:
+            producer.send(late, b"here")
+        assert next(consumer).value == b"here"
+
+
+@pytest.mark.parametrize("how", ["for record in consumer: pass", "while True: consumer.poll(30)"])
+def test_ctrl_c_ends_a_loop_and_leaves_the_group(config: Config, topic: str, how: str) -> None:
+    script = f"""
+import ruslo
+with ruslo.Consumer({config!r}) as consumer:
+    consumer.subscribe([{topic!r}], on_assign=lambda _: print("ready", flush=True))
+    {how}
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in errors
+    bootstrap = str(config["bootstrap.servers"])
+    (described,) = with_admin(bootstrap, lambda admin: admin.groups.describe([topic])).values()
+    assert not isinstance(described, Exception)
+    assert len(described.members) == 0

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from ruslo.client.settings.reference import main, reference_page
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "python-settings.md"
+
+
+def test_the_page_is_current() -> None:
+    assert main(["--check", "--page", str(PAGE)]) == 0
+
+
+def test_the_page_says_who_acts_upon_a_setting() -> None:
+    rows = {
+        line.split("|")[1].strip(" `"): line.split("|")[-2].strip()
+        for line in reference_page().splitlines()
+        if "|" in line
+    }
+    assert rows["linger.ms"] == "librdkafka"
+    assert rows["fetch.max.wait.ms"] == "translated: `fetch.wait.max.ms`"
+    assert rows["buffer.memory"] == "Ruslo"
+    assert rows["metrics.num.samples"] == "no effect"
+    assert rows["interceptor.classes"] == "refused"
