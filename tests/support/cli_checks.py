@@ -444,10 +444,10 @@ class CliChecks:
         assert all(topic["acked"] > 0 for topic in summary["topics"])
 
     def test_demo_counts_every_event_after_ctrl_c(self, cli: Cli) -> None:
-        demo = cli.process(
-            "demo", "--rate", "3000", "-b", cli.bootstrap, "-o", "json", stdout=subprocess.PIPE
-        )
-        time.sleep(2)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        demo = cli.process("demo", "--rate", "3000", "-b", cli.bootstrap, "-o", "json", **pipes)
+        assert demo.stderr is not None
+        assert b"acked" in demo.stderr.readline()
         demo.send_signal(signal.SIGINT)
         output, _ = demo.communicate(timeout=40)
         summary = json.loads(output)
