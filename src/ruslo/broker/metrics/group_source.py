@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.metrics import catalog
@@ -27,14 +27,31 @@ if TYPE_CHECKING:
     from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
     from ruslo.broker.drivers.metadata import MetadataDriver
     from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.machines.groups.state import ShardState
 
 ASK_S = 1.0
 _LATEST = -1
 _CONSUMER = -1
+_NOBODY = -1
 
 logger = logging.getLogger(__name__)
 
 Committed = tuple[str, TopicPartition, int]
+"""Group, place, offset."""
+
+
+def _committed(state: ShardState) -> list[Committed]:
+    """A copy, shard by shard: what is being read must not change between two turns of the loop."""
+    return [
+        (group_id, TopicPartition(topic, index), committed.offset)
+        for group_id in state.offsets.group_ids()
+        for topic, offsets in state.offsets.of_group(group_id).items()
+        for index, committed in offsets.items()
+    ]
+
+
+def _labels(group_id: str, place: TopicPartition) -> str:
+    return labels_text({"consumergroup": group_id, "topic": place.topic, "partition": place.partition})
 
 
 class GroupSource:
@@ -55,46 +72,41 @@ class GroupSource:
         """Before a scrape: ask the leaders of what is not here."""
         away: dict[int, set[TopicPartition]] = {}
         topics = self._metadata.image.topics.by_name
-        for _, place, _ in self._committed():
-            topic = topics.get(place.topic)
-            if topic is None or place.partition >= len(topic.partitions) or self._end_here(place) is not None:
-                continue
-            leader = topic.partitions[place.partition].leader
-            if leader >= 0:
-                away.setdefault(leader, set()).add(place)
+        for state in self._groups.states():
+            for _, place, _ in _committed(state):
+                topic = topics.get(place.topic)
+                if topic is None or self._end_here(place) is not None:
+                    continue
+                if place.partition < len(topic.partitions):
+                    away.setdefault(topic.partitions[place.partition].leader, set()).add(place)
+            # Thousands of groups must not keep the event loop.
+            await asyncio.sleep(0)
+        away.pop(_NOBODY, None)
         answers = await asyncio.gather(*(self._ask(leader, places) for leader, places in away.items()))
         self._ends_elsewhere = {place: end for ends in answers for place, end in ends.items()}
 
     def families(self) -> Iterator[Family]:
-        committed = [
-            (labels_text({"consumergroup": group, "topic": place.topic, "partition": place.partition}), *rest)
-            for group, place, offset in self._committed()
-            for rest in ((place, offset),)
-        ]
-        yield Family(catalog.GROUP_OFFSET, [Sample(labels, offset) for labels, _, offset in committed])
-        yield Family(
-            catalog.GROUP_LAG,
-            [
-                Sample(labels, max(end - offset, 0))
-                for labels, place, offset in committed
-                if (end := self._end_of(place)) is not None
-            ],
-        )
-        yield Family(
-            catalog.GROUP_MEMBERS,
-            [
-                Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
-                for state in self._groups.states()
-                for group in state.groups.values()
-            ],
-        )
+        states = self._groups.states()
+        yield Family(catalog.GROUP_OFFSET, self._offsets(states))
+        yield Family(catalog.GROUP_LAG, self._lags(states))
+        yield Family(catalog.GROUP_MEMBERS, self._members(states))
 
-    def _committed(self) -> Iterator[Committed]:
-        for state in self._groups.states():
-            for group_id in state.offsets.group_ids():
-                for topic, offsets in state.offsets.of_group(group_id).items():
-                    for index, committed in offsets.items():
-                        yield group_id, TopicPartition(topic, index), committed.offset
+    def _offsets(self, states: Sequence[ShardState]) -> Iterator[Sample]:
+        for state in states:
+            for group_id, place, offset in _committed(state):
+                yield Sample(_labels(group_id, place), offset)
+
+    def _lags(self, states: Sequence[ShardState]) -> Iterator[Sample]:
+        for state in states:
+            for group_id, place, offset in _committed(state):
+                end = self._end_of(place)
+                if end is not None:
+                    yield Sample(_labels(group_id, place), max(end - offset, 0))
+
+    def _members(self, states: Sequence[ShardState]) -> Iterator[Sample]:
+        for state in states:
+            for group in list(state.groups.values()):
+                yield Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
 
     def _end_of(self, place: TopicPartition) -> int | None:
         here = self._end_here(place)

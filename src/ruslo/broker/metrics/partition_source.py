@@ -15,16 +15,22 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.replication import IsrChanges
+    from ruslo.storage.log import Log
     from ruslo.storage.log_manager import LogManager
 
 
 def log_families(partitions: PartitionManager) -> Iterator[Family]:
-    rows = [
-        (labels_text({"topic": each.topic, "partition": each.index}), each.log)
-        for each in partitions
-        if not each.gone
-    ]
-    yield Family(catalog.LOG_SIZE, (Sample(labels, log.size_bytes) for labels, log in rows))
+    here = [each for each in partitions if not each.gone]
+    rows: list[tuple[str, Log]] = []
+
+    def sizes() -> Iterator[Sample]:
+        """The first to ask for the labels makes them, in its turns."""
+        for each in here:
+            labels = labels_text({"topic": each.topic, "partition": each.index})
+            rows.append((labels, each.log))
+            yield Sample(labels, each.log.size_bytes)
+
+    yield Family(catalog.LOG_SIZE, sizes())
     yield Family(catalog.LOG_START, (Sample(labels, log.start_offset) for labels, log in rows))
     yield Family(catalog.LOG_END, (Sample(labels, log.end_offset) for labels, log in rows))
     yield Family(catalog.LOG_SEGMENTS, (Sample(labels, len(log.segments)) for labels, log in rows))
