@@ -32,8 +32,8 @@ class CommandFailed(AssertionError):
 class Console:
     """Plain ``ruslo`` commands run in this process, which is quick; what needs a shell gets one.
 
-    What serves in the foreground is started, waited for and stopped. Pipelines are only checked: what they do is
-    tested with Spark in tests/pipeline, which takes its time.
+    What serves in the foreground is started, waited for and stopped. Pipelines are only checked: what they do
+    is tested with Spark in tests/pipeline, which takes its time.
     """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:

@@ -24,6 +24,7 @@ from ruslo.broker.metrics.api_stats import ApiStats, RequestStats, now_ns
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
+from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection, Reply
 from ruslo.protocol.apis import Api
 from ruslo.protocol.message import Message
@@ -63,6 +64,15 @@ class _Asked(NamedTuple):
     correlation_id: int
     stats: ApiStats
     begun_ns: int
+    connection: Connection
+    client_id: str | None
+
+    @property
+    def ids(self) -> dict[str, dict[str, object]]:
+        """For the log."""
+        return log_ids(
+            connection=self.connection.peer, client_id=self.client_id, correlation_id=self.correlation_id
+        )
 
 
 class Dispatcher:
@@ -118,7 +128,8 @@ class Dispatcher:
         client_id: str | None,
     ) -> None:
         api = served.api
-        asked = _Asked(api, version, correlation_id, self._requests.of(api.name), now_ns())
+        stats = self._requests.of(api.name)
+        asked = _Asked(api, version, correlation_id, stats, now_ns(), connection, client_id)
         try:
             # Bytes behind the request are let pass, as Kafka does: librdkafka has sent some (Metadata v13).
             request, _ = api.request.read(body, 0, version)
@@ -135,7 +146,7 @@ class Dispatcher:
         try:
             response = served.handle(self._services, request, context)
         except Exception as error:
-            response = self._error_response(api, error)
+            response = self._error_response(asked, error)
         if isinstance(response, asyncio.Future):
             # A driver's own promise needs no task around it: thousands of commits a second come this way.
             response.add_done_callback(partial(self._answer_promised, connection, connection.defer(), asked))
@@ -161,7 +172,7 @@ class Dispatcher:
             connection.close()
             return
         error = promised.exception()
-        response = promised.result() if error is None else self._error_response(asked.api, error)
+        response = promised.result() if error is None else self._error_response(asked, error)
         if (answer := self._encode(asked, response)) is not None:
             reply.send((answer,))
         else:
@@ -174,7 +185,7 @@ class Dispatcher:
         try:
             response = await pending
         except Exception as error:
-            response = self._error_response(asked.api, error)
+            response = self._error_response(asked, error)
         if (answer := self._encode(asked, response)) is not None:
             reply.send((answer,))
         else:
@@ -182,7 +193,7 @@ class Dispatcher:
 
     def _encode(self, asked: _Asked, response: Message | None) -> bytearray | None:
         """The frame to send; None when there is none to send and the connection must be closed."""
-        api, version, correlation_id, stats, begun_ns = asked
+        api, version, correlation_id, stats, begun_ns, *_ = asked
         stats.answered(begun_ns)
         if response is None:
             stats.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -195,7 +206,7 @@ class Dispatcher:
             response.write(out, version)
         except ProtocolError:
             # Our own fault, and not the client's: its request was fine.
-            logger.exception("the answer to %s v%d cannot be encoded", api.name, version)
+            logger.exception("the answer to %s v%d cannot be encoded", api.name, version, extra=asked.ids)
             return None
         FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
         return out
@@ -214,18 +225,20 @@ class Dispatcher:
         assert served.handle is not None
         response = served.handle(self._services, api.request(), RequestContext(api_version=0))
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
-        answer = self._encode(_Asked(api, 0, correlation_id, self._requests.of(api.name), now_ns()), response)
+        stats = self._requests.of(api.name)
+        asked = _Asked(api, 0, correlation_id, stats, now_ns(), connection, client_id=None)
+        answer = self._encode(asked, response)
         assert answer is not None
         connection.send(answer)
 
-    def _error_response(self, api: Api, error: BaseException) -> Message | None:
+    def _error_response(self, asked: _Asked, error: BaseException) -> Message | None:
         """The API's answer for an exception, or None when its response has no place for an error."""
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
-            logger.error("%s failed", api.name, exc_info=error)
+            logger.error("%s failed", asked.api.name, exc_info=error, extra=asked.ids)
             code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log has the reason"
-        response = api.response()
+        response = asked.api.response()
         if not hasattr(response, "error_code"):
             return None
         response.error_code = code

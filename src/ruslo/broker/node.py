@@ -66,7 +66,12 @@ from ruslo.broker.metrics.cluster_source import controller_families, quorum_fami
 from ruslo.broker.metrics.group_source import GroupSource
 from ruslo.broker.metrics.listener import Health
 from ruslo.broker.metrics.node_metrics import NodeMetrics
-from ruslo.broker.metrics.partition_source import log_families, replica_families, storage_families
+from ruslo.broker.metrics.partition_source import (
+    compaction_families,
+    directory_families,
+    log_families,
+    replica_families,
+)
 from ruslo.broker.metrics.traffic_source import connection_families, traffic_families
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import Address, FetcherSettings
@@ -208,6 +213,7 @@ class Node:
             raise metadata_directory.failure
         self.cluster_id = check_identity(config, self.logs.directories).cluster_id
         self.metrics.belongs_to(self.cluster_id)
+        self.metrics.add(lambda: directory_families(self.logs))
 
     def _close_storage(self) -> None:
         if self._loaded:
@@ -417,7 +423,7 @@ class Node:
         self.compaction.start()
         self.metrics.add(lambda: traffic_families(self.metrics.traffic))
         self.metrics.add(lambda: replica_families(self.partitions, proposals, isr_changes))
-        self.metrics.add(lambda: storage_families(self.logs, self.compaction))
+        self.metrics.add(lambda: compaction_families(self.compaction))
         self.metrics.add(lambda: log_families(self.partitions))
 
     def _address_of(self, broker_id: int) -> Address | None:

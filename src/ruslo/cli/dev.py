@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import examples, pairs_callback
+from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, pairs_callback
 from ruslo.cli.output import hint
 
 if TYPE_CHECKING:
@@ -55,13 +55,23 @@ METRICS_PORT_STEP = 312
     show_default=True,
     help="What is logged to stderr.",
 )
-def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str], log_level: str) -> None:
+@log_format_option
+def dev(
+    brokers: int,
+    port: int,
+    data_dir: Path | None,
+    settings: dict[str, str],
+    log_level: str,
+    log_format: str | None,
+) -> None:
     """Run a broker, or a cluster of several, until Ctrl-C.
 
     Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…], when clients may connect. Each broker of a
     cluster is a process of its own, controller too, on the ports that follow the first. Metrics are at
     http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on any free one.
     """
+    if log_format is not None:
+        settings = {**settings, LOG_FORMAT_KEY: log_format}
     if brokers > 1:
         with _data_folder(data_dir) as folder:
             raise click.exceptions.Exit(_run_cluster(brokers, port, folder, settings, log_level))
@@ -69,14 +79,14 @@ def dev(brokers: int, port: int, data_dir: Path | None, settings: dict[str, str]
 
     with collection_put_off():
         from ruslo.broker.node import run
-    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.broker.log_lines import log_to_stderr
     from ruslo.config.broker import BrokerConfig
     from ruslo.testing.single_node import format_single_node, single_node_properties
 
-    log_to_stderr(log_level)
     settings = {METRICS_KEY: _metrics_address(port), **settings}
     with _data_folder(data_dir) as folder:
         config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
+        log_to_stderr(log_level, config.str(LOG_FORMAT_KEY))
         format_single_node(config)
         code = run(config, _announce)
     raise click.exceptions.Exit(code)

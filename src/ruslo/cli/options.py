@@ -85,3 +85,11 @@ def pairs_callback(ctx: click.Context, param: click.Parameter, values: Sequence[
 def examples(*commands: str) -> str:
     """The epilog that every command has; ``\\b`` keeps click from refilling the lines."""
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+
+
+LOG_FORMAT_KEY = "ruslo.log.format"
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    help="A line of text or a JSON object for each event; by default what ruslo.log.format says.",
+)

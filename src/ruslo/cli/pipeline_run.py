@@ -102,7 +102,7 @@ def run(
             "Spark Connect shows a client neither the state of queries nor their figures, which a clean stop "
             "and a status need: name the cluster itself with --master."
         )
-    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.broker.log_lines import log_to_stderr
     from ruslo.cli.pipeline_view import run_view
     from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
     from ruslo.pipeline.runner.prometheus import metrics_server

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import examples, pairs_callback
+from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, pairs_callback
 
 if TYPE_CHECKING:
     from ruslo.broker.node import Node
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         "ruslo storage format -c server.properties --standalone",
         "ruslo serve -c server.properties",
         "ruslo serve -c server.properties --set log.dirs=/data/a,/data/b --log-level warning",
-        "ruslo serve -c server.properties --cores 4",
+        "ruslo serve -c server.properties --cores 4 --log-format json",
     ),
 )
 @click.option(
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is logged to stderr.",
 )
+@log_format_option
 @click.option(
     "--cores",
     type=click.IntRange(1, 256),
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Run so many brokers on this host, a process each.",
 )
-def serve(path: Path, settings: dict[str, str], log_level: str, cores: int) -> None:
+def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str | None, cores: int) -> None:
     """Run a node in the foreground until SIGTERM or Ctrl-C; logs go to stderr.
 
     Its log directories must have been prepared by 'ruslo storage format' (or by Kafka's own tool).
@@ -62,16 +63,18 @@ def serve(path: Path, settings: dict[str, str], log_level: str, cores: int) -> N
     ports after its own, in directories beside its own. The host is their rack, so that the replicas of a
     partition lie on different hosts. A broker that dies is started again.
     """
+    if log_format is not None:
+        settings = {**settings, LOG_FORMAT_KEY: log_format}
     if cores > 1:
         raise click.exceptions.Exit(_serve_cores(path, settings, log_level, cores))
     from ruslo.broker.garbage import collection_put_off
 
     with collection_put_off():
         from ruslo.broker.node import run
-    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.broker.log_lines import log_to_stderr
 
     config = load_config(path, settings)
-    log_to_stderr(log_level)
+    log_to_stderr(log_level, config.str(LOG_FORMAT_KEY), config.node_id)
     raise click.exceptions.Exit(run(config, _announce))
 
 
@@ -82,13 +85,13 @@ def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: in
     from ruslo.broker.cores import core_properties
     from ruslo.broker.format import format_storage
     from ruslo.broker.identity import check_formatted
-    from ruslo.cli.node_logging import log_to_stderr
+    from ruslo.broker.log_lines import log_to_stderr
     from ruslo.cli.node_processes import NodeProcesses
     from ruslo.config.broker import BrokerConfig
 
-    log_to_stderr(log_level)
     nodes = core_properties(load_properties(path, settings), cores, socket.gethostname())
     first, *further = [BrokerConfig.from_properties(each) for each in nodes]
+    log_to_stderr(log_level, first.str(LOG_FORMAT_KEY))
     check_formatted(first)
     cluster_id = format_storage(first, ignore_formatted=True).cluster_id
     for config in further:

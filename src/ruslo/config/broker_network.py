@@ -75,5 +75,7 @@ NETWORK_KEYS = (
     ConfigKey("ruslo.metrics.listener", STRING, "127.0.0.1:9404", HostPortOrNone(), MEDIUM, READ_ONLY,
         "Ruslo's own: host:port of the HTTP listener with /metrics, /health/live and /health/ready; "
         "port 0 takes a free one, an empty value turns it off."),
+    ConfigKey("ruslo.log.format", STRING, "text", OneOf("text", "json"), LOW, READ_ONLY,
+        "Ruslo's own: how the node logs to stderr, a line of text or a JSON object for each event."),
 )
 # fmt: on

@@ -52,6 +52,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "max.connections.per.ip.overrides",
         "fetch.max.bytes",
         "ruslo.metrics.listener",
+        "ruslo.log.format",
         "max.incremental.fetch.session.cache.slots",
         # topics
         "auto.create.topics.enable",

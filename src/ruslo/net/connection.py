@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
 from ruslo.model.errors import ProtocolError
+from ruslo.model.log_ids import log_ids
 
 logger = logging.getLogger(__name__)
 
@@ -210,6 +211,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is None
 
     @property
+    def peer(self) -> str:
+        """Which connection it is, for the log."""
+        return f"{self.peer_host}:{self.peer_port}"
+
+    @property
     def pending_replies(self) -> int:
         """Requests that were taken and are not answered yet."""
         return len(self._pending)
@@ -250,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
                 if len(self._pending) >= MAX_PENDING_REPLIES:
                     self._pause_reading()
         except ProtocolError as error:
-            logger.warning("closing connection from %s:%s: %s", self.peer_host, self.peer_port, error)
+            logger.warning("closing a connection: %s", error, extra=log_ids(connection=self.peer))
             self.close()
         finally:
             if start == end:
@@ -440,10 +446,7 @@ class Connection(asyncio.BufferedProtocol):
     def _reading_failed(self, error: OSError) -> None:
         """The frame's length has been announced already: nothing but closing can tell the client."""
         logger.error(
-            "closing connection from %s:%s: reading a segment failed: %s",
-            self.peer_host,
-            self.peer_port,
-            error,
+            "closing a connection: reading a segment failed: %s", error, extra=log_ids(connection=self.peer)
         )
         self.abort()
 

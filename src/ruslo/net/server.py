@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ruslo.model.errors import ConfigError
+from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection, FrameHandler
 
 logger = logging.getLogger(__name__)
@@ -118,7 +119,7 @@ class Server:
             self._refusals += 1
             # The first refusal and then every thousandth: a client in a reconnect loop must not fill the log.
             if self._refusals % 1000 == 1:
-                logger.warning("refused a connection from %s: %s", connection.peer_host, problem)
+                logger.warning("refused a connection: %s", problem, extra=log_ids(connection=connection.peer))
             return False
         return True
 

@@ -13,6 +13,7 @@ from ruslo.machines.replica.isr import Proposal
 from ruslo.machines.replica.leader import AfterAnswer
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
+from ruslo.model.log_ids import log_ids
 from ruslo.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
     BrokerState,
@@ -115,7 +116,7 @@ class IsrProposals:
             self.refused += error is not ErrorCode.NONE
             after = partition.replication.answered(proposal, error, answer.partition_epoch, tuple(answer.isr))
             if error is ErrorCode.NONE:
-                logger.info("in-sync replicas of %s-%d: %s", partition.topic, partition.index, answer.isr)
+                logger.info("in-sync replicas: %s", answer.isr, extra=log_ids(partition=partition))
             if after is AfterAnswer.ASK_AGAIN:
                 again[place] = (partition, proposal)
         return again

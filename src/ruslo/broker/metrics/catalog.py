@@ -111,8 +111,12 @@ LOG_END = Metric("kafka_log_log_logendoffset", "gauge", "Offset of the next reco
 LOG_SEGMENTS = Metric("kafka_log_log_numlogsegments", "gauge", "Segments of a replica.", _PARTITION)
 OFFLINE_DIRECTORIES = Metric("kafka_log_logmanager_offlinelogdirectorycount", "gauge",
     "Log directories that have failed.")
+LOGS_TO_RECOVER = Metric("kafka_log_logmanager_remaininglogstorecover", "gauge",
+    "Logs that are still to be opened after an unclean stop.", ("dir",))
+SEGMENTS_TO_RECOVER = Metric("kafka_log_logmanager_remainingsegmentstorecover", "gauge",
+    "Segments that are still to be read after an unclean stop.", ("dir",))
 DIRECTORY_FREE = Metric("ruslo_log_directory_free_bytes", "gauge",
-    "Bytes that the file system of a log directory has left.", ("directory",))
+    "Bytes that the file system of a log directory has left.", ("dir",))
 UNCLEANABLE = Metric("kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge",
     "Logs that cannot be compacted until the next start.")
 COMPACTED_BYTES = Metric("ruslo_compaction_bytes_total", "counter",

@@ -79,9 +79,18 @@ def _lag_here(partition: Partition) -> int:
     return max(partition.leader_high_watermark - partition.log.end_offset, 0)
 
 
-def storage_families(logs: LogManager, compaction: Compaction) -> Iterator[Family]:
+def directory_families(logs: LogManager) -> Iterator[Family]:
+    """Also while the logs are being opened."""
+    recoveries = [(labels_text({"dir": each.path}), each.recovery) for each in logs.directories]
     yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
     yield Family(catalog.DIRECTORY_FREE, list(_free_space(logs)))
+    yield Family(catalog.LOGS_TO_RECOVER, [Sample(labels, each.logs_left) for labels, each in recoveries])
+    yield Family(
+        catalog.SEGMENTS_TO_RECOVER, [Sample(labels, each.segments_left) for labels, each in recoveries]
+    )
+
+
+def compaction_families(compaction: Compaction) -> Iterator[Family]:
     yield single(catalog.UNCLEANABLE, len(compaction.uncleanable))
     yield single(catalog.COMPACTION_ROUNDS, compaction.rounds)
     yield single(catalog.COMPACTED_BYTES, compaction.bytes_before)
@@ -95,4 +104,4 @@ def _free_space(logs: LogManager) -> Iterator[Sample]:
         except OSError:
             # Gone, though nothing has been read or written there since: the next write will say so.
             continue
-        yield Sample(labels_text({"directory": directory.path}), volume.f_bavail * volume.f_frsize)
+        yield Sample(labels_text({"dir": directory.path}), volume.f_bavail * volume.f_frsize)

@@ -31,6 +31,7 @@ from ruslo.machines.replica.truncation import truncation_offset
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
+from ruslo.model.log_ids import log_ids
 from ruslo.protocol.messages.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -300,12 +301,11 @@ class ReplicaFetcher:
         log = partition.log
         offset = truncation_offset(log.epochs, log.end_offset, epoch, end_offset)
         logger.info(
-            "%s-%d: the leader's log parts from this one at epoch %d; cut from %d back to %d",
-            partition.topic,
-            partition.index,
+            "the leader's log parts from this one at epoch %d; cut from %d back to %d",
             epoch,
             log.end_offset,
             offset,
+            extra=log_ids(partition=partition),
         )
         log.truncate_to(offset)
 
@@ -313,12 +313,11 @@ class ReplicaFetcher:
         self._plan.drop(place)
         fenced = isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_LEADER_EPOCH
         logger.info(
-            "%s-%d from broker %d: %s%s",
-            followed.partition.topic,
-            followed.partition.index,
+            "fetching from broker %d: %s%s",
             self.leader_id,
             error,
             "" if fenced else f"; again in {followed.pause_ms} ms",
+            extra=log_ids(partition=followed.partition),
         )
         if not fenced:
             self._schedule(place, followed, followed.pause_ms)
@@ -345,12 +344,11 @@ class ReplicaFetcher:
                 return
             log = partition.log
             logger.warning(
-                "%s-%d ends at %d, its leader has %d to %d",
-                partition.topic,
-                partition.index,
+                "the log ends at %d, its leader has %d to %d",
                 log.end_offset,
                 leader_start,
                 leader_end,
+                extra=log_ids(partition=partition),
             )
             if leader_end < log.end_offset:
                 log.truncate_to(leader_end)

@@ -26,6 +26,7 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
+from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
@@ -171,7 +172,8 @@ class PartitionManager:
         for name in list(self._logs.logs):
             if name.partition not in self.by_name.get(name.topic, {}):
                 path = self._logs.set_aside(name)
-                logger.warning("%s is not in the metadata: its log is kept as %s", name, path)
+                ids = log_ids(partition=name)
+                logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
 
     def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         image = topic.partitions[index]
@@ -193,7 +195,8 @@ class PartitionManager:
                     self._report_full(error)
                     asyncio.get_running_loop().call_later(RETRY_S, self._place_again, metadata, topic, index)
                 else:
-                    logger.error("the log of %s-%d cannot be made: %s", topic.name, index, error)
+                    place = TopicPartition(topic.name, index)
+                    logger.error("the log cannot be made: %s", error, extra=log_ids(partition=place))
                 return
             partition = Partition(
                 self._node_id,
@@ -272,7 +275,7 @@ class PartitionManager:
         try:
             self._logs.delete(TopicPartition(partition.topic, partition.index))
         except StorageError as error:
-            logger.error("the log of %s-%d cannot be deleted: %s", partition.topic, partition.index, error)
+            logger.error("the log cannot be deleted: %s", error, extra=log_ids(partition=partition))
 
     def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
         for partition in self.by_name.get(topic, {}).values():

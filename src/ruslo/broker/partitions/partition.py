@@ -116,6 +116,9 @@ class Partition:
         """Deleted, or its directory lost: nothing may touch its files any more."""
         self.configure(log.config)
 
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.index}"
+
     # -- roles and settings ----------------------------------------------------------------------------------
 
     @property
