@@ -153,7 +153,10 @@ def check_usage(arguments: Sequence[str]) -> None:
 
 def _is_about_a_file(error: click.UsageError) -> bool:
     """A file that only a reader has is no mistake of the page."""
-    return "does not exist" in error.format_message() and isinstance(error, click.BadParameter)
+    message = error.format_message().lower()
+    return isinstance(error, click.BadParameter) and (
+        "does not exist" in message or "no such file" in message
+    )
 
 
 def check_make(command: str) -> None:

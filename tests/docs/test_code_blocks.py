@@ -58,6 +58,10 @@ class Runner:
             case language:
                 check_file(language, text)
 
+    def close(self) -> None:
+        """Let go of what Python blocks have made, while there is a broker to say goodbye to."""
+        self._python.clear()
+
     def _real(self, text: str) -> str:
         for shown, real in self._replacements:
             text = text.replace(shown, real)
@@ -78,6 +82,7 @@ def test_the_blocks_of(name: str, tmp_path: Path) -> None:
                 runner.run(block)
             except Exception as error:
                 raise AssertionError(f"{block} does not work: {error}") from error
+        runner.close()
 
 
 def test_most_blocks_are_run(capsys: pytest.CaptureFixture[str]) -> None:
