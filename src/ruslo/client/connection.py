@@ -46,6 +46,8 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[ReadBuffer]] = {}
         self._next_correlation_id = 0
         self._closed: KafkaError | None = None
+        self.lost = False
+        """Ended by the other side, not by us, nor for want of an answer."""
         self._gone = asyncio.Event()
 
     @classmethod
@@ -76,11 +78,6 @@ class Connection:
     @property
     def closed(self) -> bool:
         return self._closed is not None
-
-    @property
-    def lost(self) -> bool:
-        """Ended by the other side, not by us or for want of an answer."""
-        return isinstance(self._closed, ConnectionLost) and self._gone.is_set()
 
     def version_for(
         self, message: type[Message] | Message, min_version: int = 0, max_version: int | None = None
@@ -223,6 +220,7 @@ class Connection:
 
     def _lost(self, cause: Exception | None) -> None:
         self._gone.set()
+        self.lost = self._closed is None
         reason = str(cause) if cause else "it closed the connection"
         self._end(ConnectionLost(f"lost {self.host}:{self.port}: {reason}"))
 

@@ -128,6 +128,7 @@ def test_a_peer_that_closes_fails_every_request_and_those_to_come() -> None:
         results = await asyncio.gather(*(ask_metadata(connection) for _ in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [ConnectionLost] * 3
         assert connection.closed
+        assert connection.lost
         with pytest.raises(ConnectionLost, match="lost 127"):
             await ask_metadata(connection)
 
@@ -143,6 +144,8 @@ def test_no_answer_in_time_ends_the_connection() -> None:
         with pytest.raises(RequestTimedOut, match="did not answer Metadata within 50 ms"):
             await ask_metadata(connection, timeout_ms=50)
         assert connection.closed
+        await connection.wait_lost()
+        assert not connection.lost, "silence is no sign that the other side has ended"
 
     async def run() -> None:
         broker = ScriptedBroker(answering_metadata(never))
