@@ -371,13 +371,11 @@ class Node:
     async def _load_logs(self) -> None:
         config = self.config
         threads = config.int("num.recovery.threads.per.data.dir")
-        if self.logs.was_clean:
-            self.logs.load(self.dynamic_config.log_config, recovery_threads=threads)
-        else:
-            # Recovery reads every segment that was not synced: heartbeats must go on meanwhile, and whoever
-            # asks is told how far it is.
+        if not self.logs.was_clean:
+            # Recovery reads every segment that was not synced: whoever asks is told how far it is.
             await self._broker_server.start(StartingAnswers(self.logs).handle_frame)
-            await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
+        # Even after a clean stop thousands of logs take a while, and heartbeats must go on meanwhile.
+        await asyncio.to_thread(self.logs.load, self.dynamic_config.log_config, recovery_threads=threads)
         self._loaded = True
         assignments = DirectoryAssignments(
             self.gateway,

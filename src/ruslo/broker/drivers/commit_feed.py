@@ -56,15 +56,18 @@ class CommitFeed:
     def release(self) -> None:
         self._held = False
 
-    def deliver(self, high_watermark: int, now_ms: int, max_batches: int) -> bool:
+    def deliver(self, high_watermark: int, now_ms: int, max_records: int) -> bool:
         """Hand out what has committed; False if there is more of it. A listener may append from within."""
         if self._delivering or self._held:
             return True  # The outer call, or the one after the hold, goes on with it.
         self._delivering = True
         try:
-            for count, batch in enumerate(self._committed(high_watermark), 1):
+            count = 0
+            for batch in self._committed(high_watermark):
                 self.apply(batch, now_ms)
-                if count >= max_batches:
+                # One for the batch itself: control batches have no records here.
+                count += 1 + len(batch.records)
+                if count >= max_records:
                     return self.applied.offset >= high_watermark
         finally:
             self._delivering = False

@@ -6,37 +6,80 @@ configs (KIP-525). v7: and the topic id (KIP-516).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Mapping
 
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
 from ruslo.config.resolution import describe_topic
+from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
 from ruslo.model.errors import KafkaError
-from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import (
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsResponse,
 )
 
+PARTITIONS_A_TURN = 250
+
 
 async def handle(
     services: NodeServices, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
-    try:
-        response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
-    except KafkaError as error:
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
-                for topic in request.topics
-            ]
-        )
-    assert isinstance(response, CreateTopicsResponse)
-    await services.metadata.wait_for(services.controller.committed_offset)
+    promises: list[tuple[CreateTopicsRequest, Awaitable[Message]]] = []
+    for part in parts_of(request, services.config.int("num.partitions")):
+        if promises:
+            # Deciding on thousands of partitions takes a while: others get a turn in between.
+            await asyncio.sleep(0)
+        promises.append((part, services.controller.submit(part, context, timeout_ms=request.timeout_ms)))
+    results: list[CreatableTopicResult] = []
+    for part, promise in promises:
+        results += await _results_of(part, promise)
+    response = CreateTopicsResponse(topics=results)
+    if any(not result.error_code for result in results):
+        await services.metadata.wait_for(services.controller.committed_offset)
     if context.api_version >= 5:
         _tell_configs(services, request, response)
     return response
+
+
+def parts_of(request: CreateTopicsRequest, default_partitions: int) -> list[CreateTopicsRequest]:
+    """The request in parts of not too many partitions each; each topic is decided on by itself.
+
+    Except where topics have to do with each other: a name that is there twice, a request that is too large as
+    a whole, or topics that are only tried and so must be tried together.
+    """
+    sizes = [
+        len(topic.assignments) or (topic.num_partitions if topic.num_partitions > 0 else default_partitions)
+        for topic in request.topics
+    ]
+    has_twins = len({topic.name for topic in request.topics}) < len(request.topics)
+    records = sum(sizes) + sum(1 + len(topic.configs) for topic in request.topics)
+    if request.validate_only or has_twins or records > MAX_RECORDS_PER_REQUEST:
+        return [request]
+    parts: list[list[CreatableTopic]] = [[]]
+    room = PARTITIONS_A_TURN
+    for topic, size in zip(request.topics, sizes, strict=True):
+        if size > room and parts[-1]:
+            parts.append([])
+            room = PARTITIONS_A_TURN
+        parts[-1].append(topic)
+        room -= size
+    return [CreateTopicsRequest(topics=part, timeout_ms=request.timeout_ms) for part in parts]
+
+
+async def _results_of(part: CreateTopicsRequest, promise: Awaitable[Message]) -> list[CreatableTopicResult]:
+    try:
+        response = await promise
+    except KafkaError as error:
+        return [
+            CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+            for topic in part.topics
+        ]
+    assert isinstance(response, CreateTopicsResponse)
+    return response.topics
 
 
 def _tell_configs(

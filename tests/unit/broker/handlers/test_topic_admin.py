@@ -147,3 +147,52 @@ def test_more_partitions(version: int) -> None:
             assert {ErrorCode(each.error_code) for each in answer.results} == {ErrorCode.NOT_CONTROLLER}
 
     asyncio.run(story())
+
+
+def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(name=f"t{number}", num_partitions=size, replication_factor=1)
+        for number, size in enumerate(sizes)
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=7, validate_only=validate_only)
+
+
+def part_sizes(request: CreateTopicsRequest) -> list[list[int]]:
+    return [[topic.num_partitions for topic in part.topics] for part in create_topics.parts_of(request, 6)]
+
+
+def test_thousands_of_partitions_are_decided_on_in_parts() -> None:
+    parts = create_topics.parts_of(sized(*[100] * 40), 6)
+    assert [sum(topic.num_partitions for topic in part.topics) for part in parts] == [200] * 20
+    assert [topic.name for part in parts for topic in part.topics] == [f"t{number}" for number in range(40)]
+    assert {part.timeout_ms for part in parts} == {7}
+
+
+def test_a_topic_is_never_cut() -> None:
+    assert part_sizes(sized(1, 3000, 1, -1, 249)) == [[1], [3000], [1, -1], [249]]
+    assert part_sizes(sized(3)) == [[3]]
+    assert part_sizes(sized()) == [[]]
+
+
+def test_topics_that_have_to_do_with_each_other_stay_together() -> None:
+    assert len(part_sizes(sized(200, 200, validate_only=True))) == 1
+    assert len(part_sizes(sized(6000, 6000))) == 1
+    twins = sized(200, 200, 200)
+    twins.topics[2].name = "t0"
+    assert len(part_sizes(twins)) == 1
+
+
+def test_parts_are_answered_as_one() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            request = sized(200, 200, 200)
+            request.topics[1].name = "not/valid"
+            answer = await exchange(create_topics.handle, node, request, 7)
+            assert [(each.name, each.error_code) for each in answer.topics] == [
+                ("t0", 0),
+                ("not/valid", ErrorCode.INVALID_TOPIC_EXCEPTION),
+                ("t2", 0),
+            ]
+            assert {len(topic.partitions) for topic in node.metadata.image.topics.by_id.values()} == {200}
+
+    asyncio.run(story())
