@@ -79,7 +79,6 @@ def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str 
 
 
 def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: int) -> int:
-    import logging
     import socket
 
     from ruslo.broker.cores import core_properties
@@ -96,9 +95,7 @@ def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: in
     cluster_id = format_storage(first, ignore_formatted=True).cluster_id
     for config in further:
         format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
-    return NodeProcesses(nodes, log_level).run(
-        lambda addresses: logging.getLogger("ruslo").info("ready: bootstrap.servers=%s", ",".join(addresses))
-    )
+    return NodeProcesses(nodes, log_level).run(lambda addresses: _say_ready(",".join(addresses)))
 
 
 def load_properties(path: Path, settings: dict[str, str]) -> dict[str, str]:
@@ -114,6 +111,13 @@ def load_config(path: Path, settings: dict[str, str]) -> BrokerConfig:
 
 
 def _announce(node: Node) -> None:
+    _say_ready(node.bootstrap)
+
+
+def _say_ready(bootstrap: str) -> None:
     import logging
 
-    logging.getLogger("ruslo").info("ready: bootstrap.servers=%s", node.bootstrap)
+    from ruslo.cli.service_manager import READY, notify
+
+    logging.getLogger("ruslo").info("ready: bootstrap.servers=%s", bootstrap)
+    notify(READY)
