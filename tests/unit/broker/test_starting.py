@@ -18,12 +18,19 @@ from ruslo.client.connection import Connection
 from ruslo.client.errors import ConnectionLost
 from ruslo.client.starting import recovery_at
 from ruslo.config.broker import BrokerConfig
+from ruslo.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.recovery_tag import Recovery
 from ruslo.storage import log_dir
 from ruslo.storage.clean_shutdown import CLEAN_SHUTDOWN
 from ruslo.storage.log import Log
 from ruslo.storage.recovery import open_log
 from ruslo.testing.single_node import single_node_properties
+from tests.support.live_cluster import live_cluster
 from tests.support.live_node import batch_of, live_node, run, until
 from tests.support.raw_client import connected
 
@@ -93,6 +100,45 @@ def test_the_recovery_is_seen_from_outside(tmp_path: Path, monkeypatch: pytest.M
         await node.stop()
 
     run(story())
+
+
+def test_another_broker_shows_who_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with live_cluster(tmp_path, ("broker,controller", "broker")) as cluster:
+            topic = CreatableTopic(
+                name="t",
+                num_partitions=-1,
+                replication_factor=-1,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=index, broker_ids=[2]) for index in range(2)
+                ],
+            )
+            async with connected(cluster.nodes[1].bootstrap) as client:
+                request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+                (made,) = (await client.call(request, CreateTopicsResponse)).topics
+            assert made.error_code == 0, made.error_message
+            # The answer is given once broker 1 knows of it; broker 2 hears of it by itself.
+            await until(lambda: len(cluster.nodes[2].partitions.by_name.get("t", {})) == 2)
+            await cluster.stop(2)
+            (tmp_path / "2" / CLEAN_SHUTDOWN).unlink()
+            slow = SlowRecovery(monkeypatch)
+            starting = asyncio.create_task(cluster.start(2))
+            await until(
+                lambda: (
+                    2 in cluster.nodes
+                    and hasattr(cluster.nodes[2], "logs")
+                    and cluster.nodes[2].logs.directories[0].recovery.logs_done == 1
+                )
+            )
+            shown = await info(cluster.nodes[1].bootstrap)
+            assert shown.exit_code == 0, shown.output
+            (line,) = [line for line in shown.output.splitlines() if "recovering" in line]
+            assert line.split()[:2] == ["2", str(tmp_path / "2")]
+            assert "recovering: 1 of 2 logs" in line
+            slow.free.set()
+            await starting
+
+    run(story(), timeout_s=60)
 
 
 def test_a_node_can_be_stopped_in_the_middle_of_its_recovery(
