@@ -22,7 +22,7 @@ KILLS = 10
 CONTROLLER_KILLS = 3
 SETTLED_RECORDS = 2_000
 CREATED_AFTER_A_KILL = 5
-GIVE_UP_AFTER_S = 60.0
+GIVE_UP_AFTER_S = 180.0
 DEFAULTS: dict[str, str | int | bool] = {"log_level": 2}
 """But for the log: that brokers go away is no news here."""
 
@@ -40,7 +40,7 @@ def kill_9(setting: ClusterSetting) -> Figures:
                 node.kill()
                 producer.wait_for_every_partition()
                 stalls_s.append(producer.longest_stall_s())
-                node.start()
+                node.start(GIVE_UP_AFTER_S)
                 wait_until_in_sync(cluster.bootstrap, TOPIC)
     return {
         "stall_s": statistics.median(stalls_s),
@@ -57,8 +57,8 @@ def rolling_restart(setting: ClusterSetting) -> Figures:
             producer.wait_for_more(SETTLED_RECORDS)
             producer.forget_stalls()
             for node in cluster.nodes.values():
-                node.stop()
-                node.start()
+                node.stop(GIVE_UP_AFTER_S)
+                node.start(GIVE_UP_AFTER_S)
                 wait_until_in_sync(cluster.bootstrap, TOPIC)
                 producer.wait_for_every_partition()
     return {"stall_s": producer.longest_stall_s(), "failed": len(producer.failed)}
@@ -77,7 +77,7 @@ def kill_controller(setting: ClusterSetting) -> Figures:
                 controller.kill()
                 maker.wait_for_more(CREATED_AFTER_A_KILL)
             stalls_s.append(maker.longest_s)
-            controller.start()
+            controller.start(GIVE_UP_AFTER_S)
     return {"stall_s": statistics.median(stalls_s), "longest_stall_s": max(stalls_s)}
 
 

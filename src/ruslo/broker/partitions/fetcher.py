@@ -54,6 +54,7 @@ logger = logging.getLogger(__name__)
 
 _REPLICA_STATE_FROM = 15
 _FIRST_PAUSE_MS = 20
+_BELIEVED_LOST_MS = 10_000
 _EARLIEST_LOCAL = -4
 _LATEST = -1
 _SESSION_ERRORS = frozenset(
@@ -111,8 +112,8 @@ class ReplicaFetcher:
         self._followed: dict[Place, _Followed] = {}
         self._something_to_do = asyncio.Event()
         self._connection: Connection | None = None
-        self._refused = False
-        """The leader's host says that nobody listens there."""
+        self._refused_since_ms: int | None = None
+        """Since when the leader's host says that nobody listens there."""
         self._pause_ms = _FIRST_PAUSE_MS
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"replica fetcher of broker {leader_id}"
@@ -121,10 +122,15 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    @property
     def leader_is_lost(self) -> bool:
-        """Its process has closed the connection, and has not been reached since. Silence is no sign."""
-        return self._refused or (self._connection is not None and self._connection.lost)
+        """Its process has just closed the connection and has not been reached since.
+
+        Silence is no sign. Nor is what lasts: the controller has another leader elected by then, or knows
+        that this one is alive and only refuses this broker.
+        """
+        if self._refused_since_ms is None:
+            return self._connection is not None and self._connection.lost
+        return self._settings.clock.monotonic_ms() - self._refused_since_ms < _BELIEVED_LOST_MS
 
     def follow(self, partition: Partition) -> None:
         """Begin at the end of its log, or go on in a new epoch of the same leader."""
@@ -212,9 +218,12 @@ class ReplicaFetcher:
                 self._connection = await Connection.open(*address, self._settings.connection)
             except KafkaError as error:
                 self._connection = None
-                self._refused = isinstance(error, BrokerUnreachable) and error.refused
+                if not (isinstance(error, BrokerUnreachable) and error.refused):
+                    self._refused_since_ms = None
+                elif self._refused_since_ms is None:
+                    self._refused_since_ms = self._settings.clock.monotonic_ms()
                 raise
-            self._refused = False
+            self._refused_since_ms = None
         return self._connection
 
     def _request(self, planned: PlannedFetch) -> FetchRequest:
