@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,9 @@ import pytest
 def pytest_configure() -> None:
     # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
     # some of which are to be interrupted.
+    # Commands must not find the profiles of whoever runs the tests.
+    os.environ["XDG_CONFIG_HOME"] = os.path.join(tempfile.gettempdir(), "ruslo-tests-without-profiles")
+    os.environ.pop("RUSLO_PROFILE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

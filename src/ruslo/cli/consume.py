@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from ruslo.cli.options import bootstrap_option, examples, property_option
+from ruslo.cli.complete import complete_topics
+from ruslo.cli.options import bootstrap_option, examples, output_option, property_option
+from ruslo.cli.output_format import stream_item
 from ruslo.cli.position import position_callback
 from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
         "ruslo consume orders -e -o json | jq .value",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @click.option(
     "-p",
@@ -80,14 +82,7 @@ if TYPE_CHECKING:
 )
 @click.option("-Z", "--null", default="", metavar="TEXT", help="What to write for a null key or value.")
 @property_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Text as --format says, or a line of JSON for each record.",
-)
+@output_option
 def consume(
     topic: str,
     bootstrap: str,
@@ -106,16 +101,18 @@ def consume(
 
     Order is kept within each partition. No consumer group takes part and nothing is committed.
     """
+    from ruslo.cli.profiles import client_settings
     from ruslo.cli.record_format import ENCODERS, compile_format
     from ruslo.client.bootstrap import check_reachable
     from ruslo.client.consumer import Consumer
-    from ruslo.client.record_json import json_line
+    from ruslo.client.record_json import record_fields
+    from ruslo.client.settings.tables import for_consumers
 
     if output == "json" and format_text is not None:
-        raise click.UsageError("--format and -o json each say how to print: choose one.")
+        raise click.UsageError("--format and -o each say how to print: choose one.")
     try:
         write = (
-            json_line
+            (lambda record: stream_item(record_fields(record)).encode() + b"\n")
             if output == "json"
             else compile_format(
                 "%s\\n" if format_text is None else format_text, null=null.encode(), encode=ENCODERS[encoding]
@@ -133,6 +130,7 @@ def consume(
         "enable.partition.eof": True,
         "max.poll.records": 1000,
         "allow.auto.create.topics": False,
+        **for_consumers(client_settings()),
         **properties,
     }
     with Consumer(config) as consumer:

@@ -7,15 +7,11 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, pairs_callback
-from ruslo.cli.output import hint
-
-if TYPE_CHECKING:
-    from ruslo.broker.node import Node
+from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, output_option, pairs_callback
+from ruslo.cli.output import hint, print_json_line
 
 LOOPBACK = "127.0.0.1"
 METRICS_KEY = "ruslo.metrics.listener"
@@ -56,6 +52,7 @@ METRICS_PORT_STEP = 312
     help="What is logged to stderr.",
 )
 @log_format_option
+@output_option
 def dev(
     brokers: int,
     port: int,
@@ -63,10 +60,12 @@ def dev(
     settings: dict[str, str],
     log_level: str,
     log_format: str | None,
+    output: str,
 ) -> None:
     """Run a broker, or a cluster of several, until Ctrl-C.
 
-    Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…], when clients may connect. Each broker of a
+    Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…] (or an object with that key, with -o json), when
+    clients may connect. Each broker of a
     cluster is a process of its own, controller too, on the ports that follow the first. Metrics are at
     http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on any free one.
     """
@@ -74,7 +73,7 @@ def dev(
         settings = {**settings, LOG_FORMAT_KEY: log_format}
     if brokers > 1:
         with _data_folder(data_dir) as folder:
-            raise click.exceptions.Exit(_run_cluster(brokers, port, folder, settings, log_level))
+            raise click.exceptions.Exit(_run_cluster(brokers, port, folder, settings, log_level, output))
     from ruslo.broker.garbage import collection_put_off
 
     with collection_put_off():
@@ -88,11 +87,13 @@ def dev(
         config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
         log_to_stderr(log_level, config.str(LOG_FORMAT_KEY))
         format_single_node(config)
-        code = run(config, _announce)
+        code = run(config, lambda node: _show_address(node.bootstrap, output))
     raise click.exceptions.Exit(code)
 
 
-def _run_cluster(brokers: int, port: int, folder: Path, settings: dict[str, str], log_level: str) -> int:
+def _run_cluster(
+    brokers: int, port: int, folder: Path, settings: dict[str, str], log_level: str, output: str
+) -> int:
     from ruslo.cli.node_processes import NodeProcesses
     from ruslo.config.broker import BrokerConfig
     from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster, free_ports
@@ -104,7 +105,7 @@ def _run_cluster(brokers: int, port: int, folder: Path, settings: dict[str, str]
         for each, at in zip(cluster_properties(folder, ports, overrides=settings), ports, strict=True)
     ]
     format_cluster([BrokerConfig.from_properties(each) for each in nodes])
-    return NodeProcesses(nodes, log_level).run(lambda addresses: _show_address(",".join(addresses)))
+    return NodeProcesses(nodes, log_level).run(lambda addresses: _show_address(",".join(addresses), output))
 
 
 def _metrics_address(broker_port: int) -> str:
@@ -119,12 +120,11 @@ def _metrics_address(broker_port: int) -> str:
     return f"{LOOPBACK}:{port}"
 
 
-def _announce(node: Node) -> None:
-    _show_address(node.bootstrap)
-
-
-def _show_address(bootstrap: str) -> None:
-    click.echo(f"bootstrap.servers={bootstrap}")
+def _show_address(bootstrap: str, output: str) -> None:
+    if output == "json":
+        print_json_line({"bootstrap.servers": bootstrap})
+    else:
+        click.echo(f"bootstrap.servers={bootstrap}")
     sys.stdout.flush()
     at_default = bootstrap.split(",")[0] == "127.0.0.1:9092"
     hint("Try: ruslo topic create orders" + ("" if at_default else f" -b {bootstrap}") + "   (Ctrl-C stops)")

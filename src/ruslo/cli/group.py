@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.complete import complete_groups
 from ruslo.cli.group_reset import reset_offsets
 from ruslo.cli.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.output import hint, print_fields, print_json, print_table
@@ -76,7 +77,7 @@ def list_groups(
     progress = Progress()
 
     def show_progress(known: int, total: int) -> None:
-        progress.tick(lambda: f"described {known} of {total} groups")
+        progress.tick(lambda: f"described {known} of {total} groups", lambda: known / max(total, 1))
 
     async def gather(admin: Admin) -> list[GroupRow]:
         try:
@@ -103,7 +104,7 @@ def list_groups(
 @group.command(
     epilog=examples("ruslo group describe billing", "ruslo group describe billing shipping -o json")
 )
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
@@ -121,7 +122,9 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
         views: list[GroupView] = []
         for name in dict.fromkeys(names):
             views.append(await describe_group(admin, name))
-            progress.tick(lambda: f"described {len(views)} of {len(names)} groups")
+            progress.tick(
+                lambda: f"described {len(views)} of {len(names)} groups", lambda: len(views) / len(names)
+            )
         progress.clear()
         return views
 
@@ -189,7 +192,7 @@ def _shown_lag(view: GroupView) -> str | None:
 
 
 @group.command(epilog=examples("ruslo group members billing", "ruslo group members billing -o json"))
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @bootstrap_option
 @output_option
 def members(name: str, bootstrap: str, output: str) -> None:
@@ -240,7 +243,7 @@ def _member_cells(member: GroupMember) -> tuple[object, ...]:
 
 
 @group.command(epilog=examples("ruslo group delete billing", "ruslo group delete billing shipping --yes"))
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @bootstrap_option
 @click.option("--if-exists", is_flag=True, help="A group that does not exist is no error.")
 @yes_option
@@ -286,7 +289,7 @@ def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, o
         "ruslo group delete-offsets billing --all-topics",
     ),
 )
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @bootstrap_option
 @click.option(
     "--topic",

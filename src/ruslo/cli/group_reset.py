@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
+from ruslo.cli.complete import complete_groups
 from ruslo.cli.duration import duration_callback
 from ruslo.cli.options import bootstrap_option, examples, output_option
 from ruslo.cli.output import hint, print_json, print_table
@@ -58,7 +59,7 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
         "ruslo group reset-offsets billing --from-file offsets.csv --execute",
     ),
 )
-@click.argument("name", metavar="GROUP")
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @bootstrap_option
 @click.option(
     "--topic",

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 class LazyCommand(NamedTuple):
@@ -66,6 +69,17 @@ class LazyGroup(click.Group):
         # People type the plural of a noun ("topics") as often as its singular.
         near = difflib.get_close_matches(word, self.lazy, n=1, cutoff=0.6)
         return f"Did you mean {near[0]!r}?" if near else "'ruslo --help' lists the commands."
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands by the table: to complete a name is no reason to import what is behind all of them."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.short_help)
+            for name, entry in self.lazy.items()
+            if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -74,7 +74,7 @@ def produce_load(
                 time.sleep(max(0.0, sent / rate - (time.monotonic() - begun)))
             if sent % 256 == 0:
                 measured.seconds = time.monotonic() - begun
-                progress.tick(measured.rates)
+                progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
         producer.flush()
         measured.seconds = time.monotonic() - begun
     progress.clear()
@@ -99,7 +99,7 @@ def consume_load(config: Mapping[str, ConfigValue], topic: str, limits: Limits) 
                 if event.offset + 1 >= ends[partition][1]:
                     still_open.discard(partition)
             measured.seconds = time.monotonic() - begun
-            progress.tick(measured.rates)
+            progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured
 
@@ -139,7 +139,7 @@ def latency_load(
             measured.records += 1
             measured.size_bytes += size
             measured.seconds = time.monotonic() - begun
-            progress.tick(measured.rates)
+            progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured
 

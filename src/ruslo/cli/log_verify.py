@@ -116,6 +116,7 @@ def _verify_directories(directories: tuple[Path, ...]) -> list[PartitionReport]:
 
     progress = Progress()
     done = 0
+    total = max(1, sum(path.stat().st_size for each in directories for path in each.rglob("*.log")))
     reports = []
     for directory in directories:
         root = str(directory.resolve())
@@ -124,7 +125,7 @@ def _verify_directories(directories: tuple[Path, ...]) -> list[PartitionReport]:
             def tick(size: int, path: str = path) -> None:
                 nonlocal done
                 done += size
-                progress.tick(lambda: f"{human_bytes(done)} checked, now {path}")
+                progress.tick(lambda: f"{human_bytes(done)} checked, now {path}", lambda: done / total)
 
             reports.append(PartitionCheck(LocalDisk(root), path, tick).run())
     progress.clear()

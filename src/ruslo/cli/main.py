@@ -8,6 +8,7 @@ import click
 
 from ruslo.cli.lazy import LazyCommand, LazyGroup
 from ruslo.cli.options import examples
+from ruslo.cli.profiles import choose_profile
 
 COMMANDS = {
     "dev": LazyCommand("ruslo.cli.dev", "dev", "Run a broker for development in the foreground."),
@@ -23,6 +24,9 @@ COMMANDS = {
     "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk, check and repair them."),
     "pipeline": LazyCommand("ruslo.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
     "perf": LazyCommand("ruslo.cli.perf", "perf", "Measure throughput and latency."),
+    "profile": LazyCommand("ruslo.cli.profile", "profile", "Keep names for clusters and choose one."),
+    "doctor": LazyCommand("ruslo.cli.doctor", "doctor", "Check this machine, and say what to fix."),
+    "completion": LazyCommand("ruslo.cli.completion", "completion", "Print the script for shell completion."),
     "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker."),
 }
 
@@ -85,13 +89,20 @@ cli = RusloGroup(
     ),
     params=[
         click.Option(
+            ["--profile"],
+            metavar="NAME",
+            expose_value=False,
+            callback=choose_profile,
+            help="The cluster to work with, by its name: 'ruslo profile --help'.",
+        ),
+        click.Option(
             ["--version"],
             is_flag=True,
             expose_value=False,
             is_eager=True,
             callback=_show_version,
             help="Show the version and exit.",
-        )
+        ),
     ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -8,10 +8,28 @@ from typing import Any, TypeVar
 
 import click
 
+from ruslo.cli.output_format import output_option as output_option
+
 # A click decorator takes and returns any function; ParamSpec cannot express that it keeps it.
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+def default_bootstrap() -> str:
+    from ruslo.cli.profiles import BOOTSTRAP, active_profile
+
+    profile = active_profile()
+    return DEFAULT_BOOTSTRAP if profile is None else profile.settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP)
+
+
+def _chosen_bootstrap(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Who names a profile on the command line means it, whatever the environment says."""
+    from ruslo.cli.profiles import chosen_by_flag
+
+    source = None if param.name is None else ctx.get_parameter_source(param.name)
+    by_environment = source is click.core.ParameterSource.ENVIRONMENT
+    return default_bootstrap() if by_environment and chosen_by_flag() else value
 
 
 def bootstrap_option(function: F) -> F:
@@ -20,22 +38,12 @@ def bootstrap_option(function: F) -> F:
         "-b",
         "bootstrap",
         envvar="RUSLO_BOOTSTRAP",
-        default=DEFAULT_BOOTSTRAP,
-        show_default=True,
+        default=default_bootstrap,
+        show_default=f"the profile's, or {DEFAULT_BOOTSTRAP}",
         show_envvar=True,
+        callback=_chosen_bootstrap,
         metavar="HOST:PORT[,…]",
         help="One or more brokers to begin with.",
-    )(function)
-
-
-def output_option(function: F) -> F:
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Text for people or JSON for programs.",
     )(function)
 
 

@@ -1,13 +1,13 @@
-"""What commands print: aligned text for people, JSON for programs."""
+"""What commands print: aligned text for people, JSON or YAML for programs."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 
 import click
 
+from ruslo.cli.output_format import document, stream_item
 from ruslo.model.units import human_bytes as human_bytes
 
 
@@ -55,11 +55,12 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """A whole result as data: JSON, or YAML if ``-o yaml`` was asked for."""
+    click.echo(document(value))
 
 
 def print_json_line(value: object) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    click.echo(stream_item(value))
 
 
 def hint(text: str) -> None:

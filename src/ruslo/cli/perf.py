@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ruslo.cli.complete import complete_topics
 from ruslo.cli.options import bootstrap_option, examples, output_option, property_option
 from ruslo.cli.output import print_fields, print_json
 
@@ -22,6 +23,13 @@ class Limits(NamedTuple):
 
     records: int | None
     seconds: float | None
+
+    def share(self, records: int, seconds: float) -> float | None:
+        """How much of the way is done; None if it is known only at the end."""
+        by_count = None if self.records is None else records / self.records
+        by_time = None if self.seconds is None else seconds / self.seconds
+        known = [share for share in (by_count, by_time) if share is not None]
+        return max(known, default=None)
 
     def reached(self, records: int, seconds: float) -> bool:
         return (self.records is not None and records >= self.records) or (
@@ -63,7 +71,7 @@ def _limit_options(function: F) -> F:
         "ruslo perf produce load --seconds 10 --client native -o json",
     )
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @_limit_options
 @click.option("--size", type=click.IntRange(1), default=1024, show_default=True, help="Bytes of each value.")
@@ -130,7 +138,7 @@ def produce(
 
 
 @perf.command(epilog=examples("ruslo perf consume load", "ruslo perf consume load -n 100000 --client native"))
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @_limit_options
 @_client_option
@@ -167,7 +175,7 @@ def consume(
 @perf.command(
     epilog=examples("ruslo perf latency load", "ruslo perf latency load -n 5000 --size 100 -o json")
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @_limit_options
 @click.option("--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each value.")

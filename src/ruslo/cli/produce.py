@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from ruslo.cli.complete import complete_topics
 from ruslo.cli.errors import explain
 from ruslo.cli.options import bootstrap_option, examples, output_option, pairs_callback, property_option
 from ruslo.cli.output import hint, print_json
@@ -32,7 +33,7 @@ _LINGER_MS = 5
         "ruslo consume orders -e -o json | ruslo produce copy --json",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @click.option(
     "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False), help="Read this, not stdin."
@@ -102,10 +103,12 @@ def produce(
 
     Ends when the input ends and every record is acknowledged; exits 1 if one was not.
     """
+    from ruslo.cli.profiles import client_settings
     from ruslo.cli.record_format import unescape
     from ruslo.cli.record_input import InputRecord, delimited_records, json_records
     from ruslo.client.bootstrap import check_reachable
     from ruslo.client.producer import Producer
+    from ruslo.client.settings.tables import for_producers
 
     if sum((whole, as_json, key_delimiter is not None)) > 1:
         raise click.UsageError("--whole, --json and --key-delimiter each say what the input is: choose one.")
@@ -132,6 +135,7 @@ def produce(
         "max.block.ms": timeout_ms,
         "request.timeout.ms": min(30_000, timeout_ms - _LINGER_MS),
         "linger.ms": _LINGER_MS,
+        **for_producers(client_settings()),
         **properties,
     }
     with _input(path) as stream, Producer(config) as producer:

@@ -53,7 +53,7 @@ async def raw_produce_load(
                 measured.records += per_batch
                 measured.size_bytes += per_batch * size
                 measured.seconds = done_at - begun
-                progress.tick(measured.rates)
+                progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
 
         await asyncio.gather(*(lane(partition) for partition in partitions for _ in range(_IN_FLIGHT)))
     progress.clear()
@@ -84,6 +84,6 @@ async def raw_consume_load(bootstrap: str, topic: str, limits: Limits) -> Measur
                         measured.records += header.count
                         measured.size_bytes += header.size
             measured.seconds = time.monotonic() - begun
-            progress.tick(measured.rates)
+            progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured

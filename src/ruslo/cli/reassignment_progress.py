@@ -106,8 +106,12 @@ async def wait_until_done(
         statuses = await settled_progress(admin, plan)
         if all(each.state is not MoveState.MOVING for each in statuses):
             return statuses
-        progress.tick(partial(summary, statuses))
+        progress.tick(partial(summary, statuses), partial(share_done, statuses))
         await asyncio.sleep(_POLL_S)
+
+
+def share_done(statuses: Sequence[MoveStatus]) -> float:
+    return sum(each.state is not MoveState.MOVING for each in statuses) / max(len(statuses), 1)
 
 
 def summary(statuses: Sequence[MoveStatus]) -> str:

@@ -15,7 +15,10 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
     """Run ``action`` with an admin client that is closed afterwards."""
     import asyncio
 
+    from ruslo.cli.profiles import check_plain
     from ruslo.client.admin import Admin
+
+    check_plain()
 
     async def run() -> T:
         async with Admin(bootstrap) as admin:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.complete import complete_topics
 from ruslo.cli.options import (
     bootstrap_option,
     confirm,
@@ -160,7 +161,7 @@ def list_topics(bootstrap: str, internal: bool, output: str) -> None:
 
 
 @topic.command(epilog=examples("ruslo topic describe orders", "ruslo topic describe orders payments -o json"))
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
 @bootstrap_option
 @click.option("--all-configs", is_flag=True, help="Also settings that have their default.")
 @output_option
@@ -216,7 +217,7 @@ def describe(names: tuple[str, ...], bootstrap: str, all_configs: bool, output: 
         "ruslo topic alter orders --unset retention.ms",
     )
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
 @click.option(
     "--set",
@@ -247,7 +248,7 @@ def alter(
 
 
 @topic.command(epilog=examples("ruslo topic delete orders", "ruslo topic delete orders payments --yes"))
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
 @bootstrap_option
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
 @yes_option
@@ -287,7 +288,7 @@ def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, o
 
 
 @topic.command("add-partitions", epilog=examples("ruslo topic add-partitions orders --total 12"))
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
 @click.option("--total", type=click.IntRange(1), required=True, help="How many there shall be afterwards.")
 @click.option("--validate-only", is_flag=True, help="Check, but add nothing.")
@@ -309,7 +310,7 @@ def add_partitions(name: str, bootstrap: str, total: int, validate_only: bool, o
         "ruslo topic delete-records orders -p 0 --before 1000",
     ),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
 @click.option(
     "-p",

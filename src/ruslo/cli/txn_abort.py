@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.complete import complete_topics
 from ruslo.cli.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.output import print_json
 from ruslo.cli.running import with_admin
@@ -30,7 +31,7 @@ _HOW = (
         "ruslo txn abort --transactional-id payments-1",
     )
 )
-@click.argument("topic", required=False)
+@click.argument("topic", shell_complete=complete_topics, required=False)
 @click.argument("partition", type=click.IntRange(min=0), required=False)
 @bootstrap_option
 @click.option(

@@ -9,10 +9,12 @@ from ruslo.client.consumer import ConsumedRecord
 
 
 def json_line(record: ConsumedRecord) -> bytes:
-    """One record as one line of JSON that ``ruslo produce --json`` turns back into the same record.
+    """One record as one line of JSON that ``ruslo produce --json`` turns back into the same record."""
+    return json.dumps(record_fields(record), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
-    Text stays text; what is not UTF-8 goes into ``key_base64`` or ``value_base64`` instead.
-    """
+
+def record_fields(record: ConsumedRecord) -> dict[str, object]:
+    """Text stays text; what is not UTF-8 goes into ``key_base64`` or ``value_base64`` instead."""
     fields: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -22,7 +24,7 @@ def json_line(record: ConsumedRecord) -> bytes:
     fields |= _text_or_base64("key", record.key)
     fields |= _text_or_base64("value", record.value)
     fields["headers"] = [{"name": name} | _text_or_base64("value", value) for name, value in record.headers]
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return fields
 
 
 def _text_or_base64(name: str, data: bytes | None) -> dict[str, object]:

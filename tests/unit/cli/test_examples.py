@@ -65,6 +65,8 @@ def ruslo_calls(line: str) -> Iterator[list[str]]:
 def check(words: list[str]) -> None:
     command: click.Command = cli
     context = click.Context(cli, info_name="ruslo")
+    if words[0] == "--profile":
+        words = words[2:]
     while isinstance(command, click.Group):
         child = command.get_command(context, words[0])
         assert child is not None, f"there is no command {words[0]!r}"

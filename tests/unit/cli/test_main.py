@@ -11,9 +11,6 @@ from click.testing import CliRunner
 from ruslo.cli.main import COMMANDS, cli
 from ruslo.model.errors import ConfigError
 
-FOREGROUND = {"ruslo dev", "ruslo serve"}
-"""They run until they are stopped and have no result to print."""
-
 
 def walk(
     command: click.Command, path: str, parent: click.Context | None = None
@@ -80,11 +77,6 @@ def test_help_explains_and_shows_an_example(path: str) -> None:
     options = [option for option in ALL[path].params if isinstance(option, click.Option)]
     undocumented = [option.name for option in options if not option.help]
     assert undocumented == []
-
-
-@pytest.mark.parametrize("path", sorted(set(LEAVES) - FOREGROUND))
-def test_every_result_is_there_as_json(path: str) -> None:
-    assert any("-o" in option.opts for option in LEAVES[path].params)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
