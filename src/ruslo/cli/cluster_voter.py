@@ -103,7 +103,7 @@ def add(
     from ruslo.client.bootstrap import parse_bootstrap
     from ruslo.model.ids import uuid_to_text
 
-    address = parse_bootstrap(endpoint)[0]
+    address = parse_bootstrap(endpoint, "--endpoint")[0]
 
     async def run(admin: Admin) -> tuple[str, str]:
         present = await admin.brokers.describe_quorum()

@@ -13,6 +13,7 @@ from ruslo.model.topics import TopicPartition
 _SEE_EPOCHS = "'ruslo txn producers' shows the epochs that the partition knows."
 
 _ADVICE = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: "'ruslo topic describe' shows the first and the next offset of partitions.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ruslo topic list' shows what exists.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "'ruslo topic describe' shows it; --if-not-exists makes this no error.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "'ruslo cluster info' shows how many brokers there are.",
@@ -72,6 +73,8 @@ def _unreachable(error: BrokerUnreachable) -> str:
     host, port = error.addresses[0]
     if host in ("127.0.0.1", "localhost", "::1"):
         start = f"Start a broker there with 'ruslo dev --port {port}', or name"
+    elif "unknown host name" in (error.message or ""):
+        start = "Check how the host is spelled, or name"
     else:
         start = "Check that the broker runs and that a firewall lets you through, or name"
     return f"{error.message}. {start} another address with --bootstrap-server (or RUSLO_BOOTSTRAP)."

@@ -125,12 +125,15 @@ def produce(
         )
     else:
         from ruslo.cli.load import produce_load
+        from ruslo.cli.profiles import client_settings
+        from ruslo.client.settings.tables import for_producers
 
         config: dict[str, ConfigValue] = {
             **_common(bootstrap),
             "acks": acks,
             "compression.type": compression,
             "batch.size": batch_bytes,
+            **for_producers(client_settings()),
             **properties,
         }
         measured = produce_load(config, topic, size, rate, limits)
@@ -166,8 +169,16 @@ def consume(
         measured = asyncio.run(raw_consume_load(bootstrap, topic, limits))
     else:
         from ruslo.cli.load import consume_load
+        from ruslo.cli.profiles import client_settings
+        from ruslo.client.settings.tables import for_consumers
 
-        config = {**_common(bootstrap), "enable.partition.eof": True, "max.poll.records": 5000, **properties}
+        config = {
+            **_common(bootstrap),
+            "enable.partition.eof": True,
+            "max.poll.records": 5000,
+            **for_consumers(client_settings()),
+            **properties,
+        }
         measured = consume_load(config, topic, limits)
     _report(measured, output)
 
@@ -200,15 +211,17 @@ def latency(
 ) -> None:
     """Send one record at a time: half of them timed to the acknowledgement, half until a consumer has it."""
     from ruslo.cli.load import latency_load
+    from ruslo.cli.profiles import client_settings
     from ruslo.client.settings.tables import for_consumers, for_producers
     from ruslo.model.topics import TopicPartition
 
     limits = _limits(records, seconds, default_records=1000)
-    _check(bootstrap, topic)
+    _check(bootstrap, topic, partition)
     common = _common(bootstrap)
+    chosen = {**client_settings(), **properties}
     measured = latency_load(
-        {**common, "acks": acks, "linger.ms": 0, **for_producers(properties)},
-        {**common, "fetch.min.bytes": 1, **for_consumers(properties)},
+        {**common, "acks": acks, "linger.ms": 0, **for_producers(chosen)},
+        {**common, "fetch.min.bytes": 1, **for_consumers(chosen)},
         TopicPartition(topic, partition),
         size,
         limits,
@@ -224,11 +237,14 @@ def _common(bootstrap: str) -> dict[str, ConfigValue]:
     return {"bootstrap.servers": bootstrap, "client.id": "ruslo-perf", "log_level": 2}
 
 
-def _check(bootstrap: str, topic: str) -> None:
+def _check(bootstrap: str, topic: str, partition: int = 0) -> None:
     """A load must not create topics by a typing mistake."""
     from ruslo.cli.running import with_admin
 
-    with_admin(bootstrap, lambda admin: admin.topics.describe(topic))
+    found = with_admin(bootstrap, lambda admin: admin.topics.describe(topic))
+    if found.partition(partition) is None:
+        last = len(found.partitions) - 1
+        raise click.ClickException(f"topic {topic!r} has no partition {partition}: its last one is {last}.")
 
 
 def _report(measured: Measured, output: str) -> None:

@@ -17,24 +17,24 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_bootstrap(text: str) -> list[Address]:
-    """``host:port,host:port`` in the order given; IPv6 addresses stand in brackets."""
-    addresses = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
+def parse_bootstrap(text: str, name: str = "bootstrap.servers") -> list[Address]:
+    """``host:port,host:port`` in the order given, IPv6 in brackets; ``name`` is for messages."""
+    addresses = [_parse_address(part.strip(), name) for part in text.split(",") if part.strip()]
     if not addresses:
-        raise ConfigError("bootstrap.servers is empty: give at least one HOST:PORT")
+        raise ConfigError(f"{name} is empty: give at least one HOST:PORT")
     return list(dict.fromkeys(addresses))
 
 
-def _parse_address(text: str) -> Address:
+def _parse_address(text: str, name: str) -> Address:
     host, separator, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ConfigError(f"{text!r} in bootstrap.servers: write an IPv6 address in brackets, as [::1]:9092")
+        raise ConfigError(f"{text!r} in {name}: write an IPv6 address in brackets, as [::1]:9092")
     if not separator or not host:
-        raise ConfigError(f"{text!r} in bootstrap.servers is not HOST:PORT, as in 127.0.0.1:9092")
+        raise ConfigError(f"{text!r} in {name} is not HOST:PORT, as in 127.0.0.1:9092")
     if not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{text!r} in bootstrap.servers: the port must be a number from 1 to 65535")
+        raise ConfigError(f"{text!r} in {name}: the port must be a number from 1 to 65535")
     return Address(host, int(port))
 
 

@@ -96,6 +96,5 @@ class TopicCache:
             what = f"partition {partition} of topic {topic!r}, which has {count},"
         else:
             what = f"topic {topic!r}"
-        return RequestTimedOut(
-            f"{what} was not found within {self._max_block_ms} ms (max.block.ms){self._client.why()}"
-        )
+        why = self._client.why() or "; create it, or let brokers do so (auto.create.topics.enable)"
+        return RequestTimedOut(f"{what} was not found within {self._max_block_ms} ms (max.block.ms){why}")

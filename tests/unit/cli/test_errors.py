@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import confluent_kafka
 import pytest
 
@@ -25,6 +27,12 @@ def test_unreachable_says_what_to_start(host: str, advice: str) -> None:
     assert text.startswith(f"cannot connect to {host}:99 (connection refused). ")
     assert advice in text
     assert "--bootstrap-server" in text
+
+
+def test_an_unknown_host_may_be_misspelled() -> None:
+    text = explain(BrokerUnreachable.from_problems([(("brokr", 99), socket.gaierror())]))
+    assert text is not None
+    assert "Check how the host is spelled" in text
 
 
 def test_other_errors() -> None:
