@@ -13,7 +13,7 @@ from ruslo.model.topics import TopicPartition
 _SEE_EPOCHS = "'ruslo txn producers' shows the epochs that the partition knows."
 
 _ADVICE = {
-    ErrorCode.OFFSET_OUT_OF_RANGE: "'ruslo topic describe' shows the first and the next offset of partitions.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "'ruslo topic describe' shows the first and next offset of partitions.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ruslo topic list' shows what exists.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "'ruslo topic describe' shows it; --if-not-exists makes this no error.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "'ruslo cluster info' shows how many brokers there are.",
