@@ -12,7 +12,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import StorageError
 from ruslo.model.ids import Uuid, uuid_to_text
 from ruslo.protocol.message import Message
-from ruslo.storage.disk import Disk, DiskError, LocalDisk
+from ruslo.storage.disk import Disk, DiskError, DiskOpener, LocalDisk
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
 
@@ -32,12 +32,12 @@ def all_directories(config: BrokerConfig) -> list[str]:
     return list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
 
 
-def check_formatted(config: BrokerConfig) -> None:
+def check_formatted(config: BrokerConfig, open_disk: DiskOpener | None = None) -> None:
     """Before anything is locked or created: raises StorageError, saying how to format what is not."""
     metas: dict[str, MetaProperties | None] = {}
     failed: dict[str, StorageError] = {}
     for path in all_directories(config):
-        disk = LocalDisk(path)
+        disk = (open_disk or LocalDisk)(path)
         try:
             # A directory that is not there has no meta.properties either, but for another reason.
             disk.list_names(path)

@@ -97,6 +97,7 @@ from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError
 from ruslo.net.server import Server, ServerLimits
 from ruslo.protocol.message import Message
+from ruslo.storage.disk import DiskOpener
 from ruslo.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -108,9 +109,13 @@ READY = "ready"
 
 
 class Node:
-    def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: Clock | None = None, open_disk: DiskOpener | None = None
+    ) -> None:
+        """Without them the node uses the system's clock and its disks."""
         self.config = config
         self._clock = clock or SystemClock()
+        self._open_disk = open_disk
         self._stop_requested = asyncio.Event()
         self._undo = contextlib.AsyncExitStack()
         """What stop has to do for the parts that were started, the last one first."""
@@ -195,10 +200,11 @@ class Node:
 
     def _open_storage(self) -> None:
         config = self.config
-        check_formatted(config)
+        check_formatted(config, self._open_disk)
         self.logs = LogManager.open(
             all_directories(config),
             self._clock,
+            open_disk=self._open_disk,
             delete_delay_ms=config.int("log.segment.delete.delay.ms"),
             producer_expiration_ms=config.int("producer.id.expiration.ms"),
         )

@@ -43,6 +43,9 @@ JOINED_RANGE_BYTES = 16 * 1024
 WAKE_CHUNK_BYTES = 64 * 1024
 
 
+NO_DESCRIPTOR = -1
+
+
 class OpenFile(Protocol):
     def fileno(self) -> int: ...
 
@@ -56,6 +59,7 @@ class FileRange(Protocol):
     def position(self) -> int: ...
     @property
     def size(self) -> int: ...
+    def read(self) -> bytes: ...
 
 
 Chunk: TypeAlias = bytes | bytearray | FileRange
@@ -147,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         self.active = True
         """Set when bytes came or went; the server's idle sweep clears it."""
         self._transport: asyncio.Transport | None = None
-        self._socket_fd = -1
+        self._socket_fd = NO_DESCRIPTOR
         self._buffer = bytearray(INITIAL_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._capacity = INITIAL_BUFFER_BYTES
@@ -170,7 +174,8 @@ class Connection(asyncio.BufferedProtocol):
         if peer:
             self.peer_host, self.peer_port = peer[0], peer[1]
         self._transport.set_write_buffer_limits(high=0, low=0)
-        self._socket_fd = transport.get_extra_info("socket").fileno()
+        sock = transport.get_extra_info("socket")
+        self._socket_fd = NO_DESCRIPTOR if sock is None else sock.fileno()
         if not self._owner.connection_opened(self):
             self.abort()
 
@@ -412,6 +417,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_range(self, transport: asyncio.Transport, chunk: FileRange) -> bool:
         """Send what the socket takes of a file range; False when the connection had to be given up."""
+        if self._socket_fd == NO_DESCRIPTOR:
+            # No socket of the kernel, as in the simulator: there is nothing to spare a copy for.
+            self._out.popleft()
+            transport.write(chunk.read())
+            return True
         file_fd = chunk.file.fileno()
         size = chunk.size
         position = chunk.position

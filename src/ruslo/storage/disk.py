@@ -21,10 +21,11 @@ than the last modification, the order of ``list_names``.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import StorageError
@@ -97,6 +98,13 @@ class DiskFile(Protocol):
 
     def sync(self) -> None: ...
 
+    def lock(self) -> str | None:
+        """Keep everybody else from locking it until it is closed, or the process ends.
+
+        None, or who has it already: somebody in this process counts too.
+        """
+        ...
+
     def close(self) -> None: ...
 
 
@@ -147,15 +155,24 @@ class Disk(Protocol):
         ...
 
 
+DiskOpener: TypeAlias = Callable[[str], Disk]
+"""Gives the disk of a log directory."""
+
+
+_locked_here: set[str] = set()
+"""What this process has locked: POSIX locks do not exclude within a process."""
+
+
 class LocalFile:
     """A file of the operating system."""
 
-    __slots__ = ("__weakref__", "_directory", "_fd", "_path")
+    __slots__ = ("__weakref__", "_directory", "_fd", "_lock_key", "_path")
 
     def __init__(self, directory: str, path: str, fd: int) -> None:
         self._directory = directory
         self._path = path
         self._fd = fd
+        self._lock_key: str | None = None
 
     @property
     def path(self) -> str:
@@ -212,10 +229,28 @@ class LocalFile:
         except OSError as cause:
             raise DiskError(self._directory, self._path, "sync", cause) from cause
 
+    def lock(self) -> str | None:
+        key = os.path.realpath(self._path)
+        if key in _locked_here:
+            return f"another node in this process (pid {os.getpid()})"
+        try:
+            # The lock that Java takes; ``flock`` would not see it.
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return f"another process, a Ruslo or Kafka node that is still running, holds {self._path}"
+        except OSError as cause:
+            raise DiskError(self._directory, self._path, "lock", cause) from cause
+        _locked_here.add(key)
+        self._lock_key = key
+        return None
+
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+        if self._lock_key is not None:
+            _locked_here.discard(self._lock_key)
+            self._lock_key = None
 
     def __del__(self) -> None:
         # A reader may hold a slice of a file that its log dropped long ago, so the last reference closes.

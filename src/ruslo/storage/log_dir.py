@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ruslo.config.log_config import LogConfig
@@ -166,8 +167,12 @@ class LogDir:
             part.opened(log.size_bytes)
             return log
 
-        with ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery") as pool:
-            for log in pool.map(recover_one, partitions):
+        with contextlib.ExitStack() as stack:
+            logs: Iterator[Log] = map(recover_one, partitions)
+            if recovery_threads > 1:
+                pool = ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery")
+                logs = stack.enter_context(pool).map(recover_one, partitions)
+            for log in logs:
                 self.logs[log.partition] = log
         self.recovery.finished()
 

@@ -19,7 +19,7 @@ from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageEr
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.retention import NO_LIMIT
@@ -51,12 +51,14 @@ class LogManager:
         self._directory_of: dict[TopicPartition, LogDir] = {}
 
     @classmethod
-    def open(cls, paths: Iterable[str], clock: Clock, **settings: int) -> LogManager:
+    def open(
+        cls, paths: Iterable[str], clock: Clock, *, open_disk: DiskOpener | None = None, **settings: int
+    ) -> LogManager:
         """Lock the directories; if one cannot be used, those taken so far are given back."""
         directories: list[LogDir] = []
         try:
             for path in paths:
-                directories.append(LogDir(LocalDisk(path), clock))
+                directories.append(LogDir((open_disk or LocalDisk)(path), clock))
             _require_one_online(directories)
         except StorageError:
             for directory in directories:

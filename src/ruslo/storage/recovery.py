@@ -157,6 +157,8 @@ class _Opening:
         self.recovered: list[Segment] = []
         self.unsynced: list[Segment] = []
         """Other segments whose indexes were made anew."""
+        self.started_over = False
+        """The only segment is new: whatever is synced into it is safe only once its name is."""
         self.producers: ProducerStates | None = None
         """As recovery has seen them, if it went through to the log's end."""
 
@@ -198,6 +200,8 @@ class _Opening:
         )
         if self.recovered:
             log.write_producer_snapshot()
+        if self.started_over:
+            log.names_changed()
         return log
 
     def _read_topic_id(self) -> Uuid:
@@ -363,6 +367,7 @@ class _Opening:
         segment = Segment(self.disk, self.path, offset, 0, self.now_ms)
         segment.create_file()
         self.segments.append(segment)
+        self.started_over = True
         self.recovered.clear()
         self.unsynced.clear()
         self.producers = None

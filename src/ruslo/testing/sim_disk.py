@@ -135,6 +135,9 @@ class SimFile:
         self._medium.change(self.path, "sync")
         self._medium.synced_sizes[self.path] = max(size, self._medium.synced_sizes.get(self.path, 0))
 
+    def lock(self) -> str | None:
+        return self._file.lock()
+
     def close(self) -> None:
         self._file.close()
 

@@ -35,6 +35,9 @@ class Range:
     position: int
     size: int
 
+    def read(self) -> bytes:
+        return os.pread(self.file.fileno(), self.size, self.position)
+
 
 class Echo:
     """Answers each frame with itself, unless told otherwise by ``on_frame``."""

@@ -25,7 +25,7 @@ def test_another_process_is_kept_out(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(StorageError, match=r"is in use: another process holds .*\.lock"):
+        with pytest.raises(StorageError, match=r"is in use: another process, .* holds .*\.lock"):
             DirLock(LocalDisk(str(tmp_path)))
         other.communicate(b"")
     DirLock(LocalDisk(str(tmp_path))).release(remove=True)

@@ -250,6 +250,16 @@ class TestUnclean:
         bench.reopen()
         assert bench.log.producers.entries[1].next_sequence == 20
 
+    def test_the_name_of_a_segment_that_begins_anew_is_synced_by_the_next_flush(
+        self, bench: Workbench
+    ) -> None:
+        for name in os.listdir(bench.path):
+            if name.endswith((".log", ".index", ".timeindex", ".snapshot", "checkpoint")):
+                os.unlink(f"{bench.path}/{name}")
+        log = bench.reopen(clean=False)
+        assert log.end_offset == 0
+        assert bench.path in log.sync_targets().directories
+
     def test_what_recovery_made_is_synced_by_the_next_flush(self, bench: Workbench) -> None:
         log = bench.reopen(clean=False)
         targets = log.sync_targets()

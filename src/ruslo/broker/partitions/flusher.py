@@ -32,7 +32,8 @@ class Flusher:
         self._clock = clock
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"flush-{name}")
         self._on_failure = on_failure
-        self._waiting: set[Partition] = set()
+        self._waiting: dict[Partition, None] = {}
+        """In the order they came."""
         self._running: asyncio.Task[None] | None = None
         self._failed = False
         self._closed = False
@@ -41,7 +42,7 @@ class Flusher:
         """Sync this partition's log soon; the partition hears ``on_synced``."""
         if self._failed:
             return
-        self._waiting.add(partition)
+        self._waiting[partition] = None
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -49,7 +50,7 @@ class Flusher:
         loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                round_, self._waiting = self._waiting, set()
+                round_, self._waiting = self._waiting, {}
                 targets: list[tuple[Partition, SyncTargets]] = []
                 await in_turns(round_, partial(_prepare, targets))
                 await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
@@ -58,7 +59,7 @@ class Flusher:
             self._on_failure(error)
             if not error.fatal:
                 # A full disk: whoever waits goes on waiting, and hears of it when there is room again.
-                self._waiting |= round_
+                self._waiting = round_ | self._waiting
                 loop.call_later(RETRY_S, self._resume)
                 return
             # After a failed fsync the kernel may have dropped the pages: trying again would lie.

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.metrics.traffic import TopicTraffic
-from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.purgatory import DelayedProduce, Readers
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
@@ -105,7 +105,7 @@ class Partition:
         self.epoch_start = 0
         """Where the log ended when this broker began to lead it."""
         self._takes_produce = False
-        self.readers: set[DelayedFetch] = set()
+        self.readers: Readers = {}
         self._ack_waiters: deque[tuple[int, DelayedProduce]] = deque()
         self._flusher = flusher
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -374,6 +374,9 @@ class Partition:
             return
         log = self.log
         log.mark_flushed(synced, now_ms)
+        if not self.is_leader:
+            # What a follower has synced is not committed: its leader says how far that goes.
+            return
         end_offset = log.recovery_point
         if log.end_offset - end_offset >= self._flush_messages:
             self._flusher.request(self)
@@ -389,8 +392,14 @@ class Partition:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, committed_only: bool, at_least_one: bool) -> LogRead:
-        """Where the bytes for a consumer at ``offset`` lie; raises KafkaError(OFFSET_OUT_OF_RANGE)."""
+        """Where the bytes for a consumer at ``offset`` lie; raises KafkaError.
+
+        OFFSET_OUT_OF_RANGE makes consumers give their position up. A follower that does not have the offset
+        yet must not cause that (KIP-392): it says OFFSET_NOT_AVAILABLE.
+        """
         log = self.log
+        if offset > log.end_offset and not self.is_leader:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         bound = log.last_stable_offset if committed_only else log.high_watermark
         return log.read(offset, max_bytes, bound, at_least_one)
 

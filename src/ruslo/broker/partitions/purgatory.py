@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+Readers: TypeAlias = dict["DelayedFetch", None]
+"""Who waits, in the order they came."""
 
 
 class DelayedFetch:
@@ -21,7 +25,7 @@ class DelayedFetch:
 
     def __init__(
         self,
-        waiting_in: Iterable[set[DelayedFetch]],
+        waiting_in: Iterable[Readers],
         missing_bytes: int,
         committed_only: bool,
         max_wait_ms: int,
@@ -34,7 +38,7 @@ class DelayedFetch:
         self._done = False
         self._loop = asyncio.get_running_loop()
         for readers in self._waiting_in:
-            readers.add(self)
+            readers[self] = None
         self._timer = self._loop.call_later(max_wait_ms / 1000, self.wake)
 
     def on_append(self, size: int, stable_size: int) -> None:
@@ -50,7 +54,7 @@ class DelayedFetch:
         self._done = True
         self._timer.cancel()
         for readers in self._waiting_in:
-            readers.discard(self)
+            readers.pop(self, None)
         self._loop.call_soon(self._complete)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.purgatory import DelayedProduce, Readers
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.isr import Proposal
@@ -83,7 +83,7 @@ class LeaderReplication:
             brokers=settings.brokers,
             now_ms=settings.clock.monotonic_ms(),
         )
-        self.readers: set[DelayedFetch] = set()
+        self.readers: Readers = {}
         """Followers that wait for the next append."""
         self._safe_here = partition.log.high_watermark
         self._waiters_here: deque[tuple[int, DelayedProduce]] = deque()

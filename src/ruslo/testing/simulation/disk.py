@@ -20,6 +20,7 @@ class MemoryFile:
         self.path = path
         self.data = bytearray(data)
         self.synced_size = 0
+        self.locked = False
 
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor")
@@ -40,8 +41,14 @@ class MemoryFile:
     def sync(self) -> None:
         self.synced_size = len(self.data)
 
+    def lock(self) -> str | None:
+        if self.locked:
+            return "another node on this disk"
+        self.locked = True
+        return None
+
     def close(self) -> None:
-        """There is no descriptor to give back."""
+        self.locked = False
 
 
 class MemoryDisk:
@@ -56,6 +63,11 @@ class MemoryDisk:
     @property
     def directory(self) -> str:
         return self._directory
+
+    def release_locks(self) -> None:
+        """As the end of a process does."""
+        for file in self._files.values():
+            file.locked = False
 
     def lose_power(self, random: Random, below: str) -> None:
         """What was not synced is there or not, or a part of it is, in files below this directory."""

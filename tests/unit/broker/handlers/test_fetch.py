@@ -186,7 +186,7 @@ def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
             size = await fill(node, client, 1)
             data = await node.fetch(client, max_wait_ms=30, min_bytes=1 << 20)
             assert len(data.records or b"") == size
-            assert node.partition().readers == set()
+            assert not node.partition().readers
 
     run(story())
 

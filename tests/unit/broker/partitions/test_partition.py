@@ -59,6 +59,38 @@ def test_epochs_of_clients(tmp_path: Path) -> None:
     on_bench(tmp_path, story)
 
 
+def test_what_a_follower_has_synced_is_not_committed(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        append(partition, b"a")
+        partition.step_down(2, 1)
+        partition.append_as_follower(memoryview(batch_of(b"b", base_offset=1)), NOW)
+        bench.flusher.request(partition)
+        await until(lambda: partition.log.recovery_point == 2)
+        assert partition.log.high_watermark == 1
+
+    on_bench(tmp_path, story)
+
+
+def test_a_follower_that_is_behind_does_not_send_its_readers_back(tmp_path: Path) -> None:
+    """KIP-392: OFFSET_OUT_OF_RANGE would make a consumer give its position up."""
+
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        append(partition, b"a")
+        for leads, code in (
+            (True, ErrorCode.OFFSET_OUT_OF_RANGE),
+            (False, ErrorCode.OFFSET_NOT_AVAILABLE),
+        ):
+            if not leads:
+                partition.step_down(2, 1)
+            with pytest.raises(KafkaError) as refused:
+                partition.read(5, 1000, False, True)
+            assert refused.value.code is code
+
+    on_bench(tmp_path, story)
+
+
 def test_bytes_behind_the_batch_are_cut_off(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition()

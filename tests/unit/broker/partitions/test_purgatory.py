@@ -9,7 +9,7 @@ from typing import cast
 import uvloop
 
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce, Readers
 
 FOREVER_MS = 2**31 - 1
 
@@ -18,7 +18,7 @@ class Place:
     """All that a waiting fetch knows of a partition."""
 
     def __init__(self) -> None:
-        self.readers: set[DelayedFetch] = set()
+        self.readers: Readers = {}
 
 
 def waiting_fetch(
@@ -47,7 +47,7 @@ def test_a_fetch_waits_until_enough_bytes_came_anywhere() -> None:
     async def story() -> None:
         places, completed = [Place(), Place()], list[str]()
         fetch = waiting_fetch(places, completed)
-        assert all(place.readers == {fetch} for place in places)
+        assert all(list(place.readers) == [fetch] for place in places)
         fetch.on_append(4, 0)
         fetch.on_append(5, 0)
         await asyncio.sleep(0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
+from typing import Protocol
 
+from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
@@ -25,10 +27,25 @@ LIFE = 15
 """After so many polls a reader begins anew, as somebody else: old stretches must look as they did."""
 
 
-def span_of(place: TopicPartition, start: int, fetched: Fetched, isolation: Isolation) -> Span:
+class Aborted(Protocol):
+    """A transaction that was aborted, as a fetch names it."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def first_offset(self) -> int: ...
+
+
+def span_of(
+    place: TopicPartition,
+    start: int,
+    fetched: ReadBuffer,
+    aborted_ones: Iterable[Aborted],
+    isolation: Isolation,
+) -> Span:
     """What a consumer makes of a fetch: control records and, if it wants, aborted data are left out."""
-    data = memoryview(fetched.data)
-    to_come = sorted(fetched.aborted, key=lambda each: each.first_offset)
+    data = memoryview(fetched)
+    to_come = sorted(aborted_ones, key=lambda each: each.first_offset)
     aborted: set[int] = set()
     records: list[SeenRecord] = []
     end = start
@@ -139,7 +156,7 @@ def poll(
     if reply is None or reply.code is not ErrorCode.NONE:
         process.complete(Kind.FAIL, Poll(isolation), "no answer" if reply is None else reply.code.name)
         return start
-    span = span_of(place, start, reply, isolation)
+    span = span_of(place, start, reply.data, reply.aborted, isolation)
     process.complete(Kind.OK, Poll(isolation, (span,)))
     return span.end
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import TRANSACTIONAL
 from ruslo.records.builder import build_batch
@@ -11,7 +10,6 @@ from ruslo.records.record import Record
 from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.testing.histories import Isolation
 from ruslo.testing.simulation.txns.reader import span_of
-from ruslo.testing.simulation.txns.requests import Fetched
 
 PLACE = TopicPartition("list", 0)
 
@@ -50,7 +48,7 @@ ABORTED = (AbortedTransaction(1, 0, 3, 2),)
 
 
 def elements(start: int, isolation: Isolation, log: bytes | bytearray = LOG) -> tuple[str, int]:
-    span = span_of(PLACE, start, Fetched(ErrorCode.NONE, bytes(log), ABORTED), isolation)
+    span = span_of(PLACE, start, log, ABORTED, isolation)
     assert (span.place, span.start) == (PLACE, start)
     return "".join(record.element for record in span.records), span.end
 

@@ -1,0 +1,267 @@
+"""Whole clusters under faults of every kind, chosen by a seed; the same seed gives the same run.
+
+``NodesChaos.boot()`` starts a cluster without any fault. ``run(seed)`` then lets clients and faults loose on
+it, once; it raises ``InvariantBrokenError``, with the name of the invariant and the story of the run, or
+returns when everything is whole again and what was promised has been found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from random import Random
+
+from ruslo.client.admin import Admin
+from ruslo.client.topics import NewTopic
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from ruslo.testing.histories import Isolation, check
+from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.nodes.clients.client import SimClient
+from ruslo.testing.simulation.nodes.clients.committer import Committer
+from ruslo.testing.simulation.nodes.clients.readers import Auditor, Reader
+from ruslo.testing.simulation.nodes.clients.writers import (
+    IdempotentWriter,
+    Ledger,
+    TransactionalWriter,
+    group_of,
+)
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.nodes.entropy import Entropy
+from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_PART, DISASTERS, NodeFaults
+from ruslo.testing.simulation.nodes.invariants import (
+    ACKED_KEPT,
+    NO_SURPRISE,
+    NodeInvariants,
+)
+from ruslo.testing.simulation.nodes.network import NetworkFaults
+from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
+from ruslo.testing.simulation.raft.invariants import PROGRESS, InvariantBrokenError
+from ruslo.testing.simulation.txns.process import History
+
+PLAIN = [TopicPartition("plain", 0)]
+LISTS = [TopicPartition("list", 0), TopicPartition("list", 1)]
+INTERNAL = [TopicPartition(GROUP_OFFSETS_TOPIC, 0), TopicPartition(TRANSACTION_STATE_TOPIC, 0)]
+IDS = ("t", "u")
+FAULTS_MS = (500, 900, 1_600)
+"""For how long faults happen: one of these."""
+CALM_MS = 30_000
+AUDIT_MS = 30_000
+
+STORY_LINES = 200
+
+
+class NodesChaos:
+    def __init__(self, *, actions: Mapping[str, int] | None = None, duration_ms: int | None = None) -> None:
+        """``actions``: which faults, by name, and how often each; without it the seed chooses."""
+        self.clock = SimClock(0)
+        self.entropy = Entropy(self.clock)
+        self.invariants = NodeInvariants()
+        self.history = History()
+        self.ledger = Ledger()
+        self.duration_ms = duration_ms
+        self.on_tell: Callable[[str], None] | None = None
+        """Hears every line of the story as it happens."""
+        self._story: list[str] = []
+        self._weights = actions
+
+    # -- a run -----------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        with self.entropy.in_use():
+            self.entropy.seed(0)
+            self.cluster = SimCluster(self.clock)
+            self.cluster.watch = self.invariants.check
+            self.invariants.hosts = self.cluster.hosts
+            self.cluster.places = [*PLAIN, *LISTS, *INTERNAL]
+            self.cluster.start()
+            self._prepare()
+
+    def run(self, seed: int) -> None:
+        with self.entropy.in_use():
+            self.entropy.seed(seed)
+            try:
+                self._run()
+            except InvariantBrokenError as error:
+                error.add_note(self.story())
+                raise
+
+    def story(self) -> str:
+        return "\n".join(self._story[-STORY_LINES:])
+
+    def tell(self, what: str) -> None:
+        line = f"{self.clock.monotonic_ms():>8} {what}"
+        self._story.append(line)
+        if self.on_tell is not None:
+            self.on_tell(line)
+
+    def speaker(self) -> str:
+        """Whose turn it is."""
+        try:
+            running: object = asyncio.get_running_loop()
+        except RuntimeError:
+            return "a thread"
+        assert isinstance(running, ProcessLoop)
+        return running.host
+
+    def fingerprint(self) -> int:
+        """Of everything that clients were told, and of where every log ended."""
+        digest = blake2b(repr(self.history.events).encode(), digest_size=8)
+        digest.update(repr(self.ledger.acked).encode())
+        for place, log in sorted(self.invariants.committed.items()):
+            digest.update(repr((place, log.batches)).encode())
+        digest.update(str(self.clock.monotonic_ms()).encode())
+        return int.from_bytes(digest.digest(), "big")
+
+    def _prepare(self) -> None:
+        """Topics, and everything that is made when it is first used."""
+        done: list[bool] = []
+
+        async def prepare() -> None:
+            async with Admin(self.cluster.bootstrap) as admin:
+                await admin.topics.create([NewTopic("plain", len(PLAIN), 3), NewTopic("list", len(LISTS), 3)])
+            done.append(True)
+
+        self.cluster.spawn("admin", prepare)
+        warm_up = [*self._clients("warm-"), Auditor(self.cluster, self.history, [], [], PLAIN[0], [])]
+        for client in warm_up:
+            client.start()
+        self.cluster.run_until(lambda: bool(done), CALM_MS)
+        self._require(bool(done), "topics can be created")
+        self.clock.run_for(1_000)
+        self._finish(warm_up)
+
+    def _clients(self, prefix: str) -> list[SimClient]:
+        cluster, history = self.cluster, self.history
+        return [
+            IdempotentWriter(f"{prefix}p1", cluster, history, self.ledger, PLAIN),
+            IdempotentWriter(f"{prefix}p2", cluster, history, self.ledger, PLAIN),
+            *(
+                TransactionalWriter(f"{prefix}{each}", each, cluster, history, LISTS, PLAIN[0])
+                for each in IDS
+            ),
+            *(Reader(f"{prefix}{each}", cluster, history, each, LISTS) for each in Isolation),
+            Committer(f"{prefix}c", cluster, history, PLAIN[0]),
+        ]
+
+    def _run(self) -> None:
+        random = Random(self.clock.random.getrandbits(64))
+        weights = self._weights or (DISASTERS if random.random() < DISASTER_PART else ACTIONS)
+        faults = NodeFaults(self.cluster, self.invariants, random, weights, self.tell)
+        for host in self.cluster.hosts.values():
+            if random.random() < 0.5:
+                host.local_clock.change(
+                    rate=random.uniform(0.93, 1.07), ahead_ms=random.randint(-5_000, 5_000)
+                )
+        # Not everybody is there each time: a load that is always the same finds the same things.
+        clients = [client for client in self._clients("") if random.random() < 0.6]
+        for client in clients:
+            client.start()
+        end_ms = self.clock.monotonic_ms() + (self.duration_ms or random.choice(FAULTS_MS))
+        while self.clock.monotonic_ms() < end_ms:
+            self.clock.run_for(random.choice((20, 60, 150, 300, 450)))
+            faults.happen()
+        self._calm_down()
+        self._finish(clients)
+        if not self._is_void():
+            self._audit(clients)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def _calm_down(self) -> None:
+        """Everything is whole again: a cluster must find back to order by itself."""
+        self.tell("all faults end")
+        network = self.cluster.network
+        network.faults = NetworkFaults()
+        network.heal()
+        for host in self.cluster.hosts.values():
+            host.slow_disk_ms = 0
+            host.resume()
+            host.start()
+        self._require(
+            self.cluster.run_until(self.cluster.is_whole, CALM_MS),
+            f"all replicas are in sync within {CALM_MS} ms: {self._state()}",
+        )
+
+    def _finish(self, clients: list[SimClient]) -> None:
+        for client in clients:
+            client.stopping = True
+        self.cluster.run_until(lambda: all(client.done for client in clients), AUDIT_MS)
+        for client in clients:
+            assert client.process is not None
+            for error in client.process.unhandled():
+                raise InvariantBrokenError(NO_SURPRISE, f"{client.name}: {error!r}") from error
+            self._require(client.done, f"{client.name} comes to an end")
+
+    def _audit(self, clients: list[SimClient]) -> None:
+        self._require(
+            self.cluster.run_until(self._is_settled, CALM_MS),
+            f"every transaction that was left open is aborted: {self._state()}",
+        )
+        groups = [group_of(each) for each in IDS]
+        auditor = Auditor(self.cluster, self.history, LISTS, groups, PLAIN[0], PLAIN)
+        auditor.start()
+        self._finish([auditor])
+        verdict = check(self.history.events)
+        if not verdict.valid or verdict.unproven:
+            name = verdict.findings[0].anomaly if verdict.findings else PROGRESS
+            raise InvariantBrokenError(name, str(verdict))
+        self._check_ledger(auditor)
+        for host in self.cluster.hosts.values():
+            for error in host.process.unhandled() if host.process is not None else ():
+                raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
+        for client in clients:
+            problems = client.problems if isinstance(client, Committer) else []
+            if isinstance(client, Reader):
+                problems = client.sent_back
+            if problems:
+                raise InvariantBrokenError(ACKED_KEPT, "; ".join(problems))
+
+    def _check_ledger(self, auditor: Auditor) -> None:
+        """acked = read, no duplicate, no reorder."""
+        for place in PLAIN:
+            found = auditor.found[place]
+            missing = [each for each in self.ledger.acked[place] if each not in set(found)]
+            if missing:
+                raise InvariantBrokenError(ACKED_KEPT, f"acked and not in {place}: {missing}")
+            last: dict[str, int] = {}
+            for element in found:
+                writer, _, number = element.rpartition(".")
+                if int(number) <= last.get(writer, -1):
+                    raise InvariantBrokenError("no duplicate, no reorder", f"{element} in {place}: {found}")
+                last[writer] = int(number)
+
+    def _is_settled(self) -> bool:
+        """No transaction is open, and everybody knows that everybody has everything."""
+        return self.cluster.is_whole() and all(
+            partition.log.last_stable_offset == partition.log.high_watermark == partition.log.end_offset
+            for host in self.cluster.hosts.values()
+            if host.node is not None
+            for partition in host.node.partitions
+        )
+
+    def _state(self) -> str:
+        lines = []
+        for host in self.cluster.hosts.values():
+            node = host.node
+            lines.append(f"node {host.id}: ready={host.ready} ends={host.ends[-1:]}")
+            if node is not None and host.ready:
+                lines.append(
+                    f"  raft {node.raft.leader_id}/{node.raft.epoch} hw {node.raft.high_watermark} "
+                    f"end {node.raft.end_offset}"
+                )
+                for partition in node.partitions:
+                    isr = partition.replication.isr if partition.replication is not None else None
+                    lines.append(
+                        f"  {partition.topic}-{partition.index} leader {partition.leader_id}/"
+                        f"{partition.leader_epoch} end {partition.log.end_offset} "
+                        f"hw {partition.log.high_watermark} isr {isr}"
+                    )
+        return "\n".join(lines)
+
+    def _is_void(self) -> bool:
+        return any(log.is_void for log in self.invariants.committed.values())
+
+    def _require(self, true: bool, what: str) -> None:
+        if not true:
+            raise InvariantBrokenError(PROGRESS, what)

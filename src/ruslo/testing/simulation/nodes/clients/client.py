@@ -1,0 +1,68 @@
+"""What all simulated clients have in common: a process on a host of its own, with the real client inside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from ruslo.client.cluster import Cluster
+from ruslo.client.connection import ConnectionSettings
+from ruslo.testing.histories import Kind
+from ruslo.testing.histories.events import Call
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
+from ruslo.testing.simulation.txns.process import History
+
+REQUEST_TIMEOUT_MS = 1_300
+API_TIMEOUT_MS = 4_000
+PATIENT_MS = 60_000
+
+
+class SimClient:
+    """``stopping`` asks it to come to an end; ``done`` says that it has."""
+
+    def __init__(self, name: str, cluster: SimCluster, history: History) -> None:
+        self.name = name
+        self.random = cluster.clock.random
+        self.stopping = False
+        self.done = False
+        self._cluster = cluster
+        self._history = history
+        self.process: ProcessLoop | None = None
+
+    def start(self) -> None:
+        self.process = self._cluster.spawn(self.name, self._main)
+
+    async def _main(self) -> None:
+        await self.run()
+        self.done = True
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        raise NotImplementedError
+
+    def connect(self, *, patient: bool = False) -> Cluster:
+        return Cluster(
+            self._cluster.bootstrap,
+            settings=ConnectionSettings(
+                client_id=self.name,
+                connect_timeout_ms=REQUEST_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            api_timeout_ms=PATIENT_MS if patient else API_TIMEOUT_MS,
+        )
+
+    def is_stopping(self) -> bool:
+        return self.stopping
+
+    def now_ms(self) -> int:
+        return self._cluster.clock.now_ms()
+
+    async def pause(self, longest_ms: int) -> None:
+        await asyncio.sleep(self.random.randint(0, longest_ms) / 1000)
+
+    def invoke(self, call: Call) -> None:
+        self._history.write(self.name, Kind.INVOKE, call)
+
+    def complete(self, kind: Kind, call: Call, note: str = "") -> None:
+        self._history.write(self.name, kind, call, note)

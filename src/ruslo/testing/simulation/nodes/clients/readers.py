@@ -1,0 +1,143 @@
+"""Those who read: from the beginning, again and again; and one who reads everything when all is over."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ruslo.client.cluster import Cluster
+from ruslo.client.offsets import Offsets, Spec
+from ruslo.client.raw import RawClient
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll
+from ruslo.testing.histories.events import Span
+from ruslo.testing.simulation.nodes.clients.client import SimClient
+from ruslo.testing.simulation.nodes.clients.writers import committed_offset
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.txns.process import History
+from ruslo.testing.simulation.txns.reader import span_of
+
+PAUSE_MS = 800
+POLLS_PER_LIFE = 8
+_WAIT_MS = 50
+
+
+class Reader(SimClient):
+    def __init__(
+        self,
+        name: str,
+        cluster: SimCluster,
+        history: History,
+        isolation: Isolation,
+        places: list[TopicPartition],
+    ) -> None:
+        super().__init__(name, cluster, history)
+        self._stem = name
+        self._isolation = isolation
+        self._places = places
+        self.sent_back: list[str] = []
+        """Where a leader said that a position, which other leaders had given, does not exist."""
+
+    async def run(self) -> None:
+        life = 0
+        while not self.stopping:
+            life += 1
+            # Whoever begins anew is somebody else: old stretches must look as they did.
+            self.name = f"{self._stem}.{life}"
+            positions: defaultdict[TopicPartition, int] = defaultdict(int)
+            async with self.connect() as cluster:
+                for _ in range(POLLS_PER_LIFE):
+                    await self.pause(PAUSE_MS)
+                    if self.is_stopping():
+                        return
+                    place = self.random.choice(self._places)
+                    try:
+                        if self.random.random() < 0.25:
+                            await self.list_end(cluster, place, self._isolation)
+                        else:
+                            positions[place] = await self.poll(
+                                cluster, place, positions[place], self._isolation
+                            )
+                    except KafkaError as error:
+                        if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                            self.sent_back.append(f"{place} at {positions[place]}")
+
+    async def poll(self, cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> int:
+        """Where to go on."""
+        self.invoke(Poll(isolation))
+        try:
+            span = await _read(cluster, place, start, isolation)
+        except KafkaError as error:
+            self.complete(Kind.FAIL, Poll(isolation), str(error))
+            raise
+        self.complete(Kind.OK, Poll(isolation, (span,)))
+        return span.end
+
+    async def list_end(
+        self, cluster: Cluster, place: TopicPartition, isolation: Isolation, *, final: bool = False
+    ) -> int:
+        self.invoke(ListEnds(isolation, final))
+        committed = isolation is Isolation.READ_COMMITTED
+        try:
+            found = await Offsets(cluster).find({place: Spec.LATEST}, read_committed=committed)
+        except KafkaError as error:
+            self.complete(Kind.FAIL, ListEnds(isolation, final), str(error))
+            raise
+        end = found[place].offset
+        self.complete(Kind.OK, ListEnds(isolation, final, ((place, end),)))
+        return end
+
+
+class Auditor(Reader):
+    """Reads everything to its end, once nobody writes any more."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        history: History,
+        places: list[TopicPartition],
+        groups: list[str],
+        source: TopicPartition,
+        plain: list[TopicPartition],
+    ) -> None:
+        super().__init__("auditor", cluster, history, Isolation.READ_COMMITTED, places)
+        self._groups = groups
+        self._source = source
+        self._plain = plain
+        self.found: dict[TopicPartition, list[str]] = {}
+        """What the partitions hold that are not written in transactions."""
+        self.registers: dict[str, int] = {}
+
+    async def run(self) -> None:
+        async with self.connect(patient=True) as cluster:
+            for place in self._places:
+                for isolation in Isolation:
+                    end = await self.list_end(cluster, place, isolation, final=True)
+                    position = 0
+                    while position < end:
+                        position = await self.poll(cluster, place, position, isolation)
+            for place in self._plain:
+                self.found[place] = await _read_all(cluster, place)
+            for group in self._groups:
+                call = FetchOffsets(group, final=True)
+                self.invoke(call)
+                offset = await committed_offset(cluster, group, self._source)
+                self.complete(Kind.OK, FetchOffsets(group, True, ((self._source, offset),)))
+
+
+async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> Span:
+    committed = isolation is Isolation.READ_COMMITTED
+    fetched = (
+        await RawClient(cluster).fetch({place: start}, max_wait_ms=_WAIT_MS, read_committed=committed)
+    )[place]
+    return span_of(place, start, fetched.records, fetched.aborted, isolation)
+
+
+async def _read_all(cluster: Cluster, place: TopicPartition) -> list[str]:
+    end = (await Offsets(cluster).find({place: Spec.LATEST}))[place].offset
+    position, found = 0, []
+    while position < end:
+        span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
+        found += [record.element for record in span.records]
+        position = span.end
+    return found

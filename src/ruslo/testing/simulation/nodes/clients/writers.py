@@ -1,0 +1,180 @@
+"""Those who write: idempotent producers that wait for all replicas, and transactional ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import count
+
+from ruslo.client.cluster import Cluster
+from ruslo.client.coordinators import Coordinators
+from ruslo.client.errors import TransactionLost
+from ruslo.client.group_offsets import GroupOffsets
+from ruslo.client.sequenced import SequencedSender
+from ruslo.client.transactional import TransactionalProducer, new_producer_id
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
+from ruslo.testing.histories import Append, End, FetchOffsets, Kind, SendOffsets
+from ruslo.testing.simulation.nodes.clients.client import SimClient
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.txns.process import History
+
+PAUSE_MS = 350
+TRANSACTION_TIMEOUT_MS = 1_500
+NO_OFFSET = -1
+
+
+def batch_of(now_ms: int, key: str, *values: str) -> bytearray:
+    return build_batch([Record(at, now_ms, key.encode(), value.encode()) for at, value in enumerate(values)])
+
+
+class Ledger:
+    """What idempotent writers sent, in their order, and what they were told is safe."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, TopicPartition] = {}
+        self.acked: defaultdict[TopicPartition, list[str]] = defaultdict(list)
+
+
+class IdempotentWriter(SimClient):
+    """acks=all. After a send that nobody can say the end of it goes on with another producer id."""
+
+    def __init__(
+        self, name: str, cluster: SimCluster, history: History, ledger: Ledger, places: list[TopicPartition]
+    ) -> None:
+        super().__init__(name, cluster, history)
+        self._ledger = ledger
+        self._places = places
+        self._numbers = count()
+
+    async def run(self) -> None:
+        async with self.connect() as cluster:
+            while not self.stopping:
+                try:
+                    sender = SequencedSender(cluster, await new_producer_id(cluster))
+                    while not self.stopping:
+                        await self._send(sender)
+                        await self.pause(PAUSE_MS)
+                except KafkaError:
+                    await self.pause(PAUSE_MS)
+
+    async def _send(self, sender: SequencedSender) -> None:
+        random, ledger = self.random, self._ledger
+        place = random.choice(self._places)
+        batches, values = [], []
+        for _ in range(random.choice((1, 1, 1, 3))):
+            elements = [f"{self.name}.{next(self._numbers)}" for _ in range(random.randint(1, 2))]
+            ledger.sent.update(dict.fromkeys(elements, place))
+            values += elements
+            batches.append(batch_of(self.now_ms(), self.name, *elements))
+        await sender.send({place: batches})
+        ledger.acked[place] += values
+
+
+class TransactionalWriter(SimClient):
+    """Appends to several partitions, commits offsets with it now and then, and commits or aborts."""
+
+    def __init__(
+        self,
+        name: str,
+        transactional_id: str,
+        cluster: SimCluster,
+        history: History,
+        places: list[TopicPartition],
+        source: TopicPartition,
+    ) -> None:
+        super().__init__(name, cluster, history)
+        self._transactional_id = transactional_id
+        self._places = places
+        self._source = source
+        self._group = group_of(transactional_id)
+        self._position: int | None = None
+        self._numbers = count(1)
+
+    async def run(self) -> None:
+        async with self.connect() as cluster:
+            offsets = GroupOffsets(cluster, Coordinators(cluster))
+            while not self.stopping:
+                producer = TransactionalProducer(
+                    cluster, self._transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+                )
+                self._position = None
+                try:
+                    await producer.init()
+                    while not self.stopping and await self._transaction(producer, offsets):
+                        await self.pause(PAUSE_MS)
+                except KafkaError:
+                    await self.pause(PAUSE_MS)
+
+    async def _transaction(self, producer: TransactionalProducer, offsets: GroupOffsets) -> bool:
+        """Whether the producer can go on."""
+        name = f"{self.name}.{next(self._numbers)}"
+        try:
+            for number in range(self.random.randint(1, 3)):
+                await self._append(producer, name, f"{name}.{number}")
+            if self.random.random() < 0.3:
+                await self._send_offsets(producer, offsets, name)
+        except KafkaError as error:
+            return not isinstance(error, TransactionLost) and await self._end(producer, name, commit=False)
+        return await self._end(producer, name, commit=self.random.random() < 0.8)
+
+    async def _append(self, producer: TransactionalProducer, name: str, element: str) -> None:
+        place = self.random.choice(self._places)
+        call = Append(name, place, f"{place}", element)
+        self.invoke(call)
+        try:
+            await producer.send({place: [batch_of(self.now_ms(), call.key, element)]})
+        except KafkaError as error:
+            self.complete(Kind.INFO, call, str(error))
+            raise
+        self.complete(Kind.OK, call)
+
+    async def _send_offsets(self, producer: TransactionalProducer, offsets: GroupOffsets, name: str) -> None:
+        if self._position is None:
+            self._position = await self._committed_position(offsets)
+        first = self._position
+        call = SendOffsets(name, self._group, self._source, first, first + self.random.randint(1, 9))
+        self.invoke(call)
+        try:
+            await producer.commit_offsets(self._group, {self._source: call.end})
+        except KafkaError as error:
+            self.complete(Kind.INFO, call, str(error))
+            raise
+        self.complete(Kind.OK, call)
+        self._position = call.end
+
+    async def _committed_position(self, offsets: GroupOffsets) -> int:
+        call = FetchOffsets(self._group)
+        self.invoke(call)
+        try:
+            found = (await offsets.fetch(self._group, require_stable=True)).get(self._source)
+        except KafkaError as error:
+            self.complete(Kind.FAIL, call, str(error))
+            raise
+        offset = NO_OFFSET if found is None else found.offset
+        self.complete(Kind.OK, FetchOffsets(self._group, False, ((self._source, offset),)))
+        return max(offset, 0)
+
+    async def _end(self, producer: TransactionalProducer, name: str, *, commit: bool) -> bool:
+        call = End(name, commit)
+        self.invoke(call)
+        try:
+            await (producer.commit() if commit else producer.abort())
+        except KafkaError as error:
+            self.complete(Kind.INFO, call, str(error))
+            return False
+        self.complete(Kind.OK, call)
+        if not commit:
+            self._position = None
+        return True
+
+
+def group_of(transactional_id: str) -> str:
+    return f"group of {transactional_id}"
+
+
+async def committed_offset(cluster: Cluster, group: str, place: TopicPartition) -> int:
+    """What the group has committed, once no transaction is open that may change it."""
+    found = (await GroupOffsets(cluster, Coordinators(cluster)).fetch(group, require_stable=True)).get(place)
+    return NO_OFFSET if found is None else found.offset

@@ -1,0 +1,289 @@
+"""What happens to clusters: to processes, hosts, disks and lines, one fault at a time, chosen by chance.
+
+Most of it is covered by what a cluster promises of records. What is not, a black-out above all, says so to
+the invariants first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from random import Random
+
+from ruslo.broker.drivers.lifecycle import BrokerLifecycle
+from ruslo.broker.drivers.raft import RaftDriver
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.no_op_record import NoOpRecord
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.nodes.host import SimHost
+from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
+from ruslo.testing.simulation.nodes.network import NetworkFaults
+
+AFTERMATH_MS = 1_000
+"""What a fault with a plan waits for its consequences."""
+
+ACTIONS: Mapping[str, int] = {
+    "kill": 3,
+    "kill_leader": 2,
+    "kill_all": 1,
+    "lose_power": 2,
+    "restart": 3,
+    "stop": 1,
+    "pause": 2,
+    "cut_off": 2,
+    "cut_one_way": 2,
+    "heal": 3,
+    "slow_line": 2,
+    "bad_network": 1,
+    "slow_disk": 1,
+    "grow_late": 1,
+    "hunt_controller": 1,
+}
+DISASTERS: Mapping[str, int] = {**ACTIONS, "black_out": 2, "lose_votes": 2}
+"""After which nothing is promised of records, but everything of the metadata, and that it all comes back."""
+DISASTER_PART = 0.1
+
+
+class NodeFaults:
+    def __init__(
+        self,
+        cluster: SimCluster,
+        invariants: NodeInvariants,
+        random: Random,
+        weights: Mapping[str, int],
+        tell: Callable[[str], None],
+    ) -> None:
+        """``weights``: which faults, by name, and how often each."""
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._invariants = invariants
+        self._random = random
+        self._tell = tell
+        self._actions: list[Callable[[], None]] = [
+            getattr(self, f"_{name}") for name, weight in weights.items() for _ in range(weight)
+        ]
+
+    def happen(self) -> None:
+        """One of them."""
+        self._random.choice(self._actions)()
+
+    def _some_host(self, *, up: bool = True) -> SimHost | None:
+        hosts = [host for host in self._cluster.hosts.values() if host.is_up is up]
+        return self._random.choice(hosts) if hosts else None
+
+    def _may_be_killed(self, host: SimHost) -> bool:
+        """Not the others while one has lost data: who was killed cannot be told from who lost power, so that
+        with all of them in question (KIP-966) the last leader is trusted, whichever of the two it was."""
+        return host.data_lost or not any(each.data_lost for each in self._cluster.hosts.values())
+
+    def _kill(self) -> None:
+        host = self._some_host()
+        if host is not None and self._may_be_killed(host):
+            self._tell(f"kill -9 of node {host.id}")
+            host.kill()
+            self._start_later(host)
+
+    def _kill_leader(self) -> None:
+        place = self._random.choice((*self._cluster.places, METADATA))
+        host = self._controller() if place == METADATA else self._leader(place)
+        if host is not None and self._may_be_killed(host):
+            self._tell(f"kill -9 of node {host.id}, which leads {place}")
+            host.kill()
+            self._start_later(host)
+
+    def _kill_all(self) -> None:
+        if all(self._may_be_killed(host) for host in self._cluster.hosts.values()):
+            self._tell("kill -9 of all nodes")
+            for host in self._cluster.hosts.values():
+                host.kill()
+                self._start_later(host)
+
+    def _lose_power(self) -> None:
+        """A host that had everything that is acked may lose it, if the others have it and keep it."""
+        host = self._some_host()
+        if host is None or not (host.data_lost or self._cluster.is_whole()):
+            return
+        self._tell(f"node {host.id} loses power")
+        host.lose_power()
+        self._start_later(host)
+
+    def _black_out(self) -> None:
+        """All lose power at once, and with it what the page cache held: only what is synced is promised."""
+        self._tell("all nodes lose power")
+        self._invariants.give_up()
+        for host in self._cluster.hosts.values():
+            host.lose_power()
+            self._start_later(host)
+
+    def _lose_votes(self) -> None:
+        """A voter loses power right after it voted, and is asked again while the winner is cut off."""
+        leader = self._controller()
+        if leader is None or not all(host.is_up for host in self._cluster.hosts.values()):
+            return
+        self._tell(f"kill -9 of node {leader.id}, the controller, and power losses of who votes next")
+        self._invariants.give_up()
+        leader.kill()
+        others = [host for host in self._cluster.hosts.values() if host is not leader]
+        before = {host.id: _vote(host) for host in others}
+        for _ in range(300):
+            self._clock.run_for(1)
+            for voter in others:
+                voted = _vote(voter)
+                if voted != before[voter.id] and voted is not None and voted[1] not in (voter.id, -1):
+                    self._tell(f"node {voter.id} voted for {voted[1]} and loses power, {voted[1]} is cut off")
+                    voter.lose_power()
+                    self._cluster.network.cut_off(self._cluster.hosts[voted[1]].address)
+                    voter.start()
+                    leader.start()
+                    self._clock.run_for(AFTERMATH_MS)
+                    return
+
+    def _hunt_controller(self) -> None:
+        """It dies when others have what it wrote, and it does not know yet: the next one must not take their
+        word for it, but write something of its own first."""
+        leader = self._controller()
+        if leader is None or leader.process is None or not self._may_be_killed(leader):
+            return
+        raft = leader.node.raft if leader.node is not None else None
+        assert raft is not None
+        committed = raft.high_watermark
+        leader.process.call_soon(_write_something, raft)
+        for _ in range(20):
+            self._clock.run_for(1)
+            if raft.high_watermark > committed:
+                return
+            if any(
+                _end_of_metadata(host) > committed
+                for host in self._cluster.hosts.values()
+                if host is not leader
+            ):
+                self._tell(f"kill -9 of node {leader.id}, whose last words are known, but not committed")
+                leader.kill()
+                self._start_later(leader)
+                return
+
+    def _grow_late(self) -> None:
+        """A replica that is about to join the in-sync set loses power while that is being decided."""
+        if not self._cluster.is_whole():
+            return
+        controller = self._controller()
+        place = self._random.choice(self._cluster.places)
+        leader = self._leader(place)
+        if controller is None or leader is None or controller is leader:
+            return
+        joins = next(host for host in self._cluster.hosts.values() if host not in (controller, leader))
+        self._tell(f"node {joins.id} is to join the in-sync set of {place} late")
+        joins.kill()
+        self._clock.run_for(100)
+        joins.start()
+        slow_lines, line = self._cluster.network.slow_lines, (leader.address, controller.address)
+        for _ in range(AFTERMATH_MS):
+            self._clock.run_for(1)
+            node = leader.node
+            if node is None or not leader.ready:
+                return
+            if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
+                slow_lines[line] = AFTERMATH_MS
+            replication = node.partitions.get(place.topic, place.partition).replication
+            pending = replication.machine.isr.pending if replication is not None else None
+            if pending is not None and any(member.broker_id == joins.id for member in pending.members):
+                self._tell(f"node {joins.id} loses power, and cannot hear node {leader.id}")
+                joins.lose_power()
+                self._cluster.network.cut(leader.address, joins.address)
+                joins.start()
+                self._clock.run_for(AFTERMATH_MS)
+                return
+
+    def _controller(self) -> SimHost | None:
+        for host in self._cluster.hosts.values():
+            if host.node is not None and host.ready and host.node.raft.leader_id == host.id:
+                return host
+        return None
+
+    def _leader(self, place: TopicPartition) -> SimHost | None:
+        for host in self._cluster.hosts.values():
+            node = host.node if host.ready else None
+            if node is not None and node.partitions.get(place.topic, place.partition).is_leader:
+                return host
+        return None
+
+    def _start_later(self, host: SimHost) -> None:
+        delay_ms = self._random.choice((20, 100, 400, 1_200))
+        self._clock.call_later(delay_ms, lambda: self._start(host))
+
+    def _start(self, host: SimHost) -> None:
+        if not host.is_up:
+            self._tell(f"node {host.id} starts")
+            host.start()
+
+    def _restart(self) -> None:
+        host = self._some_host(up=False)
+        if host is not None:
+            self._start(host)
+
+    def _stop(self) -> None:
+        host = self._some_host()
+        if host is not None and host.ready:
+            self._tell(f"node {host.id} is asked to stop")
+            host.stop()
+
+    def _pause(self) -> None:
+        host = self._some_host()
+        if host is not None:
+            duration_ms = self._random.choice((100, 700, 2_000))
+            self._tell(f"node {host.id} is paused for {duration_ms} ms")
+            host.pause()
+            self._clock.call_later(duration_ms, host.resume)
+
+    def _cut_off(self) -> None:
+        host = self._random.choice(list(self._cluster.hosts.values()))
+        self._tell(f"node {host.id} is cut off")
+        self._cluster.network.cut_off(host.address)
+
+    def _cut_one_way(self) -> None:
+        source, target = self._random.sample(list(self._cluster.hosts.values()), 2)
+        self._tell(f"nothing gets from node {source.id} to node {target.id}")
+        self._cluster.network.cut(source.address, target.address)
+
+    def _heal(self) -> None:
+        self._tell("the network is whole")
+        self._cluster.network.faults = NetworkFaults()
+        self._cluster.network.heal()
+
+    def _slow_line(self) -> None:
+        source, target = self._random.sample(list(self._cluster.hosts.values()), 2)
+        delay_ms = self._random.choice((50, 300, 900))
+        self._tell(f"from node {source.id} to node {target.id} it takes {delay_ms} ms more")
+        self._cluster.network.slow_lines[source.address, target.address] = delay_ms
+
+    def _bad_network(self) -> None:
+        self._tell("the network is bad")
+        self._cluster.network.faults = NetworkFaults(slow=0.05, slow_ms=900, reset=0.01)
+
+    def _slow_disk(self) -> None:
+        host = self._random.choice(list(self._cluster.hosts.values()))
+        host.slow_disk_ms = self._random.choice((0, 30, 400))
+        self._tell(f"the disk of node {host.id} takes {host.slow_disk_ms} ms")
+
+
+def _write_something(raft: RaftDriver) -> None:
+    with contextlib.suppress(KafkaError):
+        raft.append(raft.epoch, [(NoOpRecord(), 0)])
+
+
+def _end_of_metadata(host: SimHost) -> int:
+    return host.node.raft.end_offset if host.node is not None and host.ready else 0
+
+
+def _epoch_of(host: SimHost) -> int:
+    """Of the broker's registration in this life."""
+    lifecycle = getattr(host.node, "lifecycle", None)
+    return lifecycle.epoch if isinstance(lifecycle, BrokerLifecycle) else -1
+
+
+def _vote(host: SimHost) -> tuple[int, int] | None:
+    """Epoch and whom the node voted for in it."""
+    raft = getattr(host.node, "raft", None)
+    machine = raft._machine if raft is not None else None
+    return None if machine is None else (machine.quorum.epoch, machine.quorum.voted_id)

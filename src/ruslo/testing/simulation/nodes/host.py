@@ -1,0 +1,122 @@
+"""A machine with a disk and a network address, and the node that runs on it, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ruslo.broker.node import Node
+from ruslo.config.broker import BrokerConfig
+from ruslo.model.errors import RusloError
+from ruslo.testing.simulation.disk import MemoryDisk
+from ruslo.testing.simulation.nodes.network import SimNetwork
+from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
+
+RESTART_PAUSE_MS = 300
+"""As a service manager does it, with a process that ended by itself."""
+
+
+class SimHost:
+    def __init__(
+        self, config: BrokerConfig, address: str, network: SimNetwork, on_step: Callable[[SimHost], None]
+    ) -> None:
+        self.id = config.node_id
+        self.config = config
+        self.address = address
+        self.network = network
+        self.disk = MemoryDisk(network.clock, config.log_dirs[0])
+        self.local_clock = ProcessClock(network.clock)
+        self.slow_disk_ms = 0
+        """Work with the disk takes up to this much longer."""
+        self.lives = 0
+        """How often the node was started: what it knew in another life is another node's knowledge."""
+        self.process: ProcessLoop | None = None
+        self.node: Node | None = None
+        self.ready = False
+        """Whether the start is complete."""
+        self.data_lost = False
+        """It has lost what was not synced, and is not known to have got it back."""
+        self.ends: list[str] = []
+        """Why processes ended by themselves."""
+        self._on_step = on_step
+        self._graveyard: list[ProcessLoop] = []
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None
+
+    # -- what may be done to it ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.process is not None:
+            return
+        self.network.host_is_back(self.address)
+        self.lives += 1
+        loop = ProcessLoop(self.network, self.address, self.local_clock, lambda: self._on_step(self))
+        loop.disk_ms = self._disk_ms
+        self.process = loop
+        self.ready = False
+        loop.call_soon(lambda: loop.create_task(self._live(loop)))
+
+    def kill(self) -> None:
+        """kill -9: what was written stays in the page cache."""
+        process = self._end()
+        if process is not None:
+            self.network.process_died(process)
+
+    def lose_power(self) -> None:
+        """Everything that was not synced is lost, or a part of it, and nobody is told."""
+        process = self._end()
+        if process is not None:
+            self.network.host_died(process)
+            self.disk.lose_power(self.network.clock.random, self.disk.directory)
+            self.data_lost = True
+
+    def pause(self) -> None:
+        if self.process is not None:
+            self.process.pause()
+
+    def resume(self) -> None:
+        if self.process is not None and self.process.paused:
+            self.process.resume()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self.node is not None:
+            self.node.request_stop()
+
+    # -- its life --------------------------------------------------------------------------------------------
+
+    async def _live(self, loop: ProcessLoop) -> None:
+        why = "it was asked to stop"
+        try:
+            node = self.node = Node(self.config, self.local_clock, lambda path: self.disk)
+            await node.start()
+            self.ready = True
+            await node.wait_for_stop()
+            why = node.failure or why
+            await node.stop()
+        except RusloError as error:
+            why = str(error)
+        if self.process is loop:
+            self.ends.append(why)
+            self.kill()
+            self.network.clock.call_later(RESTART_PAUSE_MS, self.start)
+
+    def _end(self) -> ProcessLoop | None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            self._graveyard.append(process)
+            self.disk.release_locks()
+        self.node = None
+        self.ready = False
+        return process
+
+    def _disk_ms(self) -> int:
+        return self.network.clock.random.randint(0, 1 + self.slow_disk_ms)
+
+
+async def never() -> None:
+    """For those who wait until they are killed."""
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,354 @@
+"""What must be true of a cluster after every step of every node, whatever happens to its nodes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ruslo.broker.node import Node
+from ruslo.broker.partitions.partition import Partition
+from ruslo.machines.raft.quorum_state import NO_NODE
+from ruslo.machines.raft.states import State
+from ruslo.model.topics import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
+from ruslo.records.batch import BatchHeader
+from ruslo.records.reader import iter_batches
+from ruslo.storage.log import Log
+from ruslo.testing.simulation.nodes.host import SimHost
+from ruslo.testing.simulation.raft.invariants import (
+    COMMITTED_KEPT,
+    HIGH_WATERMARK_RISES,
+    LOGS_AGREE,
+    ONE_LEADER,
+    VOTE_ONCE,
+    InvariantBrokenError,
+)
+
+ONE_PARTITION_LEADER = "one leader per epoch of a partition"
+ACKED_KEPT = "what all in-sync replicas had is in the log of every later leader"
+ENOUGH_COPIES = "nothing is committed with fewer copies than min.insync.replicas"
+NEVER_CUT = "no replica gives up what is committed"
+IN_SYNC_HAVE_ALL = "in-sync replicas have everything that is committed"
+OWN_EPOCH = "a leader commits older records only together with one of its own epoch"
+SEQUENCES = "a producer's sequences follow one another"
+NO_SURPRISE = "nothing fails that nobody handles"
+
+METADATA = TopicPartition(METADATA_TOPIC, 0)
+MIN_COPIES = 2
+_READ_BYTES = 1 << 20
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+
+
+@dataclass(slots=True)
+class CommittedLog:
+    """Everything of a log that any node has ever shown to be committed."""
+
+    batches: list[Batch] = field(default_factory=list)
+    committed_in: list[int] = field(default_factory=list)
+    """Beside each the epoch of the leader that committed it, or a later one."""
+    at: dict[int, Batch] = field(default_factory=dict)
+    sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By producer id: its epoch, and the sequence that comes next."""
+    is_void: bool = False
+    """More was lost at once than the promise covers: nothing is promised any more."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+    def end_before(self, epoch: int) -> int:
+        """Up to where a leader of this epoch must have everything."""
+        count = bisect_left(self.committed_in, epoch)
+        return self.batches[count - 1].last_offset + 1 if count else 0
+
+
+class _Seen(NamedTuple):
+    """What was last looked at of a node's log."""
+
+    log: Log
+    high_watermark: int
+    led_epoch: int
+
+
+class NodeInvariants:
+    def __init__(self) -> None:
+        self.committed: dict[TopicPartition, CommittedLog] = {}
+        self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
+        self._states: dict[Partition, tuple[int, int, int]] = {}
+        """End, high watermark and led epoch when it was last looked at."""
+        self._ends: dict[TopicPartition, dict[int, int]] = {}
+        """How far each node's copy has ever been."""
+        self._tails: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = {}
+        """How each copy grew: its end, and the epoch of what was last in it."""
+        self.hosts: Mapping[int, SimHost] = {}
+        self._newest = -1
+        self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
+        """As the newest metadata that anybody has says."""
+        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+
+    def committed_log(self, place: TopicPartition) -> CommittedLog:
+        return self.committed.setdefault(place, CommittedLog())
+
+    def give_up(self) -> None:
+        """More is lost than any promise covers: nothing is known of the partitions any more."""
+        for place, log in self.committed.items():
+            log.is_void = place != METADATA
+
+    def check(self, host: SimHost) -> None:
+        """After a step of its node."""
+        assert host.process is not None
+        if host.process.failures:
+            error = host.process.failures[0]
+            raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
+        node = host.node
+        if node is None:
+            return
+        raft = getattr(node, "raft", None)
+        if raft is not None and raft._machine is not None:
+            self._check_quorum(host.id, node)
+        partitions = getattr(node, "partitions", None)
+        if partitions is None:
+            return
+        if node.raft.applied.offset > self._newest:
+            self._newest = node.raft.applied.offset
+            self._check_in_sync(node)
+        for topic, by_index in partitions.by_name.items():
+            for index, partition in by_index.items():
+                log = partition.log
+                led_epoch = partition.leader_epoch if partition.leader_id == host.id else -1
+                # Told apart by the object itself: a node that starts again has new ones.
+                state = (log.end_offset, log.high_watermark, led_epoch)
+                before = self._states.get(partition)
+                if before == state:
+                    continue
+                self._states[partition] = state
+                place = TopicPartition(topic, index)
+                if before is None or before[0] != log.end_offset:
+                    self._check_end(host.id, place, log, is_new=before is None)
+                ends = self._ends.setdefault(place, {})
+                ends[host.id] = max(log.end_offset, ends.get(host.id, 0))
+                seen = self._seen.get((host.id, place))
+                self._check_log(
+                    host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen
+                )
+
+    # -- copies ----------------------------------------------------------------------------------------------
+
+    def _check_end(self, node_id: int, place: TopicPartition, log: Log, *, is_new: bool) -> None:
+        """A copy has grown, or was cut."""
+        tail = self._tails.setdefault((node_id, place), [])
+        if is_new:
+            # What a start does to a log is judged by who is in sync, and by who leads.
+            tail.clear()
+        cut = log.end_offset
+        committed = self.committed_log(place)
+        while tail and tail[-1][0] > cut:
+            end, epoch = tail.pop()
+            start = max(tail[-1][0] if tail else 0, cut)
+            if committed.is_void:
+                continue
+            for offset in range(start, min(end, committed.end)):
+                batch = committed.at.get(offset)
+                if batch is not None and batch.epoch == epoch:
+                    raise InvariantBrokenError(
+                        NEVER_CUT, f"node {node_id} cut its log of {place} to {cut}, {batch} is committed"
+                    )
+        tail.append((cut, log.epochs.latest))
+
+    def _check_in_sync(self, node: Node) -> None:
+        """With newer metadata than anybody had before."""
+        image = node.metadata.image
+        for topic in image.topics.by_name.values():
+            for index, partition in enumerate(topic.partitions):
+                place = TopicPartition(topic.name, index)
+                # A registration that is over says nothing of who came after it.
+                members = tuple(
+                    member
+                    for member in partition.isr
+                    if (broker := image.cluster.brokers.get(member)) is not None
+                    and self._epoch_of(member) == broker.epoch
+                )
+                self._in_sync[place] = members
+                self._require_all(place, self.committed_log(place))
+
+    def _epoch_of(self, node_id: int) -> int | None:
+        """Of its registration in this life."""
+        host = self.hosts.get(node_id)
+        node = host.node if host is not None else None
+        return node.lifecycle.epoch if node is not None and hasattr(node, "partitions") else None
+
+    def _require_all(self, place: TopicPartition, committed: CommittedLog) -> None:
+        if committed.is_void:
+            return
+        for member in self._in_sync.get(place, ()):
+            if self._epoch_of(member) is None:
+                continue
+            node = self.hosts[member].node
+            assert node is not None
+            copy = node.partitions.by_name.get(place.topic, {}).get(place.partition)
+            if copy is not None and copy.log.end_offset < committed.end:
+                raise InvariantBrokenError(
+                    IN_SYNC_HAVE_ALL,
+                    f"node {member} is in sync, its copy of {place} ends at {copy.log.end_offset}, but "
+                    f"{committed.end} is committed",
+                )
+
+    # -- the quorum ------------------------------------------------------------------------------------------
+
+    def _check_quorum(self, node_id: int, node: Node) -> None:
+        machine = node.raft._machine
+        assert machine is not None
+        quorum = machine.quorum
+        if quorum.voted_id != NO_NODE:
+            first = self._votes.setdefault((node_id, quorum.epoch), quorum.voted_id)
+            if first != quorum.voted_id:
+                raise InvariantBrokenError(
+                    VOTE_ONCE,
+                    f"{node_id} voted in epoch {quorum.epoch} for {first}, then for {quorum.voted_id}",
+                )
+        log = node.raft._open_replica.store.log
+        led_epoch = machine.epoch if machine.state is State.LEADER else -1
+        seen = self._seen.get((node_id, METADATA))
+        high_watermark = max(machine.high_watermark, 0)
+        if (
+            seen is None
+            or seen.log is not log
+            or seen.high_watermark != high_watermark
+            or seen.led_epoch != led_epoch
+        ):
+            self._check_log(node_id, METADATA, log, high_watermark, led_epoch, machine.epoch, seen)
+
+    # -- any log ---------------------------------------------------------------------------------------------
+
+    def _check_log(
+        self,
+        node_id: int,
+        place: TopicPartition,
+        log: Log,
+        high_watermark: int,
+        led_epoch: int,
+        epoch: int,
+        seen: _Seen | None,
+    ) -> None:
+        committed = self.committed_log(place)
+        known = seen is not None and seen.log is log
+        before = seen.high_watermark if seen is not None and known else 0
+        self._seen[node_id, place] = _Seen(log, high_watermark, led_epoch)
+        if led_epoch >= 0 and not (seen is not None and known and seen.led_epoch == led_epoch):
+            self._check_leader(node_id, place, log, led_epoch, committed)
+        if committed.is_void:
+            return
+        if high_watermark < before:
+            raise InvariantBrokenError(
+                HIGH_WATERMARK_RISES, f"node {node_id}, {place}: {before} → {high_watermark}"
+            )
+        self._compare(node_id, place, log, before, min(high_watermark, committed.end), LOGS_AGREE)
+        if high_watermark > committed.end:
+            self._extend(node_id, place, log, high_watermark, epoch, led_epoch, committed)
+
+    def _check_leader(
+        self, node_id: int, place: TopicPartition, log: Log, epoch: int, committed: CommittedLog
+    ) -> None:
+        first = self._leaders.setdefault((place, epoch), node_id)
+        if first != node_id:
+            raise InvariantBrokenError(
+                ONE_LEADER if place == METADATA else ONE_PARTITION_LEADER,
+                f"nodes {first} and {node_id} lead epoch {epoch} of {place}",
+            )
+        if committed.is_void:
+            return
+        # Later leaders have it all; one that hears late of an epoch of the past can do no harm.
+        needed = committed.end_before(epoch)
+        name = COMMITTED_KEPT if place == METADATA else ACKED_KEPT
+        if log.end_offset < needed:
+            raise InvariantBrokenError(
+                name,
+                f"node {node_id} leads epoch {epoch} of {place} with a log up to {log.end_offset}, but "
+                f"{needed} is committed",
+            )
+        self._compare(node_id, place, log, 0, needed, name)
+
+    def _compare(
+        self, node_id: int, place: TopicPartition, log: Log, start: int, end: int, name: str
+    ) -> None:
+        committed = self.committed_log(place).at
+        for batch, _, _ in _batches(log, start, end):
+            if committed.get(batch.base_offset) != batch:
+                raise InvariantBrokenError(
+                    name,
+                    f"node {node_id} has {batch} in {place}, committed is {committed.get(batch.base_offset)}",
+                )
+
+    def _extend(
+        self,
+        node_id: int,
+        place: TopicPartition,
+        log: Log,
+        high_watermark: int,
+        epoch: int,
+        led_epoch: int,
+        committed: CommittedLog,
+    ) -> None:
+        for batch, header, _ in _batches(log, committed.end, high_watermark):
+            if committed.end > batch.base_offset:
+                raise InvariantBrokenError(
+                    LOGS_AGREE, f"node {node_id} has {batch} in {place}, {committed.end} was committed"
+                )
+            if place != METADATA:
+                self._check_copies(place, batch)
+                self._check_sequence(place, header, committed)
+            committed.batches.append(batch)
+            committed.at[batch.base_offset] = batch
+            last = committed.committed_in[-1] if committed.committed_in else 0
+            committed.committed_in.append(max(epoch, last))
+        if place != METADATA:
+            self._require_all(place, committed)
+        elif led_epoch >= 0 and committed.batches[-1].epoch != led_epoch:
+            raise InvariantBrokenError(
+                OWN_EPOCH, f"node {node_id} leads epoch {led_epoch} and commits {committed.batches[-1]}"
+            )
+
+    def _check_copies(self, place: TopicPartition, batch: Batch) -> None:
+        ends = self._ends[place]
+        copies = sum(1 for end in ends.values() if end > batch.last_offset)
+        if copies < MIN_COPIES:
+            raise InvariantBrokenError(
+                ENOUGH_COPIES, f"{batch} of {place} is committed, but the ends of its copies are {ends}"
+            )
+
+    def _check_sequence(self, place: TopicPartition, header: BatchHeader, committed: CommittedLog) -> None:
+        if place.topic in INTERNAL_TOPICS or header.producer_id < 0 or header.is_control:
+            return
+        epoch, expected = committed.sequences.get(header.producer_id, (-1, 0))
+        if header.producer_epoch > epoch:
+            expected = 0
+        if header.producer_epoch < epoch or header.base_sequence != expected:
+            raise InvariantBrokenError(
+                SEQUENCES,
+                f"producer {header.producer_id}/{header.producer_epoch} at {header.base_offset} of {place}: "
+                f"sequence {header.base_sequence}, {expected} of epoch {epoch} was next",
+            )
+        count = header.last_offset - header.base_offset + 1
+        committed.sequences[header.producer_id] = (header.producer_epoch, expected + count)
+
+
+def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader, memoryview]]:
+    offset = max(start, log.start_offset)
+    while offset < end:
+        read = log.read(offset, _READ_BYTES, end)
+        if read.slice is None:
+            return
+        content = memoryview(read.slice.read())
+        for position, header in iter_batches(content):
+            if header.last_offset >= start:
+                batch = Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+                yield batch, header, content[position : position + header.size]
+            offset = header.last_offset + 1

@@ -1,0 +1,248 @@
+"""The event loop of one simulated process: asyncio as it is, on virtual time and a simulated network.
+
+Every process has a loop of its own, and all share one ``SimClock``. A process that is killed never runs
+another callback, so that nothing of it is tidied up; one that is paused runs them all when it goes on. Its
+clock may be wrong, in its rate too. Threads are an illusion: what is given to an executor runs in one piece,
+at the beginning or at the end of the time that a disk may take for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context
+from math import ceil
+from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
+
+from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.nodes.network import ProtocolFactory, SimNetwork, SimServer
+from ruslo.testing.simulation.nodes.transport import SimTransport
+
+Args = TypeVarTuple("Args")
+T = TypeVar("T")
+
+
+class ProcessClock:
+    """A ``model.clock.Clock`` that goes too fast or too slow, and shows a wall clock of its own."""
+
+    def __init__(self, clock: SimClock, *, rate: float = 1.0, ahead_ms: int = 0) -> None:
+        self._clock = clock
+        self._rate = rate
+        self._ahead_ms = ahead_ms
+        self._since_ms = 0
+        """When, by the true clock, the rate was last changed."""
+        self._base_ms = 0.0
+        """What this clock showed then."""
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return int(self._base_ms + (self._clock.monotonic_ms() - self._since_ms) * self._rate)
+
+    def change(self, *, rate: float, ahead_ms: int) -> None:
+        """From now on; the monotonic clock does not jump."""
+        now_ms = self._clock.monotonic_ms()
+        self._base_ms += (now_ms - self._since_ms) * self._rate
+        self._since_ms = now_ms
+        self._rate = rate
+        self._ahead_ms = ahead_ms
+
+    def due_ms(self, local_ms: float) -> int:
+        """When, by the true clock, this one has come that far."""
+        return self._since_ms + ceil((local_ms - self._base_ms) / self._rate - 1e-6)
+
+
+class ProcessLoop:
+    def __init__(
+        self, network: SimNetwork, host: str, local: ProcessClock, on_step: Callable[[], None]
+    ) -> None:
+        """``on_step``: called whenever the process has done something."""
+        self.network = network
+        self.host = host
+        self._loop = cast(asyncio.AbstractEventLoop, self)
+        """As asyncio sees it, which asks for nothing that is not here."""
+        self._sim = network.clock
+        self.clock = local
+        self._on_step = on_step
+        self._ready: deque[asyncio.Handle] = deque()
+        self._is_due = False
+        self.alive = True
+        self.paused = False
+        self.disk_ms: Callable[[], int] = lambda: 0
+        """How long a piece of work with the disk takes."""
+        self._free_at_ms: dict[object, int] = {}
+        self.failures: list[BaseException] = []
+        """What nobody handled; a process that is sound has none."""
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All of them, for ever: one that is thrown away would run its ``finally``, which the dead do not."""
+
+    # -- running ---------------------------------------------------------------------------------------------
+
+    def run_ready(self) -> None:
+        self._is_due = False
+        if not self.alive or self.paused:
+            return
+        ready = self._ready
+        events._set_running_loop(self._loop)
+        try:
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
+        finally:
+            events._set_running_loop(None)
+        if ready:
+            self._wake()
+        if self.alive:
+            self._on_step()
+
+    def kill(self) -> None:
+        self.alive = False
+        self._ready.clear()
+
+    def unhandled(self) -> Iterator[BaseException]:
+        """What callbacks raised, and tasks that nobody asked for their end."""
+        yield from self.failures
+        for task in self.tasks:
+            if task.done() and task._log_traceback:
+                error = task.exception()
+                if error is not None:
+                    yield error
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._sim.call_later(0, self.run_ready)
+
+    def _enqueue(self, handle: asyncio.Handle) -> None:
+        if self.alive:
+            self._ready.append(handle)
+            if not self._is_due:
+                self._is_due = True
+                self._sim.call_later(0, self.run_ready)
+
+    # -- what asyncio asks of a loop -------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self.clock.monotonic_ms() / 1000
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Args]], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self._loop, context)
+        self._enqueue(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Args]], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Args]], object],
+        *args: *Args,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self._loop, context)
+        self._sim.call_at(self.clock.due_ms(when * 1000), lambda: self._timer_due(handle))
+        return handle
+
+    def _timer_due(self, handle: asyncio.TimerHandle) -> None:
+        if not handle.cancelled():
+            self._enqueue(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by the handle; a cancelled one is passed over when its time comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self._loop)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self._loop, name=name, context=context)
+        self.tasks.append(task)
+        return task
+
+    def run_in_executor(
+        self, executor: object, func: Callable[[Unpack[Args]], T], *args: *Args
+    ) -> asyncio.Future[T]:
+        """An executor that is named has one thread, whose work waits in line."""
+        done: asyncio.Future[T] = self.create_future()
+        now_ms = self._sim.monotonic_ms()
+        begin_ms = now_ms if executor is None else max(now_ms, self._free_at_ms.get(executor, 0))
+        end_ms = begin_ms + self.disk_ms()
+        if executor is not None:
+            self._free_at_ms[executor] = end_ms
+        outcome: list[T | Exception] = []
+
+        def work() -> None:
+            if self.alive:
+                try:
+                    outcome.append(func(*args))
+                except Exception as error:
+                    outcome.append(error)
+
+        def settle() -> None:
+            if done.cancelled():
+                return
+            if isinstance(outcome[0], Exception):
+                done.set_exception(outcome[0])
+            else:
+                done.set_result(outcome[0])
+
+        def finish() -> None:
+            if self.alive:
+                self.call_soon(settle)
+
+        self._sim.call_at(begin_ms if self._sim.random.random() < 0.5 else end_ms, work)
+        self._sim.call_at(end_ms, finish)
+        return done
+
+    async def create_server(
+        self, protocol_factory: ProtocolFactory, host: str | None = None, port: int = 0, **options: object
+    ) -> SimServer:
+        return self.network.listen(self, protocol_factory, port)
+
+    async def create_connection(
+        self, protocol_factory: ProtocolFactory, host: str, port: int, **options: object
+    ) -> tuple[SimTransport, asyncio.BaseProtocol]:
+        return await self.network.connect(self, protocol_factory, host, port)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.failures.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False

@@ -1,0 +1,213 @@
+"""One end of a simulated connection, and the one-way pipe to the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ruslo.model.buffers import ReadBuffer
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.nodes.network import SimNetwork
+    from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
+
+RESENT_WITHIN_MS = 300
+"""After a line is whole again: TCP tries again in growing intervals."""
+
+
+class _Fin:
+    """No more bytes will come."""
+
+
+class _Reset:
+    """The other end is gone."""
+
+
+FIN, RESET = _Fin(), _Reset()
+Packet = bytes | _Fin | _Reset
+
+
+class Pipe:
+    """From one transport to its peer; in order."""
+
+    __slots__ = ("_held", "_last_ms", "_network", "_source", "_target")
+
+    def __init__(self, network: SimNetwork, source: SimTransport, target: SimTransport) -> None:
+        self._network = network
+        self._source = source
+        self._target = target
+        self._last_ms = 0
+        self._held: deque[Packet] = deque()
+
+    def send(self, packet: Packet) -> None:
+        network = self._network
+        source, target = self._source.host, self._target.host
+        if self._held or network.is_cut(source, target):
+            self._hold(packet)
+            return
+        clock, reset = network.clock, network.faults.reset
+        if reset and isinstance(packet, bytes) and clock.random.random() < reset:
+            arrives = clock.random.random() < 0.5
+            self._source.reset_soon()
+            if not arrives:
+                packet = RESET
+        self._post(packet, network.delay_ms(source, target))
+
+    def _post(self, packet: Packet, delay_ms: int) -> None:
+        clock = self._network.clock
+        self._last_ms = max(self._last_ms, clock.monotonic_ms() + delay_ms)
+        clock.call_at(self._last_ms, lambda: self._arrive(packet))
+
+    def _arrive(self, packet: Packet) -> None:
+        network = self._network
+        source, target = self._source.host, self._target.host
+        if target in network.down:
+            return
+        if self._held or network.is_cut(source, target):
+            self._hold(packet)
+            return
+        self._target.take(packet)
+
+    def _hold(self, packet: Packet) -> None:
+        self._held.append(packet)
+        self._network.holding[self] = None
+
+    def drop_held(self) -> None:
+        """Nobody will send it again."""
+        self._held.clear()
+
+    def send_held(self) -> None:
+        held, self._held = self._held, deque()
+        if held:
+            delay_ms = self._network.clock.random.randint(0, RESENT_WITHIN_MS)
+            for packet in held:
+                self._post(packet, delay_ms)
+
+
+class SimTransport(asyncio.Transport):
+    outgoing: Pipe
+
+    def __init__(self, network: SimNetwork, process: ProcessLoop, peer: tuple[str, int]) -> None:
+        super().__init__({"peername": peer})
+        self._network = network
+        self.process = process
+        self._protocol: asyncio.BaseProtocol | None = None
+        self._closing = False
+        self._gone = False
+        self._reading = True
+        self._unread: deque[Packet] = deque()
+
+    @property
+    def host(self) -> str:
+        return self.process.host
+
+    def begin(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+        protocol.connection_made(self)
+        self._read_on()
+
+    # -- receiving -------------------------------------------------------------------------------------------
+
+    def take(self, packet: Packet) -> None:
+        """From the network: it waits in the kernel until the process looks."""
+        if self._gone or not self.process.alive:
+            if isinstance(packet, bytes):
+                self.outgoing.send(RESET)
+            return
+        self._unread.append(packet)
+        self.process.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        while self._unread and self._protocol is not None and not self._gone:
+            if isinstance(self._unread[0], bytes):
+                if not self._reading:
+                    return
+                self._deliver(self._unread.popleft())  # type: ignore[arg-type]
+            elif self._unread.popleft() is RESET:
+                self._end(ConnectionResetError(104, "the peer has reset the connection"), FIN)
+            else:
+                self._end(None, FIN)
+
+    def _deliver(self, data: bytes) -> None:
+        protocol = self._protocol
+        if isinstance(protocol, asyncio.BufferedProtocol):
+            rest = memoryview(data)
+            while rest and not self._gone:
+                buffer = memoryview(protocol.get_buffer(len(rest)))
+                size = min(len(buffer), len(rest))
+                buffer[:size] = rest[:size]
+                protocol.buffer_updated(size)
+                rest = rest[size:]
+        else:
+            assert isinstance(protocol, asyncio.Protocol)
+            protocol.data_received(data)
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+        if self._unread:
+            self.process.call_soon(self._read_on)
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+    # -- sending ---------------------------------------------------------------------------------------------
+
+    def write(self, data: ReadBuffer) -> None:
+        if not self._closing and data:
+            self.outgoing.send(bytes(data))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Whatever is written is taken."""
+
+    # -- ending ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if not self._closing:
+            self._end(None, FIN)
+
+    def abort(self) -> None:
+        self._end(None, RESET)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def reset_soon(self) -> None:
+        self.process.call_soon(self._end, ConnectionResetError(104, "the connection was reset"), RESET)
+
+    def lost_by_kernel(self, *, tell_peer: bool) -> None:
+        """The process that had it is dead."""
+        self._network.forget(self)
+        if not self._gone:
+            self._gone = self._closing = True
+            self.outgoing.drop_held()
+            if tell_peer:
+                self.outgoing.send(RESET)
+
+    def _end(self, error: Exception | None, last_word: Packet) -> None:
+        self._closing = True
+        if self._gone:
+            return
+        self._gone = True
+        if last_word is RESET:
+            self.outgoing.drop_held()
+        self.outgoing.send(last_word)
+        self.process.call_soon(self._lost, error)
+
+    def _lost(self, error: Exception | None) -> None:
+        self._network.forget(self)
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self._protocol is not None
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return super().get_extra_info(name, default)

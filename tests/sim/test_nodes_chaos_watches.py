@@ -1,0 +1,27 @@
+"""The simulation is worth something only if it notices: nodes with a classic fault must not get through."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ruslo.testing.simulation.nodes.runs import HASH_SEED
+from tests.support.classic_bugs import BUGS
+
+SEEDS = "0-149"
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", BUGS)
+def test_bug_is_found(name: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.support.classic_bugs", name, SEEDS],
+        env={**os.environ, "PYTHONHASHSEED": HASH_SEED},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, f"nobody noticed in the seeds {SEEDS}: {ended.stdout}{ended.stderr}"

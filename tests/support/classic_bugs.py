@@ -1,0 +1,146 @@
+"""Classic bugs of replicated logs, put into the product: ``-m tests.support.classic_bugs NAME FIRST-LAST``.
+
+The simulation runs these seeds until an invariant breaks, and says which; the exit code is 1 if none does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ruslo.broker.drivers import quorum_state_file
+from ruslo.broker.partitions.fetcher import ReplicaFetcher
+from ruslo.broker.partitions.partition import Partition
+from ruslo.machines.controller import partitions as controller_partitions
+from ruslo.machines.controller.state import ControllerState
+from ruslo.machines.controller.topic_image import PartitionImage
+from ruslo.machines.raft import leading
+from ruslo.machines.raft.leader import Leader
+from ruslo.machines.raft.quorum_node import QuorumNode
+from ruslo.machines.raft.quorum_state import QuorumState
+from ruslo.machines.raft.voters import VoterSet
+from ruslo.machines.replica.follower import Follower
+from ruslo.machines.replica.leader import LeaderReplica
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
+from ruslo.storage.disk import Disk
+from ruslo.testing.simulation.nodes.invariants import (
+    ACKED_KEPT,
+    ENOUGH_COPIES,
+    IN_SYNC_HAVE_ALL,
+    NEVER_CUT,
+    OWN_EPOCH,
+)
+from ruslo.testing.simulation.nodes.runs import leave_at_once, run_seeds
+from ruslo.testing.simulation.raft.invariants import COMMITTED_KEPT, LOGS_AGREE, ONE_LEADER, VOTE_ONCE
+
+
+def old_epochs_are_committed_by_counting() -> None:
+    """Without Raft §5.4.2: a majority is enough, whoever wrote the record."""
+
+    def advance(node: QuorumNode) -> None:
+        if isinstance(node.role, Leader):
+            node.high_watermark = max(
+                node.high_watermark,
+                node.role.majority_offset(node.voters, node.key, node.log.flushed_offset),
+            )
+            leading.answer_news(node)
+
+    leading.advance_high_watermark = advance
+
+
+def followers_cut_back_to_their_high_watermark() -> None:
+    """As Kafka did before KIP-101: what is committed is cut off where nobody has heard of that yet."""
+    follow = ReplicaFetcher.follow
+
+    def cut_and_follow(self: ReplicaFetcher, partition: Partition) -> None:
+        if partition.log.high_watermark < partition.log.end_offset:
+            partition.log.truncate_to(partition.log.high_watermark)
+        follow(self, partition)
+
+    ReplicaFetcher.follow = cut_and_follow  # type: ignore[method-assign]
+
+
+def votes_are_not_synced() -> None:
+    def store(disk: Disk, directory: str, state: QuorumState, kraft_version: int, voters: VoterSet) -> None:
+        real = disk.replace_file
+        disk.replace_file = disk.write_file  # type: ignore[method-assign]
+        try:
+            synced(disk, directory, state, kraft_version, voters)
+        finally:
+            disk.replace_file = real  # type: ignore[method-assign]
+
+    synced = quorum_state_file.store
+    quorum_state_file.store = store
+
+
+def replicas_join_whatever_their_broker_epoch() -> None:
+    """Without KIP-903: who was caught up before it crashed is taken in after it has."""
+    check = controller_partitions._proposal_error
+
+    def proposal_error(
+        state: ControllerState, broker_id: int, partition: PartitionImage, proposed: ProposedPartition
+    ) -> ErrorCode:
+        for member in proposed.new_isr_with_epochs:
+            member.broker_epoch = -1
+        return check(state, broker_id, partition, proposed)
+
+    def is_eligible(self: LeaderReplica, follower: Follower) -> bool:
+        return self._brokers.eligible_epoch(follower.broker_id) is not None
+
+    controller_partitions._proposal_error = proposal_error
+    LeaderReplica._is_eligible = is_eligible  # type: ignore[method-assign]
+
+
+def acks_do_not_wait_for_all_in_sync_replicas() -> None:
+    def high_watermark(self: LeaderReplica, leader_end: int, min_insync_replicas: int, now_ms: int) -> int:
+        return leader_end
+
+    LeaderReplica.high_watermark = high_watermark  # type: ignore[method-assign]
+
+
+class ClassicBug(NamedTuple):
+    put_in: Callable[[], None]
+    actions: Mapping[str, int] | None
+    """The faults that bring it out; None: those of every run."""
+    broken: frozenset[str]
+    """What may be said of it."""
+
+
+BUGS: Mapping[str, ClassicBug] = {
+    "no-own-epoch-rule": ClassicBug(
+        old_epochs_are_committed_by_counting, None, frozenset({OWN_EPOCH, COMMITTED_KEPT, LOGS_AGREE})
+    ),
+    "cut-to-high-watermark": ClassicBug(
+        followers_cut_back_to_their_high_watermark, None, frozenset({NEVER_CUT, ACKED_KEPT, IN_SYNC_HAVE_ALL})
+    ),
+    "votes-not-synced": ClassicBug(
+        votes_are_not_synced, {"lose_votes": 2, "heal": 1, "restart": 1}, frozenset({VOTE_ONCE, ONE_LEADER})
+    ),
+    "no-broker-epoch": ClassicBug(
+        replicas_join_whatever_their_broker_epoch,
+        {"grow_late": 3, "heal": 1, "restart": 1},
+        frozenset({IN_SYNC_HAVE_ALL, ACKED_KEPT}),
+    ),
+    "early-ack": ClassicBug(
+        acks_do_not_wait_for_all_in_sync_replicas, None, frozenset({ENOUGH_COPIES, IN_SYNC_HAVE_ALL})
+    ),
+}
+
+
+def main() -> None:
+    name, seeds = sys.argv[1:]
+    first, _, last = seeds.rpartition("-")
+    bug = BUGS[name]
+    for outcome in run_seeds(range(int(first), int(last) + 1), actions=bug.actions, prepare=bug.put_in):
+        if outcome.broken in bug.broken:
+            print(f"found by seed {outcome.seed}: {outcome.broken}", flush=True)
+            leave_at_once(0)
+        if outcome.broken is not None:
+            print(f"seed {outcome.seed} broke something else: {outcome.broken}", flush=True)
+    leave_at_once(1)
+
+
+if __name__ == "__main__":
+    main()
