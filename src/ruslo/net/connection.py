@@ -401,7 +401,7 @@ class Connection(asyncio.BufferedProtocol):
                 parts.append(chunk)
             elif chunk.size <= JOINED_RANGE_BYTES:
                 try:
-                    data = os.pread(chunk.file.fileno(), chunk.size, chunk.position)
+                    data = self._read(chunk)
                     if len(data) < chunk.size:
                         raise _file_ends(chunk.size - len(data))
                 except OSError as error:
@@ -418,7 +418,6 @@ class Connection(asyncio.BufferedProtocol):
     def _send_range(self, transport: asyncio.Transport, chunk: FileRange) -> bool:
         """Send what the socket takes of a file range; False when the connection had to be given up."""
         if self._socket_fd == NO_DESCRIPTOR:
-            # No socket of the kernel, as in the simulator: there is nothing to spare a copy for.
             self._out.popleft()
             transport.write(chunk.read())
             return True
@@ -452,6 +451,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._range_sent = sent
         return True
+
+    def _read(self, chunk: FileRange) -> bytes:
+        if self._socket_fd == NO_DESCRIPTOR:
+            # No socket of the kernel, as in the simulator, where files have no descriptors either.
+            return chunk.read()
+        return os.pread(chunk.file.fileno(), chunk.size, chunk.position)
 
     def _reading_failed(self, error: OSError) -> None:
         """The frame's length has been announced already: nothing but closing can tell the client."""
