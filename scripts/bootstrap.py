@@ -69,6 +69,8 @@ TEST_PACKAGES = [
         "default-jdk-headless", "Apache Kafka and its tools in interop tests", _has_command("javac")
     ),
     SystemPackage("maven", "downloads Apache Kafka for tests and benchmarks", _has_command("mvn")),
+    SystemPackage("npm", "brings htmx and uPlot for the console", _has_command("npm")),
+    SystemPackage("chromium", "tests of the console in a real browser", _has_command("chromium")),
     SystemPackage("kcat", "interop tests with kcat", _has_command("kcat")),
     SystemPackage("gcc", "builds the load program of the benchmark", _has_command("gcc")),
     SystemPackage(
@@ -95,6 +97,7 @@ def main(arguments: list[str]) -> int:
     if profile == "dev":
         install_system_packages(TEST_PACKAGES)
     install_system_packages(RUNTIME_PACKAGES)
+    bring_console_assets()
     return 0
 
 
@@ -161,6 +164,20 @@ def install_system_packages(packages: list[SystemPackage]) -> None:
         return
     for package in missing:
         say(f"missing: {package.name} ({package.purpose}); run `sudo apt-get install {package.name}`")
+
+
+def bring_console_assets() -> None:
+    """Plots and live pages of the console; where they cannot be had it works without."""
+    sys.path.insert(0, str(ROOT))
+    from scripts.console_assets import AssetsMissing, ensure_assets
+
+    try:
+        if ensure_assets():
+            say("fetched htmx and uPlot for the console")
+    except AssetsMissing as error:
+        say(f"the console will have no plots: {error}")
+    finally:
+        sys.path.pop(0)
 
 
 def apt_install(packages: list[str], successors: Mapping[str, str | None] | None = None) -> None:

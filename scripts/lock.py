@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = {
     "build": ["--group", "build"],
-    "runtime": ["pyproject.toml", "--extra", "spark", "--group", "build"],
-    "dev": ["pyproject.toml", "--extra", "spark", "--group", "dev"],
+    "runtime": ["pyproject.toml", "--extra", "spark", "--extra", "console", "--group", "build"],
+    "dev": ["pyproject.toml", "--extra", "spark", "--extra", "console", "--group", "dev"],
 }
 
 

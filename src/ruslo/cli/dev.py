@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
+from ruslo.cli.console_beside import console_options, start_console
 from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, output_option, pairs_callback
 from ruslo.cli.output import hint, print_json_line
 
@@ -53,6 +54,7 @@ METRICS_PORT_STEP = 312
 )
 @log_format_option
 @output_option
+@console_options
 def dev(
     brokers: int,
     port: int,
@@ -61,19 +63,42 @@ def dev(
     log_level: str,
     log_format: str | None,
     output: str,
+    console_port: int | None,
+    no_console: bool,
 ) -> None:
-    """Run a broker, or a cluster of several, until Ctrl-C.
+    """Run a broker, or a cluster of several, until Ctrl-C; with a web console beside it.
 
     Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…] (or an object with that key, with -o json), when
-    clients may connect. Each broker of a
-    cluster is a process of its own, controller too, on the ports that follow the first. Metrics are at
-    http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on any free one.
+    clients may connect. Each broker of a cluster is a process of its own, controller too, on the ports that
+    follow the first. Metrics are at http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on
+    any free one. The console's process starts when a browser first asks for it.
     """
     if log_format is not None:
         settings = {**settings, LOG_FORMAT_KEY: log_format}
+    with contextlib.ExitStack() as beside:
+
+        def announce(bootstrap: str) -> None:
+            _show_address(bootstrap, output)
+            console = None if no_console else start_console(bootstrap, console_port, hint)
+            if console is not None:
+                beside.enter_context(console)
+
+        code = _run(brokers, port, data_dir, settings, log_level, announce)
+    raise click.exceptions.Exit(code)
+
+
+def _run(
+    brokers: int,
+    port: int,
+    data_dir: Path | None,
+    settings: dict[str, str],
+    log_level: str,
+    announce: Callable[[str], None],
+) -> int:
+    """Until it is told to stop; the exit code."""
     if brokers > 1:
         with _data_folder(data_dir) as folder:
-            raise click.exceptions.Exit(_run_cluster(brokers, port, folder, settings, log_level, output))
+            return _run_cluster(brokers, port, folder, settings, log_level, announce)
     from ruslo.broker.garbage import collection_put_off
 
     with collection_put_off():
@@ -87,12 +112,16 @@ def dev(
         config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
         log_to_stderr(log_level, config.str(LOG_FORMAT_KEY))
         format_single_node(config)
-        code = run(config, lambda node: _show_address(node.bootstrap, output))
-    raise click.exceptions.Exit(code)
+        return run(config, lambda node: announce(node.bootstrap))
 
 
 def _run_cluster(
-    brokers: int, port: int, folder: Path, settings: dict[str, str], log_level: str, output: str
+    brokers: int,
+    port: int,
+    folder: Path,
+    settings: dict[str, str],
+    log_level: str,
+    announce: Callable[[str], None],
 ) -> int:
     from ruslo.cli.node_processes import NodeProcesses
     from ruslo.config.broker import BrokerConfig
@@ -105,7 +134,7 @@ def _run_cluster(
         for each, at in zip(cluster_properties(folder, ports, overrides=settings), ports, strict=True)
     ]
     format_cluster([BrokerConfig.from_properties(each) for each in nodes])
-    return NodeProcesses(nodes, log_level).run(lambda addresses: _show_address(",".join(addresses), output))
+    return NodeProcesses(nodes, log_level).run(lambda addresses: announce(",".join(addresses)))
 
 
 def _metrics_address(broker_port: int) -> str:

@@ -23,6 +23,7 @@ COMMANDS = {
     "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "See the nodes, move replicas, elect leaders."),
     "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk, check and repair them."),
     "pipeline": LazyCommand("ruslo.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
+    "console": LazyCommand("ruslo.cli.console", "console", "Look at a cluster in a browser."),
     "perf": LazyCommand("ruslo.cli.perf", "perf", "Measure throughput and latency."),
     "profile": LazyCommand("ruslo.cli.profile", "profile", "Keep names for clusters and choose one."),
     "doctor": LazyCommand("ruslo.cli.doctor", "doctor", "Check this machine, and say what to fix."),

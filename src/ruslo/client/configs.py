@@ -11,7 +11,10 @@ from ruslo.client.cluster import Cluster
 from ruslo.client.connection import error_of
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from ruslo.protocol.messages.describe_configs_response import DescribeConfigsResponse
+from ruslo.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -86,6 +89,8 @@ class ConfigEntry:
     read_only: bool
     sensitive: bool
     documentation: str | None
+    inherited: str | None = None
+    """What it would be if it were not set here; None when it was not asked for, or nobody tells."""
 
     @property
     def is_set(self) -> bool:
@@ -103,6 +108,7 @@ class Configs:
         names: Iterable[str] | None = None,
         *,
         documentation: bool = False,
+        inherited: bool = False,
         node_id: int | None = None,
     ) -> list[ConfigEntry]:
         """``node_id`` names the broker to ask, where one knows more than the others."""
@@ -114,6 +120,7 @@ class Configs:
                 )
             ],
             include_documentation=documentation,
+            include_synonyms=inherited,
         )
 
         async def attempt() -> list[ConfigEntry]:
@@ -133,6 +140,7 @@ class Configs:
                     entry.read_only,
                     entry.is_sensitive,
                     entry.documentation or None,
+                    _inherited(entry),
                 )
                 for entry in sorted(result.configs, key=lambda entry: entry.name)
             ]
@@ -192,6 +200,15 @@ class Configs:
                     raise error_of(result.error_code, result.error_message)
 
         await self._cluster.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+def _inherited(entry: DescribeConfigsResourceResult) -> str | None:
+    # The first of the chain is what is in force.
+    for each in entry.synonyms[1:]:
+        if each.value is not None:
+            # log.retention.hours stands in for retention.ms, in another unit.
+            return each.value if each.name.endswith(entry.name) else f"{each.name}={each.value}"
+    return None
 
 
 def _node_of(resource: Resource) -> int | None:

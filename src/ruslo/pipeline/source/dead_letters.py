@@ -18,11 +18,7 @@ from ruslo.pipeline.decode.rows import Rows
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Header, Record
-
-REASON: Final = "ruslo.error.reason"
-TOPIC: Final = "ruslo.source.topic"
-PARTITION: Final = "ruslo.source.partition"
-OFFSET: Final = "ruslo.source.offset"
+from ruslo.runs.dead_letters import OFFSET, PARTITION, REASON, TOPIC
 
 _BATCH_BYTES: Final = 512 * 1024
 

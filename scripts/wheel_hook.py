@@ -1,0 +1,23 @@
+"""Hatch calls this before it builds a wheel: the console's browser libraries travel inside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.console_assets import AssetsMissing, ensure_assets
+
+
+class ConsoleAssetsHook(BuildHookInterface[Any]):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return  # scripts/bootstrap.py brings them to a working copy
+        try:
+            ensure_assets()
+        except AssetsMissing as error:
+            self.app.display_warning(f"the wheel's console will have no plots: {error}")

@@ -1,0 +1,40 @@
+"""The console beside a cluster that a command runs in the foreground."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.options import F
+
+if TYPE_CHECKING:
+    from ruslo.console.on_demand import ConsoleOnDemand
+
+
+def console_options(function: F) -> F:
+    function = click.option(
+        "--console-port",
+        type=click.IntRange(0, 65535),
+        help="Where the web console listens.  [default: 8090, or any free one]",
+    )(function)
+    return click.option("--no-console", is_flag=True, help="Without the web console.")(function)
+
+
+def start_console(
+    bootstrap: str, port: int | None, say: Callable[[str], None] = lambda text: click.echo(text, err=True)
+) -> ConsoleOnDemand | None:
+    """Says where it is, or why there is none: that must not keep the cluster from running."""
+    from ruslo.console.on_demand import ConsoleOnDemand
+    from ruslo.console.serving import require_packages
+    from ruslo.model.errors import ConfigError
+
+    try:
+        require_packages()
+        console = ConsoleOnDemand(bootstrap, port)
+    except ConfigError as error:
+        say(f"no console: {error}")
+        return None
+    say(f"console: {console.address}")
+    return console

@@ -1,0 +1,164 @@
+"""The console as an ASGI application: its routes, its guard, and what runs while it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from ruslo.console.console import Console, console_of
+from ruslo.console.forms import FormMistake
+from ruslo.console.guard import Guard
+from ruslo.console.pages import (
+    brokers,
+    configs,
+    groups,
+    login,
+    messages,
+    overview,
+    pipelines,
+    produce,
+    topics,
+    transactions,
+)
+from ruslo.console.pages import dead_letters as letters
+from ruslo.console.pages import group_reset as reset
+from ruslo.console.pages import topic_forms as forms
+from ruslo.console.problems import reason, status_of
+from ruslo.console.render import STATIC
+from ruslo.console.settings import ConsoleSettings
+from ruslo.model.errors import RusloError
+
+_PAGE_WITHIN_S = 20.0
+_log = logging.getLogger(__name__)
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def build_app(settings: ConsoleSettings) -> Starlette:
+    console = Console(settings)
+    app = Starlette(
+        routes=[*_ROUTES, Mount("/static", _KeptFiles(directory=STATIC))],
+        middleware=[Middleware(Guard, settings=settings, sessions=console.sessions)],
+        exception_handlers={
+            RusloError: _on_problem,
+            TimeoutError: _on_problem,
+            HTTPException: _on_http_error,
+            Exception: _on_bug,
+        },
+        lifespan=_lifespan,
+    )
+    app.state.console = console
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    console: Console = app.state.console
+    tasks = [asyncio.create_task(console.sampler.run()), asyncio.create_task(console.lags.run())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await console.admin.cluster.close()
+        await console.watcher.cluster.close()
+
+
+class _KeptFiles(StaticFiles):
+    """Their addresses carry a fingerprint, so browsers may keep them."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def _page(path: str, endpoint: Endpoint, *, posts: bool = False) -> Route:
+    """No page hangs: what takes too long is given up."""
+
+    async def bounded(request: Request) -> Response:
+        console_of(request).sampler.watch()
+        async with asyncio.timeout(_PAGE_WITHIN_S):
+            return await endpoint(request)
+
+    return Route(path, bounded, methods=["GET", "POST"] if posts else ["GET"])
+
+
+def _form(path: str, endpoint: Endpoint) -> Route:
+    return _page(path, endpoint, posts=True)
+
+
+def _events(path: str, endpoint: Endpoint) -> Route:
+    return Route(path, endpoint, methods=["GET"])
+
+
+async def _alive(request: Request) -> Response:
+    return PlainTextResponse("alive\n")
+
+
+async def _on_problem(request: Request, error: Exception) -> Response:
+    status = 422 if isinstance(error, FormMistake) else status_of(error)
+    return console_of(request).page(request, "problem.html", status=status, reason=reason(error))
+
+
+async def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    text = "There is no such page." if error.status_code == 404 else str(error.detail)
+    return console_of(request).page(request, "problem.html", status=error.status_code, reason=text)
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    text = "Something went wrong in the console itself; its log says more."
+    return console_of(request).page(request, "problem.html", status=500, reason=text)
+
+
+_TOPIC = "/topics/{topic}"
+_RECORD = _TOPIC + "/messages/{partition:int}/{offset:int}"
+_ROUTES = [
+    _page("/", overview.overview),
+    _events("/live", overview.live),
+    Route("/alive", _alive),
+    _form("/login", login.login),
+    _form("/logout", login.logout),
+    _page("/topics", topics.topics),
+    _form("/topics/new", forms.create),
+    _page(_TOPIC, topics.topic),
+    _events(_TOPIC + "/live", topics.live),
+    _form(_TOPIC + "/config", configs.topic_config),
+    _form(_TOPIC + "/partitions", forms.add_partitions),
+    _form(_TOPIC + "/empty", forms.empty),
+    _form(_TOPIC + "/delete", forms.delete),
+    _page(_TOPIC + "/messages", messages.messages),
+    _page(_TOPIC + "/messages.jsonl", messages.download_many),
+    _events(_TOPIC + "/tail", messages.tail),
+    _page(_RECORD, messages.message),
+    _page(_RECORD + "/download", messages.download),
+    _form(_TOPIC + "/produce", produce.produce),
+    _form("/local" + _TOPIC + "/schema", messages.set_schema),
+    _page("/groups", groups.groups),
+    _page("/group", groups.group),
+    _events("/group/live", groups.live),
+    _form("/group/reset", reset.reset),
+    _form("/group/delete", groups.delete),
+    _page("/brokers", brokers.brokers),
+    _form("/brokers/{node:int}/config", configs.broker_config),
+    _page("/transactions", transactions.transactions),
+    _form("/transactions/abort", transactions.abort),
+    _form("/transactions/end-hanging", transactions.end_hanging),
+    _page("/pipelines", pipelines.pipelines),
+    _form("/pipelines/stop", pipelines.stop),
+    _form("/dead-letters/replay", letters.replay),
+]

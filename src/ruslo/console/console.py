@@ -1,0 +1,78 @@
+"""What all pages share."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ruslo.client.admin import Admin
+from ruslo.client.connection import ConnectionSettings
+from ruslo.console.forms import Form
+from ruslo.console.lag_history import LagHistory
+from ruslo.console.messages.avro import AvroSchemas
+from ruslo.console.render import Renderer
+from ruslo.console.sampler import Sampler
+from ruslo.console.sessions import Sessions
+from ruslo.console.settings import ConsoleSettings
+
+CONNECTIONS = ConnectionSettings(
+    client_id="ruslo-console",
+    connect_timeout_ms=3_000,
+    request_timeout_ms=8_000,
+    max_response_bytes=96 * 1024 * 1024,
+)
+API_TIMEOUT_MS = 6_000
+WATCHER_TIMEOUT_MS = 2_000
+_FLASHES_MAX = 200
+
+
+class Flash(NamedTuple):
+    """What was done, shown once on the page that follows."""
+
+    text: str
+    good: bool
+
+
+class Console:
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self.settings = settings
+        self.sessions = Sessions(settings.password)
+        self.admin = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=API_TIMEOUT_MS)
+        # Connections of its own: pages do not wait behind its large answers, and it gives up sooner.
+        self.watcher = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=WATCHER_TIMEOUT_MS)
+        self.sampler = Sampler(self.watcher)
+        self.lags = LagHistory(self.admin, self.sampler)
+        self.renderer = Renderer(settings, self.sessions.needs_login)
+        self.schemas = AvroSchemas()
+        self._flashes: OrderedDict[str, Flash] = OrderedDict()
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
+        flash = self._flashes.pop(request.query_params.get("flash", ""), None)
+        return self.renderer.page(
+            request, template, status=status, flash=flash, problem=self.sampler.problem, **values
+        )
+
+    def done(self, path: str, text: str, *, good: bool = True) -> Response:
+        """To a page that begins with what was done; a reload does not do it again."""
+        key = secrets.token_urlsafe(9)
+        self._flashes[key] = Flash(text, good)
+        while len(self._flashes) > _FLASHES_MAX:
+            self._flashes.popitem(last=False)
+        return RedirectResponse(f"{path}{'&' if '?' in path else '?'}flash={key}", 303)
+
+
+def console_of(request: Request) -> Console:
+    console = request.app.state.console
+    assert isinstance(console, Console)
+    return console
+
+
+def form_of(request: Request) -> Form:
+    """What was posted; the guard has read it."""
+    form = request.state.form
+    assert isinstance(form, Form)
+    return form

@@ -1,0 +1,108 @@
+"""Numbers, times and strange characters as people read them; the filters of the templates."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from ruslo.model.units import human_bytes
+
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    r"\ud800-\udfff]"
+)
+_DASH = "–"
+
+
+def visible(text: str) -> str:
+    """Control characters and marks that turn text around by their number: shown is what is there."""
+    return _UNPRINTABLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
+
+
+class Exact(str):
+    """Text that goes back and forth in a form, and must come back as it was."""
+
+    __slots__ = ()
+
+
+def count(number: float | None) -> str:
+    """With thin spaces between thousands."""
+    return _DASH if number is None else f"{number:,.0f}".replace(",", "\u202f")
+
+
+def rate(number: float | None) -> str:
+    """Few figures: a rate is never exact."""
+    if number is None:
+        return _DASH
+    if number < 10:
+        return f"{number:.1f}".removesuffix(".0")
+    for unit in ("", "k", "M"):
+        if number < 1000:
+            return f"{number:.0f}{unit}" if not unit or number >= 100 else f"{number:.1f}{unit}"
+        number /= 1000
+    return f"{number:.1f}G"
+
+
+def size(number: float | None) -> str:
+    return _DASH if number is None or number < 0 else human_bytes(number)
+
+
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return _DASH
+    if seconds < 1:
+        return "0 s" if seconds == 0 else f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def ago(time_ms: float | None) -> str:
+    if time_ms is None or time_ms < 0:
+        return _DASH
+    seconds = time.time() - time_ms / 1000
+    return (
+        "now"
+        if abs(seconds) < 1
+        else f"{duration(seconds)} ago"
+        if seconds > 0
+        else f"in {duration(-seconds)}"
+    )
+
+
+def moment(time_ms: float | None) -> str:
+    """In UTC, which no reader has to guess; a time beyond the calendar stays a number."""
+    if time_ms is None or time_ms < 0:
+        return _DASH
+    try:
+        at = datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms:.0f} ms"
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{int(time_ms) % 1000:03}Z"
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def listed(values: Iterable[object]) -> str:
+    return ", ".join(str(value) for value in values) or _DASH
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "exact": Exact,
+    "count": count,
+    "rate": rate,
+    "size": size,
+    "duration": duration,
+    "ago": ago,
+    "moment": moment,
+    "plural": plural,
+    "listed": listed,
+}

@@ -1,0 +1,68 @@
+"""Brokers: their disks, what they lead, where they stand; and the quorum of controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.broker_view import BrokerView, describe_brokers
+from ruslo.client.brokers import Quorum
+from ruslo.console.console import Console, console_of
+from ruslo.console.problems import reason
+from ruslo.console.snapshot import Snapshot
+from ruslo.model.errors import KafkaError
+
+
+class Disk(NamedTuple):
+    path: str
+    used_bytes: int
+    total_bytes: int | None
+    """None where the broker is too old to say (KIP-827)."""
+    usable_bytes: int | None
+    error: str | None
+
+    @property
+    def filled_percent(self) -> float | None:
+        if not self.total_bytes or self.usable_bytes is None:
+            return None
+        return 100 * (self.total_bytes - self.usable_bytes) / self.total_bytes
+
+
+async def brokers(request: Request) -> Response:
+    console = console_of(request)
+    snapshot = await console.sampler.fresh()
+    views, quorum = await asyncio.gather(describe_brokers(console.admin), _quorum(console))
+    return console.page(
+        request,
+        "brokers.html",
+        brokers=views,
+        controller_id=snapshot.controller_id,
+        disks={view.node.id: _disks(snapshot, view) for view in views},
+        round_trips=snapshot.round_trips_ms,
+        quorum=quorum if isinstance(quorum, Quorum) else None,
+        quorum_problem=quorum if isinstance(quorum, str) else None,
+        racks=sorted({view.node.rack for view in views if view.node.rack}),
+    )
+
+
+async def _quorum(console: Console) -> Quorum | str:
+    try:
+        return await console.admin.brokers.describe_quorum()
+    except KafkaError as error:
+        return reason(error)
+
+
+def _disks(snapshot: Snapshot, view: BrokerView) -> list[Disk]:
+    return [
+        Disk(
+            each.path,
+            sum(replica.size_bytes for replica in each.replicas),
+            each.total_bytes if each.total_bytes >= 0 else None,
+            each.usable_bytes if each.usable_bytes >= 0 else None,
+            None if each.error is None else reason(each.error),
+        )
+        for each in snapshot.directories.get(view.node.id, ())
+    ]

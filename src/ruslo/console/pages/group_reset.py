@@ -1,0 +1,170 @@
+"""Move a group's offsets: the plan first, then exactly that plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.coordinators import value_of
+from ruslo.client.group_offsets import Committed
+from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
+from ruslo.client.reset_plan import (
+    Move,
+    ShiftBy,
+    Target,
+    ToEarliest,
+    ToGiven,
+    ToLatest,
+    ToOffset,
+    ToTime,
+    make_plan,
+)
+from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.formats import count, plural
+from ruslo.console.forms import Form, FormMistake
+from ruslo.console.pages.groups import group_of
+from ruslo.console.problems import reason
+from ruslo.console.render import link
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+
+_SHOWN_ROWS = 500
+
+
+class _Group(NamedTuple):
+    members: int
+    state: str
+    committed: Committed
+
+
+async def reset(request: Request) -> Response:
+    console, form, group_id = console_of(request), form_of(request), group_of(request)
+    group = await _describe(console, group_id)
+    preview, mistake = None, None
+    if request.method == "POST":
+        try:
+            if is_confirmed(form):
+                return await _carry_out(console, group_id, form)
+            moves = await _plan(console, group, form)
+            preview = _preview(form, group_id, group, moves)
+        except (FormMistake, KafkaError) as error:
+            mistake = reason(error)
+    return console.page(
+        request,
+        "group_reset.html",
+        status=422 if mistake else 200,
+        group=group_id,
+        topics=sorted({place.topic for place in group.committed}),
+        members=group.members,
+        state=group.state,
+        form=form,
+        action=link("/group/reset", id=group_id),
+        preview=preview,
+        mistake=mistake,
+    )
+
+
+async def _describe(console: Console, group_id: str) -> _Group:
+    described = (await console.admin.groups.describe([group_id]))[group_id]
+    committed = await console.admin.group_offsets.fetch(group_id)
+    if isinstance(described, KafkaError) and described.code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return _Group(0, "does not exist yet", committed)
+    found = value_of(described)
+    return _Group(len(found.members), found.state, committed)
+
+
+async def _plan(console: Console, group: _Group, form: Form) -> list[Move]:
+    topic = form.text("topic")
+    if topic:
+        info = await console.admin.topics.describe(topic)
+        number = form.number("partition", "Partition", least=0)
+        places = [
+            TopicPartition(topic, each.partition)
+            for each in info.partitions
+            if number is None or each.partition == number
+        ]
+        if not places:
+            raise FormMistake(f"Partition: {topic} has no partition {number}.")
+    else:
+        present = (await console.admin.cluster.metadata({place.topic for place in group.committed})).topics
+        places = sorted(place for place in group.committed if place.topic in present)
+        if not places:
+            raise FormMistake("The group has committed nothing: say which topic.")
+    current = {place: each.offset for place, each in group.committed.items()}
+    return await make_plan(console.admin, places, current, _target(form))
+
+
+def _target(form: Form) -> Target:
+    if form.text("to") == "shift":
+        records = form.number("shift", "Records")
+        if records is None:
+            raise FormMistake("Records: say by how many, as 100 or -100.")
+        return ShiftBy(records)
+    if form.text("to") in ("start", "end"):
+        return ToEarliest() if form.text("to") == "start" else ToLatest()
+    try:
+        return _as_target(parse_position(form.text("where")))
+    except ValueError as error:
+        raise FormMistake(str(error)) from None
+
+
+def _as_target(position: Position) -> Target:
+    match position:
+        case AtStart():
+            return ToEarliest()
+        case BeforeEnd(0):
+            return ToLatest()
+        case BeforeEnd(records):
+            raise FormMistake(
+                f"-{records} is not a place that a group can be moved to: write an offset or a time."
+            )
+        case AtOffset(offset):
+            return ToOffset(offset)
+        case AtTime(timestamp_ms):
+            return ToTime(timestamp_ms)
+
+
+def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) -> Preview:
+    skipped = sum(move.skipped or 0 for move in moves)
+    replayed = sum(move.replayed or 0 for move in moves)
+    warning = None
+    if group.members:
+        warning = (
+            f"The group has {plural(group.members, 'member')}, so the cluster will refuse this: stop its "
+            "consumers first, then confirm. A consumer that died leaves when its session times out."
+        )
+    return Preview(
+        title=f"Move {plural(len(moves), 'offset')} of {group_id}",
+        facts=[("Read again", f"{count(replayed)} records"), ("Never read", f"{count(skipped)} records")],
+        button="Move the offsets",
+        form=form,
+        warning=warning,
+        headings=("Topic", "Partition", "Now", "Then", "End", "Note"),
+        rows=[
+            (*move.partition, move.current, move.new, move.end, move.note or "")
+            for move in moves[:_SHOWN_ROWS]
+        ],
+        extra=[("move", f"{move.partition.topic}:{move.partition.partition}:{move.new}") for move in moves],
+    )
+
+
+async def _carry_out(console: Console, group_id: str, form: Form) -> Response:
+    given: dict[TopicPartition, int] = {}
+    for text in form.all("move"):
+        topic, partition, offset = (*text.rsplit(":", 2), "", "")[:3]
+        if not topic or not partition.isdecimal() or not offset.isdecimal():
+            raise FormMistake(f"{text!r} is no move of an offset.")
+        given[TopicPartition(topic, int(partition))] = int(offset)
+    if not given:
+        raise FormMistake("There is nothing to move.")
+    # Retention may have gone on since the plan was shown; an offset it took becomes the first there is.
+    moves = await make_plan(console.admin, list(given), {}, ToGiven(given))
+    outcomes = await console.admin.group_offsets.alter(group_id, {move.partition: move.new for move in moves})
+    for error in outcomes.values():
+        if error is not None:
+            raise error
+    return console.done(link("/group", id=group_id), f"{plural(len(moves), 'offset')} of {group_id} moved.")

@@ -1,0 +1,150 @@
+"""Groups: the list, one of them with its lag, and deleting it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.coordinators import value_of
+from ruslo.client.group_view import GroupView, describe_group
+from ruslo.client.partition_lists import shown_partitions
+from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.events import event, stream
+from ruslo.console.formats import count, duration, plural
+from ruslo.console.forms import Form, FormMistake
+from ruslo.console.lag_history import LagSample
+from ruslo.console.problems import reason
+from ruslo.console.render import link
+from ruslo.model.errors import KafkaError
+
+_PER_PAGE = 100
+_MEMBERS_MAX = 200
+_LOOK_EVERY_S = 3.0
+_LOOK_WITHIN_S = 10.0
+
+
+async def groups(request: Request) -> Response:
+    console, query = console_of(request), Form.of_query(request.query_params)
+    search = query.text("q")
+    found = [row for row in await console.lags.rows() if search.lower() in row.group_id.lower()]
+    pages = max(1, -(-len(found) // _PER_PAGE))
+    page = min(max(1, query.number("page", "Page") or 1), pages)
+    return console.page(
+        request,
+        "groups.html",
+        rows=found[(page - 1) * _PER_PAGE : page * _PER_PAGE],
+        found=len(found),
+        search=search,
+        page=page,
+        pages=pages,
+        histories={
+            row.group_id: _sparkline([sample.records for sample in console.lags.of(row.group_id)])
+            for row in found[(page - 1) * _PER_PAGE : page * _PER_PAGE]
+        },
+    )
+
+
+async def group(request: Request) -> Response:
+    console, group_id = console_of(request), group_of(request)
+    view = await describe_group(console.admin, group_id)
+    console.lags.note(group_id, view.lag, view.lag_seconds)
+    members = view.description.members
+    return console.page(
+        request,
+        "group.html",
+        group=group_id,
+        view=view,
+        members=[
+            (member, None if member.assignment is None else shown_partitions(member.assignment))
+            for member in members[:_MEMBERS_MAX]
+        ],
+        members_left=max(0, len(members) - _MEMBERS_MAX),
+    )
+
+
+async def live(request: Request) -> Response:
+    return stream(_news(console_of(request), group_of(request)))
+
+
+async def _news(console: Console, group_id: str) -> AsyncIterator[str]:
+    yield event("samples", [_point(sample) for sample in console.lags.of(group_id)])
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        console.sampler.watch()
+        async with asyncio.timeout(_LOOK_WITHIN_S):
+            view = await describe_group(console.admin, group_id)
+        console.lags.note(group_id, view.lag, view.lag_seconds)
+        samples = console.lags.of(group_id)
+        if samples:
+            yield event("samples", [_point(samples[-1])])
+        yield event("figures", _figures(view))
+
+
+def _point(sample: LagSample) -> list[float | None]:
+    return [round(sample.time_s, 1), sample.records, sample.seconds]
+
+
+def _figures(view: GroupView) -> dict[str, str]:
+    return {
+        "lag": count(view.lag),
+        "lag-seconds": duration(view.lag_seconds),
+        "state": view.description.state,
+        "members": str(len(view.description.members)),
+    }
+
+
+async def delete(request: Request) -> Response:
+    console, form, group_id = console_of(request), form_of(request), group_of(request)
+    mistake = None
+    try:
+        if request.method == "POST" and is_confirmed(form, group_id):
+            error = (await console.admin.groups.delete([group_id]))[group_id]
+            if error is not None:
+                raise error
+            return console.done("/groups", f"Group {group_id} was deleted.")
+    except (FormMistake, KafkaError) as error:
+        mistake = reason(error)
+    described = value_of((await console.admin.groups.describe([group_id]))[group_id])
+    committed = await console.admin.group_offsets.fetch(group_id)
+    preview = Preview(
+        title=f"Delete group {group_id}",
+        facts=[
+            ("State", described.state),
+            ("Members", len(described.members)),
+            ("Committed offsets", plural(len(committed), "partition")),
+        ],
+        warning="Its offsets are forgotten: consumers of this name will begin where auto.offset.reset says."
+        + (" It has members, so the cluster will refuse: stop them first." if described.members else ""),
+        button="Delete the group",
+        form=form,
+        must_type=group_id,
+    )
+    return console.page(
+        request,
+        "group_confirm.html",
+        status=422 if mistake else 200,
+        group=group_id,
+        action=link("/group/delete", id=group_id),
+        preview=preview,
+        mistake=mistake,
+    )
+
+
+def group_of(request: Request) -> str:
+    """Names of groups may hold anything, slashes too: they stand in the query."""
+    return request.query_params.get("id", "")
+
+
+def _sparkline(values: list[int], width: int = 96, height: int = 20) -> str | None:
+    """The points of a line; None as long as there is none to draw."""
+    if len(values) < 2:
+        return None
+    most = max(max(values), 1)
+    step = width / (len(values) - 1)
+    return " ".join(
+        f"{at * step:.1f},{height - 1 - (height - 2) * value / most:.1f}" for at, value in enumerate(values)
+    )

@@ -1,0 +1,36 @@
+"""Log in and out, where a password is asked for."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ruslo.console.console import console_of, form_of
+from ruslo.console.sessions import TooManyAttempts
+
+
+async def login(request: Request) -> Response:
+    console = console_of(request)
+    if not console.sessions.needs_login or (
+        request.method == "GET" and console.sessions.is_logged_in(request.state.session_id)
+    ):
+        return RedirectResponse("/", 303)
+    mistake = None
+    if request.method == "POST":
+        try:
+            session_id = await console.sessions.log_in(form_of(request).raw("password"))
+        except TooManyAttempts:
+            session_id, mistake = None, "Too many wrong passwords at once. Wait a moment."
+        if session_id is not None:
+            request.state.session_id = session_id
+            return RedirectResponse("/", 303)
+        mistake = mistake or "That is not the password."
+    return console.page(request, "login.html", status=401 if mistake else 200, mistake=mistake)
+
+
+async def logout(request: Request) -> Response:
+    console = console_of(request)
+    if request.method == "POST":
+        console.sessions.log_out(request.state.session_id)
+        request.state.session_id = console.sessions.new_id()
+    return RedirectResponse("/login", 303)

@@ -1,0 +1,80 @@
+"""The first page: how the cluster does, and how it moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.partition_health import partitions_at_risk
+from ruslo.console.console import Console, console_of
+from ruslo.console.events import event, stream
+from ruslo.console.formats import rate, size
+from ruslo.console.health import Health, judge, unreachable
+from ruslo.console.problems import reason
+from ruslo.console.sampler import Sample
+from ruslo.model.errors import KafkaError
+from ruslo.runs.report import known_reports
+
+_BUSIEST = 8
+
+
+async def overview(request: Request) -> Response:
+    console = console_of(request)
+    health = await _health(console)
+    snapshot, sampler = console.sampler.last, console.sampler
+    busiest = sorted(sampler.topic_rates.items(), key=lambda each: -each[1])[:_BUSIEST]
+    return console.page(
+        request,
+        "overview.html",
+        health=health,
+        snapshot=snapshot,
+        busiest=[(name, value) for name, value in busiest if value > 0],
+        last=sampler.samples[-1] if sampler.samples else None,
+        disk_bytes=None if snapshot is None else sum(snapshot.sizes.values()),
+        pipelines=[report for report in known_reports() if report.running],
+    )
+
+
+async def _health(console: Console) -> Health:
+    try:
+        snapshot = await console.sampler.fresh()
+        at_risk = await partitions_at_risk(console.admin, snapshot.topics.values())
+        described = await console.admin.brokers.describe_cluster()
+    except (KafkaError, TimeoutError) as error:
+        return unreachable(reason(error))
+    return judge(snapshot, at_risk, [broker.node.id for broker in described.brokers if broker.fenced])
+
+
+async def live(request: Request) -> Response:
+    return stream(_news(console_of(request)))
+
+
+async def _news(console: Console) -> AsyncIterator[str]:
+    """The history first, then each sample."""
+    samples = list(console.sampler.samples)
+    yield event("samples", [_point(sample) for sample in samples])
+    last = samples[-1] if samples else None
+    async for _ in console.sampler.news():
+        sampler = console.sampler
+        if sampler.problem is not None:
+            yield event("problem", f"The cluster cannot be reached. {sampler.problem}")
+        elif sampler.samples and sampler.samples[-1] is not last:
+            last = sampler.samples[-1]
+            yield event("samples", [_point(last)])
+            yield event("figures", _figures(last))
+
+
+def _point(sample: Sample) -> list[float | None]:
+    return [round(sample.time_s, 1), sample.records_per_s, sample.bytes_per_s, sample.latency_ms]
+
+
+def _figures(sample: Sample) -> dict[str, str]:
+    """Texts by the id of the element that shows them."""
+    latency = "–" if sample.latency_ms is None else f"{sample.latency_ms:.1f} ms"
+    return {
+        "records-rate": f"{rate(sample.records_per_s)}/s",
+        "bytes-rate": f"{size(sample.bytes_per_s)}/s",
+        "latency": latency,
+    }

@@ -1,0 +1,128 @@
+"""Write one record to a topic by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.librdkafka import ConfigValue
+from ruslo.client.producer import Producer, RecordMetadata
+from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.console import console_of, form_of
+from ruslo.console.formats import size
+from ruslo.console.forms import Form, FormMistake
+from ruslo.console.problems import reason
+from ruslo.model.errors import KafkaError
+
+_WITHIN_MS = 10_000
+_RECORD_MAX_BYTES = 5 * 1024 * 1024
+"""Larger than a form may be: whether a topic takes it is for its max.message.bytes to say."""
+
+
+class _NewRecord(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+
+
+async def produce(request: Request) -> Response:
+    console, form, topic = console_of(request), form_of(request), str(request.path_params["topic"])
+    info = await console.admin.topics.describe(topic)
+    preview, mistake = None, None
+    if request.method == "POST":
+        try:
+            record = _new_record(form, len(info.partitions))
+            if is_confirmed(form):
+                stored = await asyncio.to_thread(_send, console.settings.bootstrap, topic, record)
+                return console.done(
+                    f"/topics/{topic}/messages/{stored.partition}/{stored.offset}",
+                    f"The record was stored in partition {stored.partition} at offset {stored.offset}.",
+                )
+            preview = _preview(form, topic, record)
+        except (FormMistake, KafkaError) as error:
+            mistake = reason(error)
+    return console.page(
+        request,
+        "produce.html",
+        status=422 if mistake else 200,
+        topic=topic,
+        partitions=[each.partition for each in info.partitions],
+        form=form,
+        preview=preview,
+        mistake=mistake,
+    )
+
+
+def _new_record(form: Form, partitions: int) -> _NewRecord:
+    value_format = form.choice("format", ("text", "json", "hex"), "text")
+    key, value = form.raw("key"), form.raw("value")
+    headers = []
+    for line in form.raw("headers").splitlines():
+        if line.strip():
+            name, separator, content = line.partition("=")
+            if not separator or not name.strip():
+                raise FormMistake(f"Headers: {line!r} is not name=value.")
+            headers.append((name.strip(), content.encode()))
+    return _NewRecord(
+        None if form.flag("null_key") else key.encode(),
+        None if form.flag("null_value") else _bytes(value, value_format),
+        tuple(headers),
+        form.number("partition", "Partition", least=0, most=partitions - 1),
+    )
+
+
+def _bytes(text: str, value_format: str) -> bytes:
+    try:
+        if value_format == "json":
+            json.loads(text)
+        elif value_format == "hex":
+            return bytes.fromhex(text)
+    except (ValueError, RecursionError) as error:
+        raise FormMistake(f"Value: this is not {value_format.upper()} ({error}).") from None
+    return text.encode()
+
+
+def _preview(form: Form, topic: str, record: _NewRecord) -> Preview:
+    return Preview(
+        title=f"Write one record to {topic}",
+        facts=[
+            ("Partition", "chosen by the key" if record.partition is None else record.partition),
+            ("Key", "null" if record.key is None else size(len(record.key))),
+            (
+                "Value",
+                "null, which deletes the key in a compacted topic"
+                if record.value is None
+                else size(len(record.value)),
+            ),
+            ("Headers", len(record.headers)),
+        ],
+        warning="Whoever reads the topic will get it. Records cannot be changed or taken back.",
+        button="Write the record",
+        form=form,
+    )
+
+
+def _send(bootstrap: str, topic: str, record: _NewRecord) -> RecordMetadata:
+    """librdkafka knows Kafka's partitioner and its retries; one producer for one record is quick enough."""
+    config: dict[str, ConfigValue] = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "ruslo-console",
+        "log_level": 2,
+        "delivery.timeout.ms": _WITHIN_MS,
+        "request.timeout.ms": _WITHIN_MS // 2,
+        "max.block.ms": _WITHIN_MS,
+        "linger.ms": 0,
+        "max.request.size": _RECORD_MAX_BYTES,
+    }
+    producer = Producer(config)
+    try:
+        return producer.send(
+            topic, record.value, key=record.key, headers=record.headers, partition=record.partition
+        ).result(_WITHIN_MS / 1000)
+    finally:
+        producer.close(1)

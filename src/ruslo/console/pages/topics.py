@@ -1,0 +1,126 @@
+"""Topics: the list, and one of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.configs import ConfigSource
+from ruslo.client.partition_health import risk_of
+from ruslo.client.topic_view import describe_topic
+from ruslo.console.console import Console, console_of
+from ruslo.console.events import event, stream
+from ruslo.console.formats import rate
+from ruslo.console.forms import Form
+from ruslo.console.snapshot import Snapshot
+from ruslo.model.topics import INTERNAL_TOPICS
+
+_PER_PAGE = 100
+_PARTITIONS_PER_PAGE = 200
+SORTS = ("name", "partitions", "size", "rate")
+
+
+class TopicRow(NamedTuple):
+    name: str
+    partitions: int
+    replicas: int
+    size_bytes: int | None
+    records_per_s: float
+    worst: str | None
+    """The mood of its worst partition; None when all is well."""
+
+
+async def topics(request: Request) -> Response:
+    console, query = console_of(request), Form.of_query(request.query_params)
+    snapshot = await console.sampler.fresh()
+    search, internal = query.text("q"), query.flag("internal")
+    sort = query.choice("sort", SORTS, "name")
+    rows = [
+        _row(console, snapshot, name)
+        for name in snapshot.topics
+        if search.lower() in name.lower() and (internal or not _is_internal(snapshot, name))
+    ]
+    rows.sort(key=lambda row: row.name)
+    if sort != "name":
+        rows.sort(key=lambda row: -_sort_value(row, sort))
+    page = min(max(1, query.number("page", "Page") or 1), max(1, -(-len(rows) // _PER_PAGE)))
+    return console.page(
+        request,
+        "topics.html",
+        rows=rows[(page - 1) * _PER_PAGE : page * _PER_PAGE],
+        found=len(rows),
+        total=len(snapshot.topics),
+        search=search,
+        internal=internal,
+        sort=sort,
+        page=page,
+        pages=max(1, -(-len(rows) // _PER_PAGE)),
+    )
+
+
+async def topic(request: Request) -> Response:
+    console, name = console_of(request), str(request.path_params["topic"])
+    view = await describe_topic(console.admin, name)
+    snapshot = await console.sampler.fresh()
+    page = max(1, Form.of_query(request.query_params).number("page", "Page") or 1)
+    start = (page - 1) * _PARTITIONS_PER_PAGE
+    info = snapshot.topics.get(name)
+    return console.page(
+        request,
+        "topic.html",
+        topic=name,
+        view=view,
+        partitions=view.partitions[start : start + _PARTITIONS_PER_PAGE],
+        page=page,
+        pages=max(1, -(-len(view.partitions) // _PARTITIONS_PER_PAGE)),
+        records_per_s=console.sampler.topic_rates.get(name, 0.0),
+        overrides=[entry for entry in view.configs if entry.source == ConfigSource.TOPIC],
+        replicas=len(info.partitions[0].replicas) if info is not None and info.partitions else 0,
+    )
+
+
+async def live(request: Request) -> Response:
+    return stream(_news(console_of(request), str(request.path_params["topic"])))
+
+
+async def _news(console: Console, name: str) -> AsyncIterator[str]:
+    samples = console.sampler.topic_samples(name)
+    yield event("samples", [[round(sample.time_s, 1), sample.records_per_s] for sample in samples])
+    last = samples[-1] if samples else None
+    async for _ in console.sampler.news():
+        samples = console.sampler.topic_samples(name)
+        if samples and samples[-1] is not last:
+            newest = last = samples[-1]
+            yield event("samples", [[round(newest.time_s, 1), newest.records_per_s]])
+            yield event("figures", {"records-rate": f"{rate(newest.records_per_s)}/s"})
+
+
+def _is_internal(snapshot: Snapshot, name: str) -> bool:
+    return snapshot.topics[name].internal or name in INTERNAL_TOPICS
+
+
+def _row(console: Console, snapshot: Snapshot, name: str) -> TopicRow:
+    info = snapshot.topics[name]
+    return TopicRow(
+        name,
+        len(info.partitions),
+        max((len(each.replicas) for each in info.partitions), default=0),
+        snapshot.topic_size(name),
+        console.sampler.topic_rates.get(name, 0.0),
+        _worst(snapshot, name),
+    )
+
+
+def _worst(snapshot: Snapshot, name: str) -> str | None:
+    # min.insync.replicas of every topic would be another request; the overview asks where it matters.
+    risks = [risk_of(each, 1) for each in snapshot.topics[name].partitions]
+    worst = max((risk for risk in risks if risk is not None), default=None)
+    return None if worst is None else worst.label
+
+
+def _sort_value(row: TopicRow, sort: str) -> float:
+    values = {"partitions": row.partitions, "size": row.size_bytes or 0, "rate": row.records_per_s}
+    return values[sort]

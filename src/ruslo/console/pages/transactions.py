@@ -1,0 +1,132 @@
+"""Transactions: what is open, what hangs, and ending it."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ruslo.client.hanging_transactions import HangingTransaction
+from ruslo.client.partition_lists import shown_partitions
+from ruslo.client.transactions import OPEN_STATES, TransactionDescription
+from ruslo.client.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
+from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.formats import ago
+from ruslo.console.forms import Form, FormMistake
+from ruslo.console.problems import reason
+from ruslo.console.render import link
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+
+_SHOWN_MAX = 300
+_YOUNG_MS = 15 * 60 * 1000
+"""One with a younger record may yet be confirmed: transaction.max.timeout.ms as Kafka has it by default."""
+
+
+async def transactions(request: Request) -> Response:
+    console, query = console_of(request), Form.of_query(request.query_params)
+    show_all, search = query.flag("all"), query.text("q")
+    listed = await console.admin.transactions.list(states=() if show_all else OPEN_STATES)
+    listed = [each for each in listed if search.lower() in each.transactional_id.lower()]
+    described = await console.admin.transactions.describe(
+        each.transactional_id for each in listed[:_SHOWN_MAX]
+    )
+    rows = [each for each in described.values() if isinstance(each, TransactionDescription)]
+    return console.page(
+        request,
+        "transactions.html",
+        rows=[(row, shown_partitions(row.partitions)) for row in sorted(rows, key=_oldest_first)],
+        left=max(0, len(listed) - _SHOWN_MAX),
+        show_all=show_all,
+        search=search,
+        looked=query.flag("hanging"),
+        hanging=await _hanging(console) if query.flag("hanging") else [],
+    )
+
+
+def _oldest_first(row: TransactionDescription) -> float:
+    return row.start_ms if row.start_ms is not None else float("inf")
+
+
+async def _hanging(console: Console) -> list[HangingTransaction]:
+    snapshot = await console.sampler.fresh()
+    return await console.admin.hanging_transactions.find(
+        list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _YOUNG_MS
+    )
+
+
+async def abort(request: Request) -> Response:
+    """Abort the open transaction of an id, as a whole."""
+    console, form = console_of(request), form_of(request)
+    transactional_id = request.query_params.get("id", "")
+    preview, mistake = None, None
+    try:
+        found = await described_for_abort(console.admin, transactional_id)
+        if not found.is_open:
+            raise FormMistake(f"{transactional_id} has no open transaction ({found.state}).")
+        if request.method == "POST" and is_confirmed(form):
+            await console.admin.transactions.fence(transactional_id, found.timeout_ms)
+            return console.done("/transactions", f"The transaction of {transactional_id} was aborted.")
+        preview = Preview(
+            title=f"Abort the transaction of {transactional_id}",
+            facts=[
+                ("State", found.state),
+                ("Began", ago(found.start_ms)),
+                ("Partitions", shown_partitions(found.partitions) or "none"),
+                ("Producer", f"{found.producer_id}, epoch {found.producer_epoch}"),
+            ],
+            warning="Its records will never be seen by readers of committed data. Its producer is fenced: "
+            "it gets a fatal error and has to begin anew.",
+            button="Abort the transaction",
+            form=form,
+        )
+    except (FormMistake, KafkaError, AbortRefused) as error:
+        mistake = reason(error)
+    return _page(request, link("/transactions/abort", id=transactional_id), preview, mistake)
+
+
+async def end_hanging(request: Request) -> Response:
+    """Write an abort marker where no coordinator ever will."""
+    console, form = console_of(request), form_of(request)
+    query = Form.of_query(request.query_params)
+    topic, number = query.text("topic"), query.number("partition", "Partition", least=0) or 0
+    offset = query.number("offset", "Offset", least=0) or 0
+    preview, mistake = None, None
+    try:
+        marker = await plan_marker(console.admin, TopicPartition(topic, number), offset, False)
+        if request.method == "POST" and is_confirmed(form):
+            await console.admin.transactions.write_abort_marker(
+                marker.partition, marker.producer, marker.coordinator_epoch
+            )
+            return console.done(
+                "/transactions?hanging=1",
+                f"The transaction at offset {offset} of {marker.partition} was ended.",
+            )
+        preview = Preview(
+            title=f"End the transaction that hangs in {marker.partition}",
+            facts=[
+                ("Begins at offset", offset),
+                ("Producer", f"{marker.producer.producer_id}, epoch {marker.producer.producer_epoch}"),
+                ("Coordinator epoch", marker.coordinator_epoch),
+            ],
+            warning="An abort marker is written: readers of committed data go on, and never see its records.",
+            button="Write the abort marker",
+            form=form,
+        )
+    except (FormMistake, KafkaError, AbortRefused) as error:
+        mistake = reason(error)
+    action = link("/transactions/end-hanging", topic=topic, partition=str(number), offset=str(offset))
+    return _page(request, action, preview, mistake)
+
+
+def _page(request: Request, action: str, preview: Preview | None, mistake: str | None) -> Response:
+    return console_of(request).page(
+        request,
+        "transaction_confirm.html",
+        status=422 if mistake else 200,
+        action=action,
+        preview=preview,
+        mistake=mistake,
+    )

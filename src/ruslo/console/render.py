@@ -1,0 +1,70 @@
+"""Templates and what they may use. Whatever they are given is escaped, unless it is markup of our own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import jinja2
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from ruslo.console.formats import FILTERS, Exact, visible
+from ruslo.console.settings import ConsoleSettings
+
+_HERE = Path(__file__).resolve().parent
+STATIC = _HERE / "static"
+_VENDOR = ("htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css")
+
+
+class Renderer:
+    def __init__(self, settings: ConsoleSettings, needs_login: bool) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=_finalize,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= FILTERS
+        self._environment.globals |= {
+            "bootstrap": settings.bootstrap,
+            "read_only": settings.read_only,
+            "needs_login": needs_login,
+            "has_assets": all((STATIC / "vendor" / name).is_file() for name in _VENDOR),
+            "static": _static,
+            "link": link,
+        }
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
+        return HTMLResponse(self.text(request, template, **values), status)
+
+    def text(self, request: Request, template: str, **values: object) -> str:
+        url = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return self._environment.get_template(template).render(
+            path=request.url.path, url=url, form_token=request.state.form_token, **values
+        )
+
+
+def link(path: str, **query: object) -> str:
+    """A path of ours with the query that is not empty; names of groups and such may hold anything."""
+    present = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "", False)}
+    text = quote(path)
+    return f"{text}?{urlencode(present)}" if present else text
+
+
+def _finalize(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup | Exact) else value
+
+
+_fingerprints: dict[str, str] = {}
+
+
+def _static(name: str) -> str:
+    """With a fingerprint, so that browsers may keep it for as long as it stays the same."""
+    if name not in _fingerprints:
+        _fingerprints[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/static/{name}?{_fingerprints[name]}"

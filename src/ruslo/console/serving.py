@@ -1,0 +1,73 @@
+"""Runs the console until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+
+from ruslo.console.settings import ConsoleSettings
+from ruslo.model.errors import ConfigError
+
+_STOP_WITHIN_S = 2
+
+
+class PortTaken(ConfigError):
+    pass
+
+
+def require_packages() -> None:
+    """Raise unless the extra ``console`` is installed; quick, nothing is imported."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("starlette", "uvicorn", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"the console needs {', '.join(missing)}: pip install 'ruslo[console]'")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; 0 takes any free port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise PortTaken(
+            f"the console cannot listen at {host}:{port}: {os.strerror(error.errno or 0).lower()}"
+        ) from error
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    settings: ConsoleSettings, listener: socket.socket, on_ready: Callable[[], None] | None = None
+) -> None:
+    """Until SIGINT or SIGTERM."""
+    import uvicorn
+
+    from ruslo.console.app import build_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started and on_ready is not None:
+                on_ready()
+
+    config = uvicorn.Config(
+        build_app(settings),
+        log_config=None,
+        access_log=False,
+        http="h11",
+        ws="none",
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=_STOP_WITHIN_S,
+    )
+    Server(config).run([listener])

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+
+from ruslo.console.messages.avro import AvroMistake, AvroSchema, AvroSchemas
+
+SCHEMA = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "lines", "type": {"type": "array", "items": "int"}},
+    ],
+}
+ORDER = {"id": "o-1", "lines": [1, 2, 3]}
+
+
+def encoded() -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMA), ORDER)
+    return out.getvalue()
+
+
+def test_values_are_decoded_with_and_without_a_registrys_prefix() -> None:
+    schema = AvroSchema(json.dumps(SCHEMA))
+    assert json.loads(schema.decode(encoded())) == ORDER
+    assert json.loads(schema.decode(b"\x00\x00\x00\x00\x2a" + encoded())) == ORDER
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x06ab", b"\xff\xff\xff\xff\xff", encoded() + b"more", b"\x00", b"\x02a\x01"]
+)
+def test_values_of_another_schema_are_told(data: bytes) -> None:
+    with pytest.raises(AvroMistake, match=r"do not have the schema|left over"):
+        AvroSchema(json.dumps(SCHEMA)).decode(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not JSON"),
+        ('{"type": "nonsense"}', "no Avro schema"),
+        ('{"type": "record"}', "no Avro schema"),
+        (
+            '[{"type": "record", "name": "a.E", "fields": []}, {"type": "array", "items": "a.E"}]',
+            "take no bytes",
+        ),
+        ("17", "no Avro schema"),
+        ('{"type": "array", "items": "null"}', "take no bytes"),
+        (
+            '["int", {"type": "array", "items": {"type": "record", "name": "E", "fields": []}}]',
+            "take no bytes",
+        ),
+    ],
+)
+def test_what_is_no_schema_or_a_dangerous_one(text: str, says: str) -> None:
+    with pytest.raises(AvroMistake, match=says):
+        AvroSchema(text)
+
+
+def test_schemas_are_kept_by_topic_and_forgotten() -> None:
+    schemas = AvroSchemas()
+    schema = AvroSchema(json.dumps(SCHEMA))
+    schemas.set("t", schema)
+    assert schemas.of("t") is schema
+    schemas.set("t", None)
+    assert schemas.of("t") is None
+    for number in range(300):
+        schemas.set(f"t{number}", schema)
+    assert (schemas.of("t0"), schemas.of("t299")) == (None, schema)

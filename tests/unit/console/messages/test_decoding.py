@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruslo.console.messages.decoding import FORMATS, indent_json, one_line, show
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES)
+def test_json_that_is_laid_out_means_the_same(value: object) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, separators=(",", ":"))):
+        assert json.loads(indent_json(text)) == value
+
+
+def test_json_keeps_its_words() -> None:
+    text = '{"n":123456789012345678901234567890.10,"e":1e999,"s":"a\\u00e9\\"{[,:]}","x":[],"y":{ }}'
+    assert indent_json(text) == (
+        '{\n  "n": 123456789012345678901234567890.10,\n  "e": 1e999,\n  "s": "a\\u00e9\\"{[,:]}",\n'
+        '  "x": [],\n  "y": {}\n}'
+    )
+
+
+@given(st.binary(max_size=300), st.sampled_from(FORMATS), st.integers(1, 200))
+def test_any_bytes_have_an_answer_within_bounds(data: bytes, wanted: str, limit: int) -> None:
+    shown = show(data, wanted, limit)
+    assert shown.size_bytes == len(data)
+    assert len(shown.text) <= max(limit, 80)
+    line = one_line(data, limit)
+    assert len(line.text) <= limit
+    assert "\n" not in line.text
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (None, "null"),
+        (b"", "empty"),
+        (b'{"a": 1}', "json"),
+        (b"[1, 2", "text"),
+        ("привет".encode(), "text"),
+        (b"\x00\x01\x02\xff", "hex"),
+        (b"42", "text"),
+    ],
+)
+def test_what_it_is_is_guessed(data: bytes | None, kind: str) -> None:
+    assert show(data, "auto", 100).format == kind
+
+
+def test_what_is_not_as_asked_for_says_so() -> None:
+    assert show(b"not json", "json", 100)[-1] == "This is not JSON."
+    assert "schema" in (show(b"x", "avro", 100).note or "")
+
+
+def test_hex_is_as_editors_have_it() -> None:
+    assert show(b"Ruslo\x00\xff", "hex", 200).text == f"00000000  {'52 75 73 6c 6f 00 ff':<48} Ruslo··"
+
+
+def test_large_values_are_cut_and_deep_ones_do_no_harm() -> None:
+    large = show(b"x" * 1_000_000, "auto", 1000)
+    assert (len(large.text), large.is_cut, large.size_bytes) == (1000, True, 1_000_000)
+    deep = b"[" * 50_000
+    assert show(deep, "json", 100).note == "This is not JSON."
+    assert one_line(b'{"a":\n   1}', 50).text == '{"a": 1}'

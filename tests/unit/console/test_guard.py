@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from urllib.parse import urlencode
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ruslo.console import sessions as sessions_module
+from ruslo.console.guard import MAX_BODY_BYTES, Guard
+from ruslo.console.sessions import Sessions
+from ruslo.console.settings import ConsoleSettings
+from tests.support.asgi import Answer, ask
+
+SESSION = "s" * 43
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Behind the guard: says what the form was, and gives its token to pages."""
+    request = Request(scope)
+    text = f"passed {request.state.form.text('name')} {request.state.form_token}"
+    await PlainTextResponse(text)(scope, receive, send)
+
+
+class Guarded:
+    def __init__(
+        self, *, read_only: bool = False, password: str | None = None, names: tuple[str, ...] = ()
+    ) -> None:
+        self.settings = ConsoleSettings("b:9092", read_only=read_only, password=password, host_names=names)
+        self.sessions = Sessions(password)
+        self.app: ASGIApp = Guard(echo, self.settings, self.sessions)
+
+    def get(self, path: str = "/", **headers: str) -> Answer:
+        return ask(self.app, path, headers=_named(headers))
+
+    def post(self, path: str = "/x", token: str | None = None, **headers: str) -> Answer:
+        token = self.sessions.form_token(SESSION) if token is None else token
+        headers.setdefault("cookie", f"ruslo_console_8090={SESSION}")
+        body = urlencode({"name": "value", "form_token": token}).encode()
+        return ask(self.app, path, method="POST", headers=_named(headers), body=body)
+
+
+def _named(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8090", "localhost", "localhost:1", "[::1]:8090", "10.1.2.3"])
+def test_hosts_that_cannot_be_rebound_are_served(host: str) -> None:
+    assert Guarded().get(host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8090", "localhost.evil.example", "", "127.0.0.1.e"]
+)
+def test_other_host_names_get_nothing(host: str) -> None:
+    answer = Guarded().get(host=host)
+    assert (answer.status, "passed" in answer.text) == (421, False)
+
+
+def test_a_name_that_was_given_is_served() -> None:
+    assert Guarded(names=("console.example",)).get(host="console.example:8090").status == 200
+
+
+def test_every_answer_forbids_what_is_not_ours() -> None:
+    guarded = Guarded()
+    for answer in (guarded.get(), guarded.get(host="evil.example"), guarded.post(token="wrong")):
+        policy = answer.headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_cookie_is_for_this_console_alone() -> None:
+    cookie = Guarded().get().headers["set-cookie"]
+    assert cookie.startswith("ruslo_console_8090=")
+    assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
+
+
+def test_a_form_with_its_sessions_token_passes() -> None:
+    guarded = Guarded()
+    answer = guarded.post()
+    assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "value"])
+    header = guarded.post(token="", x_form_token=guarded.sessions.form_token(SESSION))
+    assert header.status == 200
+
+
+def test_a_form_without_its_sessions_token_is_refused() -> None:
+    guarded = Guarded()
+    other = guarded.sessions.form_token("o" * 43)
+    for answer in (guarded.post(token=""), guarded.post(token=other), guarded.post(cookie="x=1")):
+        assert (answer.status, "passed" in answer.text) == (403, False)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+    ],
+)
+def test_forms_of_other_sites_are_refused(headers: dict[str, str]) -> None:
+    assert Guarded().post(**headers).status == 403
+
+
+def test_our_own_page_may_post() -> None:
+    headers = {"origin": "http://127.0.0.1:8090", "sec_fetch_site": "same-origin"}
+    assert Guarded().post(**headers).status == 200
+
+
+def test_read_only_refuses_whatever_could_change_the_cluster() -> None:
+    guarded = Guarded(read_only=True)
+    answer = guarded.post("/topics/new")
+    assert (answer.status, answer.text) == (403, "This console is read-only: it changes nothing.\n")
+    token = guarded.sessions.form_token(SESSION)
+    cookie = f"ruslo_console_8090={SESSION}"
+    for method in ("PUT", "DELETE", "PATCH", "POST"):
+        other = ask(guarded.app, "/x", method=method, headers={"x-form-token": token, "cookie": cookie})
+        assert other.status == 403
+    assert guarded.post("/local/topics/t/schema").status == 200
+    assert guarded.get("/topics").status == 200
+
+
+def test_forms_are_bounded() -> None:
+    guarded = Guarded()
+    body = b"name=" + b"x" * MAX_BODY_BYTES
+    assert ask(guarded.app, "/x", method="POST", body=body).status == 413
+
+
+def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_WRONG_PASSWORD_PAUSE_S", 0.0)
+    guarded = Guarded(password="sesame")
+    page = guarded.get("/topics", accept="text/html")
+    assert (page.status, page.headers["location"]) == (303, "/login")
+    assert guarded.get("/topics").status == 401
+    assert guarded.post("/topics/new").status == 401
+    assert guarded.get("/login").status == 200
+    assert guarded.get("/topics", authorization="Bearer wrong").status == 401
+    assert guarded.get("/topics", authorization="Bearer sesame").status == 200
+
+
+def test_a_program_with_the_password_needs_no_form_token() -> None:
+    guarded = Guarded(password="sesame")
+    assert guarded.post(token="", cookie="", authorization="Bearer sesame").status == 200
+
+
+def test_a_program_is_bound_by_read_only_too() -> None:
+    guarded = Guarded(password="sesame", read_only=True)
+    assert guarded.post(token="", cookie="", authorization="Bearer sesame").status == 403
