@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -14,10 +15,14 @@ def pytest_configure() -> None:
     # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
     # some of which are to be interrupted.
     # Commands must not find the profiles of whoever runs the tests.
-    os.environ["XDG_CONFIG_HOME"] = os.path.join(tempfile.gettempdir(), "ruslo-tests-without-profiles")
+    os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="ruslo-tests-config-")
     os.environ.pop("RUSLO_PROFILE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

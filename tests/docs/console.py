@@ -48,6 +48,8 @@ class Console:
             **os.environ,
             "PATH": f"{shims}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            # Profiles that a page makes are gone with it.
+            "XDG_CONFIG_HOME": str(folder / "config"),
             **environment,
         }
 
