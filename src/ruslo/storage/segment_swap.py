@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ruslo.storage.disk import DiskError
 from ruslo.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
 from ruslo.storage.producer_snapshot import snapshot_path
-from ruslo.storage.segment import DELETED_SUFFIX, Segment
+from ruslo.storage.segment import DELETED_SUFFIX, SUFFIXES, Segment
 
 if TYPE_CHECKING:
     from ruslo.storage.cleaner.task import CleanedSegment
@@ -48,8 +48,8 @@ class SegmentSwap:
         if first < 0 or bases[first:stop] != self._replaces or stop >= len(bases):
             return False
         old = log.segments[first:stop]
-        for segment in old:
-            self._old_files += segment.existing_files()
+        # By name, whether they are there or not: there may be thousands, too many to look on the event loop.
+        self._old_files = [segment.path_of(kind) for segment in old for kind in SUFFIXES]
         self._old_files += [snapshot_path(self._path, base) for base in self._replaces[1:]]
         self._new.rename_to(SWAP_SUFFIX)
         log.segments[first:stop] = [self._new]

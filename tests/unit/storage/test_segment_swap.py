@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from ruslo.storage.cleaner.choice import cleanable, make_task
 from ruslo.storage.cleaner.job import clean
 from ruslo.storage.cleaner.task import CleanedSegment
 from ruslo.storage.segment_swap import SegmentSwap
+from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
 from tests.unit.storage.workbench import NOW, Workbench, records_from
 
@@ -94,3 +96,30 @@ def test_snapshots_of_segments_that_are_gone_go_with_them(bench: Workbench) -> N
     kept = {segment.base_offset for segment in bench.log.segments}
     for base in bases[1:]:
         assert (f"{base:020d}.snapshot" in bench.names()) == (base in kept)
+
+
+def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path) -> None:
+    """A round may put one segment in the place of thousands."""
+    operations = []
+    for count in (5, 50):
+        directory = tmp_path / str(count)
+        directory.mkdir()
+        disk = SimDisk(str(directory))
+        bench = Workbench(directory, replace(COMPACTED, segment_bytes=1 << 20), disk)
+        for number in range(count):
+            bench.append(keyed([(b"key", b"%d" % number)]))
+            roll(bench)
+        (only,) = cleaned(bench)
+        assert len(only.replaces) == count
+        before = disk.medium.operations
+        swap = SegmentSwap(bench.log, only, NOW)
+        assert swap.begin()
+        begun = disk.medium.operations
+        swap.settle()
+        settled = disk.medium.operations
+        swap.finish()
+        operations.append((begun - before, disk.medium.operations - settled))
+        bench.clock.ms += 1_000_000
+        bench.trash.remove_due()
+        assert not [name for name in bench.names() if name.endswith((".deleted", ".swap", ".cleaned"))]
+    assert operations[0] == operations[1]
