@@ -6,8 +6,8 @@ name is imported when it is first used, so that ``import ruslo`` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
+# What typing.TYPE_CHECKING is for type checkers, without importing typing, which costs more than all the rest.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from ruslo.client.async_consumer import AsyncConsumer
@@ -82,6 +82,8 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     found: object = getattr(import_module(home), name)
     globals()[name] = found
     return found

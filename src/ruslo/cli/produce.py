@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,6 +14,7 @@ from ruslo.cli.complete import complete_topics
 from ruslo.cli.errors import explain
 from ruslo.cli.options import bootstrap_option, examples, output_option, pairs_callback, property_option
 from ruslo.cli.output import hint, print_json
+from ruslo.cli.progress import Progress
 from ruslo.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -138,6 +140,8 @@ def produce(
         **for_producers(client_settings()),
         **properties,
     }
+    progress = Progress()
+    total_bytes = None if path is None else os.path.getsize(path)
     with _input(path) as stream, Producer(config) as producer:
         if whole:
             records: Iterator[InputRecord] = iter([InputRecord(None, stream.read())])
@@ -156,6 +160,9 @@ def produce(
                     timestamp_ms=record.timestamp_ms,
                     on_delivery=outcome.note,
                 )
+                progress.tick(
+                    lambda: f"{outcome.acked:,} acknowledged", lambda: _share_read(stream, total_bytes)
+                )
         except ValueError as error:
             problem: str | None = f"{path or 'stdin'}, {error}"
         except KafkaError as error:
@@ -164,6 +171,7 @@ def produce(
             problem = None
         # delivery.timeout.ms bounds the wait: librdkafka reports each record by then.
         producer.flush()
+        progress.clear()
     outcome.report(output)
     if problem is not None:
         raise click.ClickException(f"{problem} (the records before it were sent)")
@@ -173,6 +181,11 @@ def produce(
         f"Read them back: ruslo consume {topic} --exit"
         + ("" if bootstrap == "127.0.0.1:9092" else f" -b {bootstrap}")
     )
+
+
+def _share_read(stream: BinaryIO, total_bytes: int | None) -> float | None:
+    """How much of a file is read; of a pipe nobody knows."""
+    return stream.tell() / total_bytes if total_bytes else None
 
 
 @contextlib.contextmanager

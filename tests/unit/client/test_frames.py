@@ -3,8 +3,10 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from ruslo.client.frames import FrameProtocol
 from ruslo.model.errors import ProtocolError
@@ -65,3 +67,32 @@ def test_a_wrong_size_ends_the_connection_before_anything_is_allocated(size: int
         assert str(size) in str(lost[0])
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_both_event_loops_deliver_large_frames_and_end_at_garbage(run: Callable[..., None]) -> None:
+    sizes = [4, 70_000, 16_384, 1_000_000, 5]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for size in sizes:
+            writer.write(struct.pack(">i", size) + bytes(size))
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        received: list[int] = []
+        lost: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        await asyncio.get_running_loop().create_connection(
+            lambda: FrameProtocol(2_000_000, lambda frame: received.append(len(frame)), lost.set_result),
+            host,
+            port,
+        )
+        assert isinstance(await lost, ProtocolError)
+        assert received == sizes
+        server.close()
+        await server.wait_closed()
+
+    run(main())
