@@ -6,7 +6,7 @@ name is imported when it is first used, so that ``import ruslo`` costs nothing.
 
 from __future__ import annotations
 
-# What typing.TYPE_CHECKING is for type checkers, without importing typing, which costs more than all the rest.
+# typing.TYPE_CHECKING without importing typing, which would cost more than all the rest.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
