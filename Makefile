@@ -31,6 +31,7 @@ check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/python -m ruslo.config.reference --check
 	$(BIN)/python -m ruslo.broker.metrics.reference --check
 	$(BIN)/python -m ruslo.client.settings.reference --check
+	$(BIN)/python -m ruslo.pipeline.files.reference --check
 
 soak: setup ## clients and brokers killed and started at random for minutes, the figures printed (SECONDS=300)
 	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py \
@@ -57,6 +58,7 @@ generate: setup ## write the generated files anew
 	@$(BIN)/python -m ruslo.config.reference
 	@$(BIN)/python -m ruslo.broker.metrics.reference
 	@$(BIN)/python -m ruslo.client.settings.reference
+	@$(BIN)/python -m ruslo.pipeline.files.reference
 
 lock: setup ## pin the newest allowed versions of all dependencies
 	@$(BIN)/python scripts/lock.py

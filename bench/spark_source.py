@@ -121,8 +121,6 @@ def _session(with_connector: bool) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        # Python tasks hand their rows over in pieces of this size; 64 KB by default.
-        "spark.buffer.size": "1048576",
     }
     if with_connector:
         config["spark.jars.packages"] = CONNECTOR

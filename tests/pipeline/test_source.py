@@ -32,6 +32,13 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
     return ruslo_broker.bootstrap
 
 
+def rows_scanned(rows: DataFrame) -> int:
+    """Reads them all, and tells how many the source gave to Spark for it."""
+    rows.collect()
+    leaves = rows._jdf.queryExecution().executedPlan().collectLeaves()
+    return int(leaves.apply(0).metrics().apply("numOutputRows").value())
+
+
 def frame(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
     return spark.read.format("ruslo").options(**{"kafka.bootstrap.servers": bootstrap, **options}).load()
 
@@ -78,16 +85,15 @@ class TestBatchQueries:
         topic = new_topic(bootstrap, 2)
         for partition in range(2):
             produce(bootstrap, topic, [b"%d" % n for n in range(1000)], partition)
-        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-        try:
-            rows = frame(spark, bootstrap, subscribe=topic, pushFilters="true")
-            moment = f"timestamp_millis({NOW + 995})"
-            late = rows.where(f"timestamp >= {moment} and partition = 1 and offset < 998")
-            assert sorted(row["offset"] for row in late.collect()) == [995, 996, 997]
-            assert rows.where("offset > 997").count() == 4
-            assert rows.where("topic = 'other'").count() == 0
-        finally:
-            spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        rows = frame(spark, bootstrap, subscribe=topic, pushFilters="true")
+        moment = f"timestamp_millis({NOW + 995})"
+        late = rows.where(f"timestamp >= {moment} and partition = 1 and offset < 998")
+        assert sorted(row["offset"] for row in late.collect()) == [995, 996, 997]
+        assert rows_scanned(late) == 3, "Spark gets no others to filter"
+        assert rows.where("offset > 997").count() == 4
+        assert rows.where("topic = 'other'").count() == 0
+        unpushed = frame(spark, bootstrap, subscribe=topic).where("offset > 997")
+        assert (unpushed.count(), rows_scanned(unpushed)) == (4, 2000)
 
     def test_mistakes_are_told_before_anything_is_read(self, spark: SparkSession, bootstrap: str) -> None:
         with pytest.raises(AnalysisException, match="did you mean 'subscribe'"):

@@ -99,8 +99,9 @@ def run(
         raise click.UsageError("--once ends when all has been read, --history goes on: choose one.")
     if master.startswith("sc://"):
         raise click.UsageError(
-            "Spark Connect shows a client neither the state of queries nor their figures, which a clean stop "
-            "and a status need: name the cluster itself with --master."
+            "over Spark Connect a query can only be cut short in its batch, not stopped behind it, its "
+            "consumer group cannot be published and its figures do not arrive whole: name the cluster itself "
+            "with --master. In jobs of your own format('ruslo') works over Connect."
         )
     from ruslo.broker.log_lines import log_to_stderr
     from ruslo.cli.pipeline_view import run_view

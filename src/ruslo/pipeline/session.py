@@ -18,6 +18,9 @@ _SETTINGS: Final[Mapping[str, str]] = {
     # Over TCP each Python task waits 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows pass between Spark and Python in pieces of this size; with its default of 64 KB reading a topic
+    # takes 15 % more of the processor.
+    "spark.buffer.size": "1048576",
     # Spark refuses sources with option pushFilters otherwise.
     "spark.sql.python.filterPushdown.enabled": "true",
     # Times of records are moments, the same ones wherever the job runs.
@@ -78,8 +81,7 @@ def _defaults(master: str) -> dict[str, str]:
     settings = dict(_SETTINGS)
     if master.startswith("sc://"):
         # The server's own start-up settings cannot be changed from here.
-        del settings["spark.python.unix.domain.socket.enabled"]
-        return settings
+        return {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
     settings["spark.executorEnv." + _NUMBA_CACHE] = os.environ[_NUMBA_CACHE]
     if is_local(master) or master.startswith("spark://"):
         settings.update(_LOCAL_CHECKPOINTS)

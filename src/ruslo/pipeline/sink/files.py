@@ -45,6 +45,10 @@ class Files(Protocol):
         """The names in a folder; none if there is no such folder."""
         ...
 
+    def touched_s(self, path: str) -> float | None:
+        """When the last file in a folder was written, in seconds since 1970; None if it has no files."""
+        ...
+
     def remove(self, path: str) -> None:
         """A file, or a folder with all that is in it; or nothing."""
         ...
@@ -96,6 +100,14 @@ class _LocalFiles:
             return os.listdir(self._root / path)
         except FileNotFoundError:
             return []
+
+    def touched_s(self, path: str) -> float | None:
+        times: list[float] = []
+        for entry in (self._root / path).rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # its owner may be clearing up
+                if entry.is_file():
+                    times.append(entry.stat().st_mtime)
+        return max(times, default=None)
 
     def remove(self, path: str) -> None:
         target = self._root / path
@@ -150,6 +162,13 @@ class _RemoteFiles:
 
         selector = fs.FileSelector(self._at(path), allow_not_found=True)
         return [info.base_name for info in self._system.get_file_info(selector)]
+
+    def touched_s(self, path: str) -> float | None:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._at(path), allow_not_found=True, recursive=True)
+        infos = self._system.get_file_info(selector)
+        return max((info.mtime.timestamp() for info in infos if info.type == fs.FileType.File), default=None)
 
     def remove(self, path: str) -> None:
         from pyarrow import fs

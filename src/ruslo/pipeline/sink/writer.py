@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.sink.files import open_files
 from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.sink.leftovers import remove_abandoned, remove_written
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.schema import check_schema
 from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace
@@ -135,15 +136,9 @@ class BatchWriter(DataSourceArrowWriter):
 
     def _clear(self, staged: Sequence[StagedRows]) -> None:
         if any(rows.path is not None for rows in staged):
-            open_files(self._setup.place.location).remove(self._job.staging_folder)
-
-
-def remove_written(location: str, identity: BatchIdentity) -> None:
-    """Remove the staging of this batch and all before it: also what killed tasks and drivers have left."""
-    files = open_files(location)
-    for name in files.list(identity.query_folder):
-        if name.isdecimal() and int(name) <= identity.batch_id:
-            files.remove(f"{identity.query_folder}/{name}")
+            location = self._setup.place.location
+            open_files(location).remove(self._job.staging_folder)
+            remove_abandoned(location, time.time())
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:

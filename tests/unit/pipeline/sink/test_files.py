@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_folders_are_listed_and_removed(folder: Files) -> None:
     assert sorted(folder.list("q")) == ["8", "x"]
     assert folder.size("q/8/f") is None
     assert folder.list("nowhere") == []
+
+
+def test_a_folder_tells_when_it_was_last_written_to(folder: Files) -> None:
+    before_s = time.time() - 2
+    write(folder, "q/7/f", b"1")
+    touched_s = folder.touched_s("q")
+    assert touched_s is not None
+    assert before_s < touched_s < time.time() + 2
+    assert folder.touched_s("nowhere") is None
 
 
 def test_a_file_is_created_once(folder: Files) -> None:
