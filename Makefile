@@ -16,7 +16,7 @@ setup: ## everything that demo, test, check and bench need; quick when nothing c
 runtime:
 	@$(PYTHON) scripts/bootstrap.py runtime
 
-demo: runtime ## a broker, live events and a consumer in this terminal (SECONDS=20 to end by itself)
+demo: runtime ## a broker, live events and pipelines on Spark in this terminal (SECONDS=30 to end by itself)
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)

@@ -438,15 +438,16 @@ class CliChecks:
         assert "does not exist" in cli.fails("perf", "produce", "perf-typo")
 
     def test_demo(self, cli: Cli) -> None:
-        summary = cli.json("demo", "--seconds", "1.5", "-b", cli.bootstrap)
+        summary = cli.json("demo", "--no-spark", "--seconds", "1.5", "-b", cli.bootstrap)
         assert summary["complete"]
         assert summary["acked"] == summary["read"] == summary["sent"] > 100
         assert all(topic["acked"] > 0 for topic in summary["topics"])
 
     def test_demo_counts_every_event_after_ctrl_c(self, cli: Cli) -> None:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        demo = cli.process("demo", "--rate", "3000", "-b", cli.bootstrap, "-o", "json", **pipes)
+        demo = cli.process("demo", "--no-spark", "--rate", "3000", "-b", cli.bootstrap, "-o", "json", **pipes)
         assert demo.stderr is not None
+        assert b"Ruslo at" in demo.stderr.readline()
         assert b"acked" in demo.stderr.readline()
         demo.send_signal(signal.SIGINT)
         output, _ = demo.communicate(timeout=40)

@@ -1,33 +1,43 @@
-"""``ruslo demo``: a broker, live events, and a view of them."""
+"""``ruslo demo``: a broker, live events, pipelines on Spark, a view of it all, and a count at the end."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
 from ruslo.cli.options import examples, output_option
-from ruslo.cli.output import print_fields, print_json, print_table
 
 if TYPE_CHECKING:
     from ruslo.cli.demo_run import DemoRun
+    from ruslo.cli.demo_spark import DemoSpark
+
+_NOTHING_NEW_S = 180.0
+"""So long without a batch or a result means that none will come; a busy machine may take minutes to start."""
 
 
 @click.command(
-    short_help="Watch live events flow through a broker.",
+    short_help="Watch live events flow through a broker and Spark.",
     epilog=examples(
         "ruslo demo",
-        "ruslo demo --seconds 10 --rate 2000",
+        "ruslo demo --seconds 30 --rate 2000",
+        "ruslo demo --no-spark             # the broker alone",
         "ruslo demo -b 127.0.0.1:9092      # with a cluster that runs already",
     ),
 )
-@click.option("--seconds", type=click.FloatRange(0.1), help="End after so long; on Ctrl-C if not given.")
+@click.option("--seconds", type=click.FloatRange(0.1), help="Send for so long; until Ctrl-C if not given.")
 @click.option(
     "--rate", type=click.FloatRange(1, 100_000), default=200.0, show_default=True, help="Events per second."
+)
+@click.option(
+    "--spark/--no-spark", "wants_spark", default=True, help="Whether pipelines on Spark take part; they do."
 )
 @click.option(
     "-b",
@@ -37,26 +47,63 @@ if TYPE_CHECKING:
     help="Use this cluster, not a new broker.",
 )
 @output_option
-def demo(seconds: float | None, rate: float, bootstrap: str | None, output: str) -> None:
-    """Start a broker, send it orders, payments and positions of vans, and watch them come back.
+def demo(seconds: float | None, rate: float, wants_spark: bool, bootstrap: str | None, output: str) -> None:
+    """Start a broker, send it orders, payments and positions of vans, and watch what comes of them.
 
-    Ends with a summary of how many events were acknowledged and read back; exits 1 if these differ.
+    Two pipelines on Spark join orders with their payments and add up what each city buys, exactly once. At
+    the end everything is counted: what was acknowledged, what was read back, what came out; exits 1 if
+    something was lost or came twice.
     """
+    from ruslo.cli.demo_events import TOPICS
+    from ruslo.cli.demo_results import read_results
     from ruslo.cli.demo_run import DemoRun
+    from ruslo.cli.demo_spark import RESULTS, DemoSpark, why_no_spark
+    from ruslo.cli.demo_summary import Summary
     from ruslo.cli.demo_view import demo_view
 
-    with _cluster(bootstrap) as address:
-        _create_topics(address)
+    missing = why_no_spark() if wants_spark else None
+    if missing is not None:
+        click.echo(f"The demo goes on without Spark. {missing}", err=True)
+    with contextlib.ExitStack() as held:
+        address = held.enter_context(_cluster(bootstrap))
+        results = RESULTS if wants_spark and missing is None else ()
+        _create_topics(address, (*TOPICS, *results))
         run = DemoRun(address, rate)
-        try:
-            run.prepare()
-            with _stopping_on_interrupt(run), demo_view(address) as show:
-                run.run(seconds, show)
+        held.callback(run.close)
+        starts = run.prepare(results)
+        spark: DemoSpark | None = None
+        if results:
+            folder = held.enter_context(
+                tempfile.TemporaryDirectory(prefix="ruslo-demo-", ignore_cleanup_errors=True)
+            )
+            spark = held.enter_context(DemoSpark(Path(folder), address, starts))
+        held.enter_context(_stopping_on_interrupt(run))
+        with demo_view(f"Ruslo at {address}", spark) as show:
+            run.run(seconds, show)
             elapsed_s = run.seconds
             run.finish()
-        finally:
-            run.close()
-    _summarize(run, elapsed_s, output)
+            if spark is not None:
+                _wait_for_results(run, spark, show)
+        verdict = None
+        if spark is not None:
+            spark.stop()
+            # Read anew and after the end: what a late batch had written twice would be seen.
+            found = read_results(run.config, run.result_starts)
+            verdict = run.ledger.compare(found.receipts, found.totals)
+    Summary(run, elapsed_s, verdict).print(output)
+
+
+def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], None]) -> None:
+    """Until what was sent has come out, or it is clear that it will not."""
+    click.echo("No more is sent; waiting until all of it has come out of Spark …", err=True)
+    deadline, batches = time.monotonic() + _NOTHING_NEW_S, 0
+    while not run.all_came_out and time.monotonic() < deadline:
+        if spark.has_ended:
+            raise click.ClickException(f"the pipelines have ended by themselves:\n{spark.complaint()}")
+        before, batches = batches, spark.batches
+        if run.follow() or batches != before:
+            deadline = time.monotonic() + _NOTHING_NEW_S
+        show(run)
 
 
 @contextlib.contextmanager
@@ -85,58 +132,12 @@ def _cluster(bootstrap: str | None) -> Iterator[str]:
         yield broker.bootstrap
 
 
-def _create_topics(bootstrap: str) -> None:
-    from ruslo.cli.demo_events import TOPICS
+def _create_topics(bootstrap: str, names: tuple[str, ...]) -> None:
     from ruslo.cli.running import with_admin
     from ruslo.client.topics import NewTopic
     from ruslo.model.errors import ErrorCode, KafkaError
 
-    wanted = [NewTopic(name, partitions=3) for name in TOPICS]
+    wanted = [NewTopic(name, partitions=3) for name in names]
     for result in with_admin(bootstrap, lambda admin: admin.topics.create(wanted)).values():
         if isinstance(result, KafkaError) and result.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise result
-
-
-def _summarize(run: DemoRun, elapsed_s: float, output: str) -> None:
-    from ruslo.cli.demo_events import TOPICS
-
-    by_topic = {
-        topic: [count for partition, count in run.partitions.items() if partition.topic == topic]
-        for topic in TOPICS
-    }
-    rows = [
-        (topic, sum(c.acked for c in counts), sum(c.read for c in counts))
-        for topic, counts in by_topic.items()
-    ]
-    if output == "json":
-        print_json(
-            {
-                "seconds": round(elapsed_s, 1),
-                "sent": run.sent,
-                "acked": run.acked,
-                "read": run.read,
-                "failed": len(run.failed),
-                "complete": run.complete,
-                "topics": [{"topic": topic, "acked": acked, "read": read} for topic, acked, read in rows],
-                "end_to_end_ms": run.end_to_end.as_json(),
-            }
-        )
-    else:
-        print_table(["TOPIC", "ACKED", "READ"], rows)
-        click.echo()
-        print_fields(
-            [
-                ("Seconds", f"{elapsed_s:.1f}"),
-                ("Acked", run.acked),
-                ("Read back", run.read),
-                ("End to end", run.end_to_end.as_text()),
-            ]
-        )
-    if run.failed:
-        raise click.ClickException(
-            f"{len(run.failed)} events were not stored; the first because: {run.failed[0]}"
-        )
-    if not run.complete:
-        raise click.ClickException(f"{run.acked} events were acknowledged, but {run.read} were read back")
-    if output == "text":
-        click.echo("Every acknowledged event was read back.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 ORDERS = "demo.orders"
@@ -15,15 +18,31 @@ FLEET = "demo.fleet"
 TOPICS = (ORDERS, PAYMENTS, FLEET)
 
 _ITEMS = (("tea", 480), ("coffee", 720), ("bread", 310), ("honey", 950), ("cheese", 1240), ("apples", 260))
-_CITIES = ((55.7558, 37.6173), (59.9343, 30.3351), (56.8389, 60.6057))
+_CITIES = {
+    "Moscow": (55.7558, 37.6173),
+    "Saint Petersburg": (59.9343, 30.3351),
+    "Yekaterinburg": (56.8389, 60.6057),
+}
 _METHODS = ("card", "card", "card", "transfer", "cash")
 _DECLINED_SHARE = 0.04
+_UNPAID_MAX = 20
+"""Orders that wait for their payment at one time: a join has something to wait for."""
+
+
+class Sale(NamedTuple):
+    """What an order and its payment are about."""
+
+    number: int
+    city: str
+    cents: int
+    declined: bool
 
 
 class Event(NamedTuple):
     topic: str
     key: str
     value: bytes
+    sale: Sale | None = None
 
 
 @dataclass(slots=True)
@@ -36,43 +55,57 @@ class _Van:
 
 
 class EventSource:
-    """An endless stream; the same seed gives the same events."""
+    """An endless stream; the same seed gives the same events, but for their times."""
 
-    def __init__(self, seed: int | None = None, vans: int = 12) -> None:
+    def __init__(
+        self, seed: int | None = None, vans: int = 12, clock: Callable[[], float] = time.time
+    ) -> None:
         self._random = random.Random(seed)
-        self._next_order = 1000
+        self._clock = clock
+        self._orders = 0
+        self._unpaid: deque[Sale] = deque()
         self._vans = [self._new_van(number) for number in range(vans)]
 
     def __iter__(self) -> Iterator[Event]:
         while True:
             if self._random.random() < 0.4:
-                yield from self._order_and_payment()
+                yield self._order()
+                if len(self._unpaid) >= self._random.randint(1, _UNPAID_MAX):
+                    yield self._payment()
             yield self._position()
+            if len(self._unpaid) > _UNPAID_MAX // 2:
+                yield self._payment()
+
+    def last_payments(self) -> Iterator[Event]:
+        """Of the orders that still wait for theirs: when the shop closes, every order is settled."""
+        while self._unpaid:
+            yield self._payment()
 
     def _new_van(self, number: int) -> _Van:
-        latitude, longitude = self._random.choice(_CITIES)
+        latitude, longitude = self._random.choice(list(_CITIES.values()))
         return _Van(f"van-{number:02}", latitude, longitude, self._random.uniform(0, 2 * math.pi), 40.0)
 
-    def _order_and_payment(self) -> Iterator[Event]:
+    def _order(self) -> Event:
         rng = self._random
-        self._next_order += 1
-        order_id = f"order-{self._next_order}"
         bought = [(item, price, rng.randint(1, 4)) for item, price in rng.sample(_ITEMS, rng.randint(1, 3))]
         lines = [{"item": item, "price_cents": price, "quantity": count} for item, price, count in bought]
         total = sum(price * count for _, price, count in bought)
-        customer = f"customer-{rng.randint(1, 500)}"
-        yield _event(
-            ORDERS,
-            order_id,
-            {"order_id": order_id, "customer": customer, "lines": lines, "total_cents": total},
-        )
-        status = "declined" if rng.random() < _DECLINED_SHARE else "authorized"
-        method = rng.choice(_METHODS)
-        yield _event(
-            PAYMENTS,
-            order_id,
-            {"order_id": order_id, "status": status, "method": method, "amount_cents": total},
-        )
+        sale = Sale(self._orders, rng.choice(list(_CITIES)), total, rng.random() < _DECLINED_SHARE)
+        self._orders += 1
+        self._unpaid.append(sale)
+        about = {"customer": f"customer-{rng.randint(1, 500)}", "city": sale.city, "lines": lines}
+        return self._of_sale(ORDERS, sale, about | {"total_cents": total})
+
+    def _payment(self) -> Event:
+        sale = self._unpaid.popleft()
+        status, method = "declined" if sale.declined else "authorized", self._random.choice(_METHODS)
+        about = {"status": status, "method": method, "amount_cents": sale.cents}
+        return self._of_sale(PAYMENTS, sale, about)
+
+    def _of_sale(self, topic: str, sale: Sale, about: dict[str, object]) -> Event:
+        order_id = order_key(sale.number)
+        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
+        return Event(topic, order_id, _json({"order_id": order_id, **about, "at": at}), sale)
 
     def _position(self) -> Event:
         rng = self._random
@@ -82,20 +115,26 @@ class EventSource:
         step_degrees = van.speed_kmh / 3600 / 111
         van.latitude += step_degrees * math.cos(van.heading)
         van.longitude += step_degrees * math.sin(van.heading) / math.cos(math.radians(van.latitude))
-        return _event(
-            FLEET,
-            van.name,
-            {
-                "van": van.name,
-                "latitude": round(van.latitude, 5),
-                "longitude": round(van.longitude, 5),
-                "speed_kmh": round(van.speed_kmh, 1),
-            },
-        )
+        fields = {
+            "van": van.name,
+            "latitude": round(van.latitude, 5),
+            "longitude": round(van.longitude, 5),
+            "speed_kmh": round(van.speed_kmh, 1),
+        }
+        return Event(FLEET, van.name, _json(fields))
 
 
-def _event(topic: str, key: str, value: dict[str, object]) -> Event:
-    return Event(topic, key, json.dumps(value, separators=(",", ":")).encode())
+def order_key(number: int) -> str:
+    return f"order-{1001 + number}"
+
+
+def order_number(key: str) -> int:
+    """The reverse of ``order_key``."""
+    return int(key.removeprefix("order-")) - 1001
+
+
+def _json(value: dict[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def summarize(value: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live table at a terminal, a line per second elsewhere."""
+"""What the demo shows while it runs: a live picture at a terminal, a line every other second elsewhere."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from ruslo.cli.demo_events import TOPICS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
     from ruslo.cli.demo_run import DemoRun
+    from ruslo.cli.demo_spark import DemoSpark
+    from ruslo.runs.report import RunReport
+
+STARTING = "starting; that takes about ten seconds"
+_LINE_EVERY_S = 2.0
 
 
 @contextlib.contextmanager
-def demo_view(bootstrap: str) -> Iterator[Callable[[DemoRun], None]]:
+def demo_view(heading: str, spark: DemoSpark | None) -> Iterator[Callable[[DemoRun], None]]:
+    """``heading`` says what runs where."""
     if not sys.stderr.isatty():
-        yield PlainView()
+        click.echo(heading, err=True)
+        yield PlainView(spark)
         return
     from rich.console import Console
     from rich.live import Live
@@ -28,7 +36,7 @@ def demo_view(bootstrap: str) -> Iterator[Callable[[DemoRun], None]]:
     # On stderr, so that stdout holds the summary alone.
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         rates = Rates()
-        yield lambda run: live.update(_panel(run, rates, bootstrap), refresh=True)
+        yield lambda run: live.update(_picture(run, rates, heading, spark), refresh=True)
 
 
 class Rates:
@@ -53,7 +61,8 @@ def topic_reads(run: DemoRun) -> dict[str, int]:
 
 
 class PlainView:
-    def __init__(self) -> None:
+    def __init__(self, spark: DemoSpark | None) -> None:
+        self._spark = spark
         self._next_s = 1.0
         self._rates = Rates()
 
@@ -61,29 +70,90 @@ class PlainView:
         rates = self._rates.update(run)
         if run.seconds < self._next_s:
             return
-        self._next_s = run.seconds + 1.0
-        topics = "  ".join(
-            f"{topic} {count} ({rates[topic]:.0f}/s)" for topic, count in topic_reads(run).items()
-        )
-        click.echo(f"{run.seconds:5.1f} s  acked {run.acked}  read {run.read}  {topics}", err=True)
+        self._next_s = run.seconds + _LINE_EVERY_S
+        parts = [f"{run.seconds:5.1f} s", f"acked {run.acked}", f"read back {run.read}"]
+        parts.append(f"{sum(rates.values()):.0f} events/s")
+        if self._spark is not None:
+            parts.append(f"Spark {_in_a_word(self._spark.reports())}")
+            parts.append(f"receipts {len(run.results.receipts)} of {run.ledger.settled}")
+        click.echo("  ".join(parts), err=True)
 
 
-def _panel(run: DemoRun, rates: Rates, bootstrap: str) -> RenderableType:
+def _in_a_word(reports: list[RunReport]) -> str:
+    if not reports:
+        return STARTING
+    if not any(query.batches for report in reports for query in report.queries):
+        return "works on its first batch"
+    return f"lag {sum(report.lag_records or 0 for report in reports)}"
+
+
+def _picture(run: DemoRun, rates: Rates, heading: str, spark: DemoSpark | None) -> RenderableType:
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    per_second, reads, latency = rates.update(run), topic_reads(run), run.end_to_end
-    topics = Table(title=f"Ruslo at {bootstrap}: {run.seconds:.0f} s, Ctrl-C ends", title_justify="left")
-    topics.add_column("topic")
-    topics.add_column("events", justify="right")
-    topics.add_column("per second", justify="right")
-    topics.add_column("next offset per partition")
-    for topic in TOPICS:
-        offsets = [f"{p.partition}:{c.next_offset}" for p, c in run.partitions.items() if p.topic == topic]
-        topics.add_row(topic, f"{reads[topic]:,}", f"{per_second[topic]:,.0f}", "  ".join(offsets))
-    totals = Text(
-        f"sent {run.sent:,}  acknowledged {run.acked:,}  read back {run.read:,}  "
-        f"end to end p50 {latency.percentile_ms(50):.1f} ms, p99 {latency.percentile_ms(99):.1f} ms"
-    )
-    return Group(topics, totals, Text(), *(Text(line, no_wrap=True, style="dim") for line in run.last_events))
+    latency = run.end_to_end
+    parts: list[RenderableType] = [
+        Text.assemble((f" {heading}", "bold"), (f"   {run.seconds:.0f} s", "dim"), ("   Ctrl-C ends", "dim")),
+        Text(),
+        _streams(run, rates.update(run)),
+        Text(
+            f" {run.acked:,} acknowledged, {run.read:,} read back; from sent to read "
+            f"{latency.percentile_ms(50):.0f} ms (99 %: {latency.percentile_ms(99):.0f} ms)",
+            style="dim",
+        ),
+        Text(),
+    ]
+    if spark is not None:
+        parts += [_pipelines(spark.reports()), Text()]
+        if run.results.totals:
+            so_far = (
+                f" {len(run.results.receipts):,} of {run.ledger.settled:,} paid orders have their receipt"
+            )
+            parts += [_results(run), Text(so_far, style="dim"), Text()]
+    parts += [Text(f" {line}", no_wrap=True, overflow="ellipsis", style="dim") for line in run.last_events]
+    return Group(*parts)
+
+
+def _table(*columns: str) -> Table:
+    """The first column names a thing, the others are numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=True, header_style="dim", show_edge=False)
+    table.add_column(columns[0], min_width=22, style="cyan")
+    for name in columns[1:]:
+        table.add_column(name, justify="right", min_width=10)
+    return table
+
+
+def _streams(run: DemoRun, per_second: dict[str, float]) -> Table:
+    table = _table("streams", "events", "per second")
+    for topic, count in topic_reads(run).items():
+        table.add_row(topic, f"{count:,}", f"{per_second[topic]:,.0f}")
+    return table
+
+
+def _pipelines(reports: list[RunReport]) -> RenderableType:
+    from rich.text import Text
+
+    if not reports:
+        return Text.assemble((" Spark  ", "cyan"), (STARTING, "dim"))
+    table = _table("pipelines on Spark", "in", "in/s", "out", "lag", "batch ms")
+    for report in reports:
+        for query in report.queries:
+            table.add_row(
+                f"{report.pipeline}" + ("" if query.state == "running" else f" ({query.state})"),
+                f"{query.records_in:,}",
+                f"{query.in_per_second:,.0f}",
+                f"{query.records_out:,}",
+                "-" if query.lag_records is None else f"{query.lag_records:,}",
+                f"{query.batch_ms:,}",
+            )
+    return table
+
+
+def _results(run: DemoRun) -> Table:
+    table = _table("sales, exactly once", "orders", "declined", "paid")
+    for city, total in sorted(run.results.totals.items()):
+        table.add_row(city, f"{total.orders:,}", f"{total.declined:,}", f"{total.paid_cents / 100:,.2f}")
+    return table

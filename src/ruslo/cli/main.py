@@ -28,7 +28,7 @@ COMMANDS = {
     "profile": LazyCommand("ruslo.cli.profile", "profile", "Keep names for clusters and choose one."),
     "doctor": LazyCommand("ruslo.cli.doctor", "doctor", "Check this machine, and say what to fix."),
     "completion": LazyCommand("ruslo.cli.completion", "completion", "Print the script for shell completion."),
-    "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker."),
+    "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker and Spark."),
 }
 
 

@@ -3,13 +3,15 @@ from __future__ import annotations
 import itertools
 import json
 
-from ruslo.cli.demo_events import FLEET, ORDERS, PAYMENTS, EventSource, summarize
+from ruslo.cli.demo_events import FLEET, ORDERS, PAYMENTS, Event, EventSource, order_number, summarize
 
 
 def test_a_seed_gives_the_same_events() -> None:
-    first, second = (list(itertools.islice(EventSource(seed=3), 50)) for _ in range(2))
-    assert first == second
-    assert first != list(itertools.islice(EventSource(seed=4), 50))
+    def events(seed: int) -> list[Event]:
+        return list(itertools.islice(EventSource(seed, clock=lambda: 1.5e9), 50))
+
+    assert events(3) == events(3)
+    assert events(3) != events(4)
 
 
 def test_events_are_keyed_json_and_payments_follow_their_orders() -> None:
@@ -28,3 +30,15 @@ def test_events_are_keyed_json_and_payments_follow_their_orders() -> None:
         elif event.topic == PAYMENTS:
             assert fields["amount_cents"] == totals[event.key]
     assert topics == {ORDERS, PAYMENTS, FLEET}
+
+
+def test_when_the_shop_closes_every_order_is_paid_once() -> None:
+    source = EventSource(seed=2)
+    events = [*itertools.islice(source, 500), *source.last_payments()]
+    numbers = {
+        topic: [event.sale.number for event in events if event.sale is not None and event.topic == topic]
+        for topic in (ORDERS, PAYMENTS)
+    }
+    assert numbers[ORDERS] == list(range(len(numbers[ORDERS])))
+    assert sorted(numbers[PAYMENTS]) == numbers[ORDERS]
+    assert all(order_number(event.key) == event.sale.number for event in events if event.sale is not None)

@@ -21,8 +21,6 @@ class Figures:
     lag_records: int | None = None
     """None where a source does not say how far it could be."""
     batch_ms: int = 0
-    dead_letters: int | None = None
-    """None where the pipeline has no topic for them."""
     last_batch_id: int = -1
     last_batch_at: str | None = None
 
