@@ -11,7 +11,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.batch_encoder import EncodedBatch
 from ruslo.pipeline.sink.identity import BatchIdentity
 from ruslo.pipeline.sink.options import SinkOptions
-from ruslo.pipeline.sink.staging import Stage, StagedRows, StagingPlace
+from ruslo.pipeline.sink.staging import Stage, StagedRows, StagingPlace, TaskBatch
 from ruslo.pipeline.sink.transaction import commit_staged
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
@@ -33,7 +33,7 @@ def stage(place: StagingPlace, topic: str, batches: int) -> StagedRows:
     for number in range(batches):
         record = Record(0, 1000, b"%d" % number, bytes(100_000))
         stage.add(EncodedBatch(TopicPartition(topic, 0), build_batch([record]), 1))
-    return stage.close(None, None)
+    return stage.close(TaskBatch())
 
 
 if __name__ == "__main__":

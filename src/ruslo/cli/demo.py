@@ -77,7 +77,7 @@ def demo(seconds: float | None, rate: float, wants_spark: bool, bootstrap: str |
                 tempfile.TemporaryDirectory(prefix="ruslo-demo-", ignore_cleanup_errors=True)
             )
             spark = held.enter_context(DemoSpark(Path(folder), address, starts))
-        held.enter_context(_stopping_on_interrupt(run))
+        held.enter_context(_stopping_on_signals(run))
         with demo_view(f"Ruslo at {address}", spark) as show:
             run.run(seconds, show)
             elapsed_s = run.seconds
@@ -107,18 +107,22 @@ def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], 
 
 
 @contextlib.contextmanager
-def _stopping_on_interrupt(run: DemoRun) -> Iterator[None]:
+def _stopping_on_signals(run: DemoRun) -> Iterator[None]:
     """Ctrl-C ends the loop between two events: an exception in the middle of one would leave it uncounted."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         run.stopping = True
         signal.signal(signal.SIGINT, before)  # the second Ctrl-C does not wait for the summary
 
-    before = signal.signal(signal.SIGINT, stop)
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)  # so that broker and Spark, processes of their own, end with this one
+
+    before, before_term = signal.signal(signal.SIGINT, stop), signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, before_term)
 
 
 @contextlib.contextmanager

@@ -44,6 +44,8 @@ class Surroundings:
     staging: str | None = None
     sink: str | None = None
     """The sink's name, for a sink."""
+    transactions_at: str | None = None
+    """The cluster on which the sink writes a stream in transactions, which can carry dead letters too."""
 
     def path(self, text: str) -> str:
         """An address with a scheme, and an absolute path, stay what they are."""
@@ -101,6 +103,10 @@ class Sink(ABC):
 
     def topics(self) -> tuple[str, ...]:
         return ()
+
+    def transactions_at(self, bootstrap: str) -> str | None:
+        """The cluster on which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""
+        return None
 
     def left_from_before(self, around: Surroundings) -> str | None:
         """What an earlier checkpoint has left behind that a fresh one would stumble over, if there is any."""

@@ -86,6 +86,9 @@ class TopicSink(Sink):
     def topics(self) -> tuple[str, ...]:
         return () if self.topic is None else (self.topic,)
 
+    def transactions_at(self, bootstrap: str) -> str | None:
+        return self.bootstrap or bootstrap if self.delivery == "exactly_once" else None
+
     def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
         if mode != "append":
             # Spark lets sinks that are written in Python only append. A batch written by foreachBatch is
@@ -104,6 +107,8 @@ class TopicSink(Sink):
             options["stagingPath"] = around.staging
         if around.sink is not None:
             options["sinkName"] = around.sink
+        if around.transactions_at is not None and around.dead_letters is not None:
+            options["deadLetterTopic"] = around.dead_letters
         return options | self.options
 
     def records(self, rows: DataFrame) -> DataFrame:

@@ -86,6 +86,9 @@ class _Records(Source):
         options["onDecodeError"] = on_error
         if on_error == "deadletter" and around.dead_letters is not None:
             options["deadLetterTopic"] = around.dead_letters
+            with_sink = around.transactions_at == options["kafka.bootstrap.servers"]
+            if with_sink and around.staging is not None and around.sink is not None:
+                options |= {"stagingPath": around.staging, "sinkName": around.sink}
         return options
 
     def _flat(self, records: DataFrame, *, headers: bool) -> DataFrame:

@@ -1,18 +1,21 @@
-"""How many records went to dead-letter topics since the run began: by the ends of those topics."""
+"""How many records went to dead-letter topics since the run began: by the headers of their batches."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from ruslo.client.admin import Admin
 from ruslo.client.offsets import Spec
+from ruslo.client.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.decode.batch_table import scan_batches
+from ruslo.pipeline.decode.committed import committed_batches
 
 _EVERY_S = 2.0
 
@@ -23,15 +26,14 @@ class DeadLetterCounts:
     def __init__(self, topics: Sequence[tuple[str, str]]) -> None:
         """Pairs of bootstrap servers and a topic."""
         self._topics = sorted(set(topics))
-        self._first: dict[tuple[str, str], int] = {}
-        self._last: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._positions: dict[tuple[str, str], dict[TopicPartition, int]] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="dead letters", daemon=True)
 
     def count(self, bootstrap: str, topic: str) -> int | None:
         """None until the cluster has answered."""
-        place = (bootstrap, topic)
-        return None if place not in self._last else self._last[place] - self._first[place]
+        return self._counts.get((bootstrap, topic))
 
     def __enter__(self) -> Self:
         if self._topics:
@@ -55,20 +57,47 @@ class DeadLetterCounts:
         for place in self._topics:
             # A figure of how things go must not be what stops them: without an answer the old one stays.
             with contextlib.suppress(KafkaError, TimeoutError):
-                end = asyncio.run(_end(*place))
-                self._first.setdefault(place, end)
-                self._last[place] = end
+                asyncio.run(self._look(*place))
+
+    async def _look(self, bootstrap: str, name: str) -> None:
+        place = (bootstrap, name)
+        async with Admin(bootstrap, api_timeout_ms=5_000) as admin:
+            ends = await _ends(admin, name)
+            if place not in self._counts:
+                self._positions[place], self._counts[place] = ends, 0
+            # A topic that was made since has all its records from this run.
+            positions = {p: self._positions[place].get(p, 0) for p in ends}
+            while left := {p: position for p, position in positions.items() if position < ends[p]}:
+                moved = await self._count(admin, place, left)
+                # Where nothing is to be had any more, retention or a deletion took it.
+                positions |= moved or ends
+            self._positions[place] = positions
+
+    async def _count(
+        self, admin: Admin, place: tuple[str, str], left: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Records, not offsets: markers have an offset too, and aborted records do not count.
+
+        Answers where to go on, for partitions that gave something.
+        """
+        answers = await RawClient(admin.cluster).fetch(left, max_wait_ms=0, read_committed=True)
+        moved: dict[TopicPartition, int] = {}
+        for partition, answer in answers.items():
+            table = scan_batches(answer.records)
+            if table.next_offset is not None:
+                self._counts[place] += int(committed_batches(table, answer.aborted).counts.sum())
+                moved[partition] = table.next_offset
+        return moved
 
 
-async def _end(bootstrap: str, name: str) -> int:
-    """How many records a topic ever had; 0 while it does not exist."""
-    async with Admin(bootstrap, api_timeout_ms=5_000) as admin:
-        try:
-            topic = await admin.topics.describe(name)
-        except KafkaError as error:
-            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return 0
-            raise
-        partitions = [TopicPartition(name, info.partition) for info in topic.partitions]
-        found = await admin.offsets.find(dict.fromkeys(partitions, Spec.LATEST))
-        return sum(place.offset for place in found.values())
+async def _ends(admin: Admin, name: str) -> dict[TopicPartition, int]:
+    """Up to where committed records are; empty while the topic does not exist."""
+    try:
+        topic = await admin.topics.describe(name)
+    except KafkaError as error:
+        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return {}
+        raise
+    partitions = [TopicPartition(name, info.partition) for info in topic.partitions]
+    found = await admin.offsets.find(dict.fromkeys(partitions, Spec.LATEST), read_committed=True)
+    return {partition: place.offset for partition, place in found.items()}

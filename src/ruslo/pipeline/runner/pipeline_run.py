@@ -112,6 +112,9 @@ class PipelineRun:
         past = history or History()
         local = local_checkpoint(self.pipeline)
         staging = None if local is None or output is None else str(local / STAGING / output.name)
+        transactions_at = None
+        if staging is not None and output is not None and self.pipeline.is_stream:
+            transactions_at = output.sink.transactions_at(self._options.bootstrap)
         return Surroundings(
             pipeline=self.pipeline.name,
             folder=self.pipeline.folder.resolve(),
@@ -123,6 +126,7 @@ class PipelineRun:
             scan=past.scan,
             staging=staging,
             sink=None if output is None else output.name,
+            transactions_at=transactions_at,
         )
 
     def _phases(self) -> tuple[Phase, ...]:

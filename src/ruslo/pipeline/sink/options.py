@@ -29,6 +29,7 @@ KNOWN: Final = (
     "stagingPath",
     "stagingMemory",
     "compression",
+    "deadLetterTopic",
     _TRANSACTION_TIMEOUT,
     # Spark hands these on to every sink.
     "checkpointLocation",
@@ -100,6 +101,8 @@ class SinkOptions:
     level: int | None
     batch_bytes: int
     transaction_timeout_ms: int | None
+    dead_letter_topic: str | None = None
+    """Where dead letters go that the source has staged for this sink."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -112,6 +115,9 @@ class SinkOptions:
         problem = None if topic is None else topic_name_problem(topic)
         if problem is not None:
             raise ConfigError(f"topic={topic}: {problem}")
+        delivery = cast(
+            "Delivery", values.choice("delivery", ("exactly_once", "at_least_once"), "exactly_once")
+        )
         name = values.text("sinkName")
         if name is not None and not _SINK_NAME.match(name):
             raise ConfigError(f"sinkName={name}: up to 100 letters, digits, '.', '_' and '-' are allowed")
@@ -122,7 +128,7 @@ class SinkOptions:
         return cls(
             _client(properties, producer),
             topic,
-            cast("Delivery", values.choice("delivery", ("exactly_once", "at_least_once"), "exactly_once")),
+            delivery,
             name or DEFAULT_SINK_NAME,
             name is not None,
             values.text("stagingPath") or None,
@@ -131,7 +137,23 @@ class SinkOptions:
             _level(codec, producer),
             producer.number("batch.size", _BATCH_BYTES, least=1),
             timeout.optional_number(_TRANSACTION_TIMEOUT),
+            _dead_letter_topic(values, delivery),
         )
+
+
+def _dead_letter_topic(values: OptionValues, delivery: Delivery) -> str | None:
+    topic = values.text("deadLetterTopic")
+    if topic is None:
+        return None
+    if delivery != "exactly_once" or "stagingPath" not in values or "sinkName" not in values:
+        raise ConfigError(
+            "deadLetterTopic: a sink sends dead letters in its transaction, with delivery=exactly_once and "
+            "the stagingPath and sinkName that the source has too"
+        )
+    problem = topic_name_problem(topic)
+    if problem is not None:
+        raise ConfigError(f"deadLetterTopic: {problem}")
+    return topic
 
 
 def _producer_properties(properties: Mapping[str, str]) -> dict[str, str]:

@@ -32,13 +32,20 @@ class StagedBatch(NamedTuple):
     size: int
 
 
+class TaskBatch(NamedTuple):
+    """The micro-batch that a task belongs to, as Spark tells it; None for the tasks of a batch job."""
+
+    query_id: str | None = None
+    batch_id: int | None = None
+    run_id: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class StagedRows(WriterCommitMessage):
     """What one task has made. The bytes are in ``data``, or in the file ``path`` of the staging folder."""
 
     host: str
-    query_id: str | None
-    batch_id: int | None
+    task: TaskBatch
     batches: tuple[StagedBatch, ...]
     size: int
     data: bytes = b""
@@ -76,6 +83,15 @@ class StagingPlace:
             )
 
 
+def check_prepared(location: str) -> None:
+    """Called in a task that has no place of its driver's: raise unless a driver has prepared this folder."""
+    if open_files(location).size(_PROBE) is None:
+        raise ConfigError(
+            f"{socket.gethostname()} does not see the staging folder {location} that the sink has prepared: "
+            "set option stagingPath of source and sink to a folder that the driver and all executors share"
+        )
+
+
 def _read_probe(location: str) -> str:
     probe = open_files(location).open(_PROBE)
     try:
@@ -110,12 +126,12 @@ class Stage:
                 self._file.write(records)
             self._memory.clear()
 
-    def close(self, query_id: str | None, batch_id: int | None) -> StagedRows:
+    def close(self, task: TaskBatch) -> StagedRows:
         host, batches, size = socket.gethostname(), tuple(self._batches), self._size
         if self._file is None:
-            return StagedRows(host, query_id, batch_id, batches, size, data=b"".join(self._memory))
+            return StagedRows(host, task, batches, size, data=b"".join(self._memory))
         self._file.close()
-        return StagedRows(host, query_id, batch_id, batches, size, path=self._path)
+        return StagedRows(host, task, batches, size, path=self._path)
 
     def discard(self) -> None:
         if self._file is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ruslo.client.cluster import Cluster
 from ruslo.client.coordinators import Coordinators
@@ -17,6 +17,7 @@ from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.patience import reached_cluster
 from ruslo.pipeline.sink.staging import StagedReader, StagedRows
+from ruslo.pipeline.staged_letters import LetterBox
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +34,18 @@ def commit_staged(
     location: str,
     identity: BatchIdentity | JobIdentity,
     staged: Sequence[StagedRows],
+    letters: LetterBox | None = None,
 ) -> bool:
-    """Write all of it, visible at once. False if this very batch had been written before.
+    """Write all of it and the dead letters, visible at once. False if this very batch was written before.
 
     When it raises, the transaction may or may not have been committed; called again for the same batch it
     finds that out by itself.
     """
-    if not any(rows.batches for rows in staged):
+    if letters is not None and not letters.is_used():
+        letters = None
+    if letters is None and not any(rows.batches for rows in staged):
         return True
-    return asyncio.run(_Commit(options, location, identity, staged).run())
+    return asyncio.run(_Commit(options, location, identity, staged, letters).run())
 
 
 class _Commit:
@@ -51,8 +55,10 @@ class _Commit:
         location: str,
         identity: BatchIdentity | JobIdentity,
         staged: Sequence[StagedRows],
+        letters: LetterBox | None,
     ) -> None:
         self._options = options
+        self._letters = letters
         self._identity = identity
         self._reader = StagedReader(location, staged)
         self._size = sum(rows.size for rows in staged)
@@ -69,7 +75,7 @@ class _Commit:
                 return False
             self._reader.check_complete()
             try:
-                batches = self._reader.by_target()
+                batches = self._reader.by_target() | await self._dead_letters(cluster)
                 await producer.send(batches)
                 await self._mark(producer, batches)
             except TransactionLost:
@@ -101,6 +107,13 @@ class _Commit:
             return False
         log.info("batch %d was written before (last: %d)", self._identity.batch_id, written)
         return True
+
+    async def _dead_letters(self, cluster: Cluster) -> dict[TopicPartition, Iterator[bytearray]]:
+        topic = self._options.dead_letter_topic
+        if self._letters is None or topic is None:
+            return {}
+        metadata = await cluster.retrying(lambda: cluster.metadata([topic]))
+        return dict(self._letters.by_target(topic, len(metadata.topic(topic).partitions)))
 
     async def _mark(self, producer: TransactionalProducer, targets: Mapping[TopicPartition, object]) -> None:
         """Every topic of the batch gets the mark: with a deleted topic its committed offsets go too."""

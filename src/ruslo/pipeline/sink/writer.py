@@ -21,17 +21,15 @@ from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.sink.leftovers import remove_abandoned, remove_written
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.schema import check_schema
-from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace
+from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace, TaskBatch
 from ruslo.pipeline.sink.transaction import commit_staged
+from ruslo.pipeline.staged_letters import BATCH_ID, QUERY_ID, LetterBox, run_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from ruslo.pipeline.sink.batch_encoder import EncodedBatch
-
-_QUERY_ID = "sql.streaming.queryId"
-_BATCH_ID = "streaming.sql.batchId"
 
 
 def new_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
@@ -78,23 +76,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._setup = setup
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        def folder(query_id: str | None, batch_id: int | None) -> str:
-            if query_id is None or batch_id is None:
-                raise RuntimeError(f"Spark has set no {_QUERY_ID} and {_BATCH_ID} for the task of a stream")
-            return self._identity(query_id, batch_id).staging_folder
+        def folder(task: TaskBatch) -> str:
+            if task.query_id is None or task.batch_id is None:
+                raise RuntimeError(f"Spark has set no {QUERY_ID} and {BATCH_ID} for the task of a stream")
+            return self._identity(task.query_id, task.batch_id).staging_folder
 
         return _write(self._setup, iterator, folder)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         staged = _staged(messages)
-        query_id = next((rows.query_id for rows in staged), None)
-        if query_id is None:
-            return
-        identity = self._identity(query_id, batchId)
-        location = self._setup.place.location
-        commit_staged(self._setup.options, location, identity, staged)
-        if any(rows.path is not None for rows in staged):
-            remove_written(location, identity)
+        query_id = next((rows.task.query_id for rows in staged), None)
+        if query_id is not None:
+            _commit(self._setup, self._identity(query_id, batchId), staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Only staging is cleared: what became of the transaction, the next attempt finds out."""
@@ -116,12 +109,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._job = JobIdentity(setup.options.sink_name, job_id)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._setup, iterator, lambda query_id, batch_id: self._job.staging_folder)
+        return _write(self._setup, iterator, lambda task: self._job.staging_folder)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staged = _staged(messages)
-        location = self._setup.place.location
-        commit_staged(self._setup.options, location, self._identity(staged), staged)
+        _commit(self._setup, self._identity(staged), staged)
         self._clear(staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -130,8 +122,9 @@ class BatchWriter(DataSourceArrowWriter):
     def _identity(self, staged: Sequence[StagedRows]) -> BatchIdentity | JobIdentity:
         options = self._setup.options
         for rows in staged:
-            if options.is_named and rows.query_id is not None and rows.batch_id is not None:
-                return BatchIdentity(options.sink_name, rows.query_id, rows.batch_id)
+            query_id, batch_id, _ = rows.task
+            if options.is_named and query_id is not None and batch_id is not None:
+                return BatchIdentity(options.sink_name, query_id, batch_id)
         return self._job
 
     def _clear(self, staged: Sequence[StagedRows]) -> None:
@@ -139,6 +132,17 @@ class BatchWriter(DataSourceArrowWriter):
             location = self._setup.place.location
             open_files(location).remove(self._job.staging_folder)
             remove_abandoned(location, time.time())
+
+
+def _commit(setup: _Setup, identity: BatchIdentity | JobIdentity, staged: Sequence[StagedRows]) -> None:
+    """Runs on the driver: write what was staged, and clear it away."""
+    location = setup.place.location
+    box = None
+    if setup.options.dead_letter_topic is not None and isinstance(identity, BatchIdentity):
+        box = LetterBox.of(location, identity, staged[0].task.run_id)
+    commit_staged(setup.options, location, identity, staged, box)
+    if isinstance(identity, BatchIdentity) and (box is not None or any(rows.path for rows in staged)):
+        remove_written(location, identity)
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
@@ -149,7 +153,7 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
 def _write(
     setup: _Setup,
     iterator: Iterator[pa.RecordBatch],
-    folder: Callable[[str | None, int | None], str],
+    folder: Callable[[TaskBatch], str],
 ) -> WriterCommitMessage:
     """Runs in a task."""
     context = TaskContext.get()
@@ -161,18 +165,22 @@ def _write(
         from ruslo.pipeline.sink.direct import send_directly
 
         return Sent(send_directly(setup.options.client, _encode(setup.options, iterator, context)))
-    query_id = context.getLocalProperty(_QUERY_ID)
-    batch_text = context.getLocalProperty(_BATCH_ID)
-    batch_id = None if batch_text is None else int(batch_text)
+    task = _batch_of(context)
     name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}.batches"
-    stage = Stage(setup.place, f"{folder(query_id, batch_id)}/{name}", setup.options.memory_bytes)
+    stage = Stage(setup.place, f"{folder(task)}/{name}", setup.options.memory_bytes)
     try:
         for batch in _encode(setup.options, iterator, context):
             stage.add(batch)
-        return stage.close(query_id, batch_id)
+        return stage.close(task)
     except BaseException:
         stage.discard()
         raise
+
+
+def _batch_of(context: TaskContext) -> TaskBatch:
+    batch_text = context.getLocalProperty(BATCH_ID)
+    batch_id = None if batch_text is None else int(batch_text)
+    return TaskBatch(context.getLocalProperty(QUERY_ID), batch_id, run_of(context))
 
 
 def _encode(
@@ -182,7 +190,6 @@ def _encode(
     from ruslo.pipeline.sink.batch_encoder import BatchEncoder
     from ruslo.pipeline.sink.partition_counts import partition_count
 
-    batch_text = context.getLocalProperty(_BATCH_ID)
     encoder = BatchEncoder(
         topic=options.topic,
         partition_count=lambda topic: partition_count(options.client, topic),
@@ -190,7 +197,7 @@ def _encode(
         codec=options.codec,
         level=options.level,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        seed=context.partitionId() + (0 if batch_text is None else int(batch_text)),
+        seed=context.partitionId() + (_batch_of(context).batch_id or 0),
     )
     for arrow in iterator:
         yield from encoder.add(arrow)

@@ -1,7 +1,8 @@
 """Records that cannot be decoded, on their way to a topic of their own.
 
-A dead letter is the record as it was, with headers that say where it came from and what is wrong with it. It
-is acked before the rows around it reach Spark, so that none is lost; a task that runs twice sends it twice.
+A dead letter is the record as it was, with headers that say where it came from and what is wrong with it.
+Sent by the task it is acked before the rows around it reach Spark, so that none is lost, but a task that runs
+twice sends it twice. Staged for a sink it becomes part of the batch's transaction, once.
 """
 
 from __future__ import annotations
@@ -9,18 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Protocol, Self
 
 from ruslo.client.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.decode.rows import Rows
-from ruslo.pipeline.source.options import SourceOptions
-from ruslo.records.builder import build_batch
-from ruslo.records.record import Header, Record
-from ruslo.runs.dead_letters import OFFSET, PARTITION, REASON, TOPIC
-
-_BATCH_BYTES: Final = 512 * 1024
+from ruslo.pipeline.source.options import LetterStaging, SourceOptions
+from ruslo.pipeline.staged_letters import LetterBox, about, letter_batches
+from ruslo.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +28,44 @@ class DeadLetter:
 
     @classmethod
     def of(cls, source: TopicPartition, rows: Rows, row: int, reason: str) -> Self:
-        offset = int(rows.offsets[row])
-        about: tuple[Header, ...] = (
-            (REASON, reason.encode(errors="replace")),
-            (TOPIC, source.topic.encode()),
-            (PARTITION, str(source.partition).encode()),
-            (OFFSET, str(offset).encode()),
-        )
-        record = Record(
-            0, int(rows.timestamps[row]), rows.key(row), rows.value(row), (*rows.headers(row), *about)
-        )
-        return cls(source, record)
-
-    @property
-    def size_bytes(self) -> int:
-        record = self.record
-        content = sum(len(name) + len(value or b"") for name, value in record.headers)
-        return content + len(record.key or b"") + len(record.value or b"")
+        headers = (*rows.headers(row), *about(source, int(rows.offsets[row]), reason))
+        return cls(source, Record(0, int(rows.timestamps[row]), rows.key(row), rows.value(row), headers))
 
 
-class DeadLetters:
+class DeadLetters(Protocol):
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        """Returns when they are safe."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def new_dead_letters(options: SourceOptions) -> DeadLetters:
+    assert options.dead_letter_topic is not None, "options were parsed"
+    if options.letter_staging is not None:
+        return StagedLetters(options.letter_staging)
+    return SentLetters(options, options.dead_letter_topic)
+
+
+class StagedLetters:
+    """For the sink of the query, which sends them in its transaction."""
+
+    def __init__(self, staging: LetterStaging) -> None:
+        self._staging = staging
+
+    def send(self, letters: Sequence[DeadLetter]) -> None:
+        box = LetterBox.of_task(self._staging.path, self._staging.sink_name)
+        box.put([letter.record for letter in letters])
+
+    def close(self) -> None:
+        """Each call of ``send`` has closed what it opened."""
+
+
+class SentLetters:
     """Opens its connection with the first letter; used by one thread."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        assert options.dead_letter_topic is not None, "options were parsed"
-        self._topic = options.dead_letter_topic
+    def __init__(self, options: SourceOptions, topic: str) -> None:
+        self._topic = topic
         self._runner = asyncio.Runner()
         self._cluster = options.client.new_cluster()
         self._partition_count = 0
@@ -71,17 +82,16 @@ class DeadLetters:
         if not self._partition_count:
             metadata = await self._cluster.retrying(lambda: self._cluster.metadata([self._topic]))
             self._partition_count = len(metadata.topic(self._topic).partitions)
-        batches: dict[int, list[DeadLetter]] = {}
+        by_partition: dict[int, list[Record]] = {}
         for letter in letters:
-            batches.setdefault(letter.source.partition % self._partition_count, []).append(letter)
-        for partition, waiting in batches.items():
-            for group in _groups(waiting):
-                await self._produce(TopicPartition(self._topic, partition), group)
+            by_partition.setdefault(letter.source.partition % self._partition_count, []).append(letter.record)
+        for partition, records in by_partition.items():
+            for batch in letter_batches(records):
+                await self._produce(TopicPartition(self._topic, partition), batch)
 
-    async def _produce(self, partition: TopicPartition, letters: Sequence[DeadLetter]) -> None:
-        records = [letter.record._replace(offset=at) for at, letter in enumerate(letters)]
+    async def _produce(self, partition: TopicPartition, batch: bytearray) -> None:
         try:
-            await RawClient(self._cluster).produce({partition: build_batch(records)})
+            await RawClient(self._cluster).produce({partition: batch})
         except KafkaError as error:
             if error.code != ErrorCode.MESSAGE_TOO_LARGE:
                 raise
@@ -89,16 +99,3 @@ class DeadLetters:
                 error.code,
                 f"a dead letter is larger than {self._topic} takes: raise max.message.bytes of that topic",
             ) from error
-
-
-def _groups(letters: Sequence[DeadLetter]) -> list[list[DeadLetter]]:
-    """Runs of letters that make batches of a usual size; a large letter is one by itself."""
-    groups: list[list[DeadLetter]] = []
-    room = 0
-    for letter in letters:
-        if not groups or letter.size_bytes > room:
-            groups.append([])
-            room = _BATCH_BYTES
-        groups[-1].append(letter)
-        room -= letter.size_bytes
-    return groups

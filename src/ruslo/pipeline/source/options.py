@@ -2,14 +2,14 @@
 
 Names are those of Spark's Kafka connector wherever it has the same thing. Ours are: ``isolation``, ``scan``,
 ``columns``, the ``…Bytes…`` and ``…PerTopic`` limits, ``bytesPerTask``, the payload formats with
-``onDecodeError`` and ``deadLetterTopic``, and ``pushFilters``.
+``onDecodeError``, ``deadLetterTopic``, ``stagingPath`` and ``sinkName``, and ``pushFilters``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import topic_name_problem
@@ -60,6 +60,8 @@ KNOWN: Final = (
     "valueSchema",
     "onDecodeError",
     "deadLetterTopic",
+    "stagingPath",
+    "sinkName",
     "minPartitions",
     "maxRecordsPerPartition",
     "bytesPerTask",
@@ -84,6 +86,13 @@ class Payload:
 _BINARY: Final = Payload()
 
 
+class LetterStaging(NamedTuple):
+    """Where the query's sink looks for dead letters, which it then sends in its transaction."""
+
+    path: str
+    sink_name: str
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     client: ClientProperties
@@ -100,6 +109,7 @@ class SourceOptions:
     value: Payload = _BINARY
     on_decode_error: OnDecodeError = "fail"
     dead_letter_topic: str | None = None
+    letter_staging: LetterStaging | None = None
     min_partitions: int = 0
     max_records_per_partition: int | None = None
     bytes_per_task: int = _BYTES_PER_TASK
@@ -139,6 +149,7 @@ class SourceOptions:
             value,
             on_decode_error,
             _dead_letter_topic(values, on_decode_error),
+            _letter_staging(values, on_decode_error),
             values.number("minPartitions", 0),
             values.optional_number("maxRecordsPerPartition"),
             values.size_bytes("bytesPerTask", None) or _BYTES_PER_TASK,
@@ -212,3 +223,15 @@ def _dead_letter_topic(values: OptionValues, on_decode_error: OnDecodeError) -> 
     if problem is not None:
         raise ConfigError(f"deadLetterTopic: {problem}")
     return topic
+
+
+def _letter_staging(values: OptionValues, on_decode_error: OnDecodeError) -> LetterStaging | None:
+    path, sink_name = values.text("stagingPath"), values.text("sinkName")
+    if path is None and sink_name is None:
+        return None
+    if on_decode_error != "deadletter" or path is None or sink_name is None:
+        raise ConfigError(
+            "stagingPath and sinkName, the same as the sink's, hand dead letters to it: give both, together "
+            "with onDecodeError=deadletter"
+        )
+    return LetterStaging(path, sink_name)

@@ -14,7 +14,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.decode import columns
 from ruslo.pipeline.decode.payload import PayloadDecoder, StringDecoder
 from ruslo.pipeline.decode.rows import Rows
-from ruslo.pipeline.source.dead_letters import DeadLetter, DeadLetters
+from ruslo.pipeline.source.dead_letters import DeadLetter, new_dead_letters
 from ruslo.pipeline.source.options import ERROR_COLUMN, Payload, SourceOptions
 from ruslo.pipeline.source.record_batches import RecordBatches
 
@@ -37,7 +37,9 @@ class PayloadStage:
             for part, payload in (("key", options.key), ("value", options.value))
             if part in schema.names and (decoder := _new_decoder(payload, schema.field(part).type))
         }
-        self._dead_letters = DeadLetters(options) if options.dead_letter_topic and self._decoders else None
+        self._dead_letters = (
+            new_dead_letters(options) if options.dead_letter_topic and self._decoders else None
+        )
         self._put_aside: dict[TopicPartition, int] = {}
         self._example = ""
 

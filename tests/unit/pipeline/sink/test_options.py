@@ -55,6 +55,7 @@ def test_client_properties_are_passed_on() -> None:
         ({"delivery": "twice"}, "exactly_once or at_least_once"),
         ({"topic": "a b"}, "topic=a b"),
         ({"sinkName": "a/b"}, "sinkName=a/b"),
+        ({"deadLetterTopic": "d"}, "the stagingPath and sinkName that the source has too"),
         ({"compression": "brotli"}, "compression=brotli"),
         ({"stagingMemory": "much"}, "stagingMemory=much"),
         ({"transaction.timeout.ms": "0"}, "1 or more"),

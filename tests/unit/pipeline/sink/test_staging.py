@@ -8,7 +8,7 @@ import pytest
 from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.batch_encoder import EncodedBatch
-from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace
+from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace, TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 
@@ -25,7 +25,7 @@ def stage(
     collected = Stage(place, "q/3/file", memory_bytes)
     for each in batches:
         collected.add(each)
-    sent = pickle.dumps(collected.close("q", 3))
+    sent = pickle.dumps(collected.close(TaskBatch("q", 3, "r")))
     received = pickle.loads(sent)
     assert isinstance(received, StagedRows)
     return received

@@ -93,6 +93,7 @@ def test_payloads() -> None:
         (False, {"valueSchema": "id INT"}, "binary needs none"),
         (False, {"onDecodeError": "deadletter"}, "needs deadLetterTopic"),
         (False, {"deadLetterTopic": "d"}, "onDecodeError=deadletter only"),
+        (True, {"stagingPath": "/s", "sinkName": "a"}, "together with onDecodeError=deadletter"),
         (False, {"onDecodeError": "deadletter", "deadLetterTopic": "a b"}, "characters other than"),
         (False, {"subscribe": " , "}, "subscribe is empty"),
         (False, {"subscribe": "a/b"}, "characters other than"),
