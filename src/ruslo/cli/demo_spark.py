@@ -25,7 +25,7 @@ RESULTS = (RECEIPTS, SALES)
 PIPELINES = ("receipts", "sales")
 _STARTS = {ORDERS: "DEMO_ORDERS_START", PAYMENTS: "DEMO_PAYMENTS_START", RECEIPTS: "DEMO_RECEIPTS_START"}
 _SETTINGS = ("spark.ui.enabled=false", "spark.driver.memory=1g")
-_STOP_WITHIN_S = 60.0
+_STOP_WITHIN_S = 180.0
 
 
 def why_no_spark() -> str | None:
@@ -73,16 +73,21 @@ class DemoSpark:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._kill()
+
+    def stop(self) -> None:
+        """After the batch in hand; one that takes too long is cut short, and nobody sees half of it."""
+        assert self._process is not None, "it was started"
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-
-    def stop(self) -> None:
-        """After the batch in hand."""
-        assert self._process is not None, "it was started"
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(_STOP_WITHIN_S)
 
     @property
     def has_ended(self) -> bool:
