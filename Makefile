@@ -46,7 +46,7 @@ bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--on
 bench-cluster: setup ## three nodes beside three of Apache Kafka, at work and losing nodes (ARGS="--quick", "--help")
 	@$(BIN)/python -m bench.cluster $(ARGS)
 
-bench-spark: setup ## compare the Spark source with Spark's own connector (ARGS="--only 1k", "--help")
+bench-spark: setup ## topics read and written by Spark, beside its own connector (ARGS="--only sink", "--help")
 	@$(BIN)/python -m bench.spark_source $(ARGS)
 
 format: setup ## let ruff fix and format

@@ -1,4 +1,4 @@
-"""`make bench-spark`: read the same topic with Spark's own Kafka connector and with ours, and compare.
+"""`make bench-spark`: topics through Spark, read by Spark's own Kafka connector and by ours, and written.
 
 One Spark session, two threads (`local[2]`), one broker on the same machine. Contenders take turns, so that
 whatever else the machine does hits all of them; the best of their rounds counts.
@@ -18,6 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from bench.contenders import build_load_program, new_ruslo, run_load
 from bench.measure import MB
 from bench.setting import create_topics
+from bench.spark_sink import (
+    OVERHEAD_HEADING,
+    SINK_HEADING,
+    SinkLoad,
+    measure_overhead,
+    measure_sink,
+    overhead_section,
+    overhead_table,
+    sink_section,
+    sink_table,
+)
 from ruslo.pipeline.session import new_session
 
 if TYPE_CHECKING:
@@ -43,8 +54,13 @@ counts too. Contenders take turns; the first turn is left out and the best of th
 reads the broker's segments from the page cache. Without `columns` both build all seven columns of the
 connector. `spark.buffer.size` is 1 MB for all. Made by `make bench-spark ARGS=--write-docs`; {machine}."""
 
+SINK, OVERHEAD = "sink", "overhead"
+SINK_LOAD = SinkLoad("spark-sink-in", "spark-sink-out", 300_000, 1000)
+OVERHEAD_TOPICS = ("spark-overhead-in", "spark-overhead-out")
+OVERHEAD_SAMPLES = 40
+
 Results = dict[str, dict[str, float]]
-"""Seconds, by load and contender."""
+"""Seconds, by part and contender (or sample)."""
 
 
 class Load(NamedTuple):
@@ -79,39 +95,59 @@ CONTENDERS = {
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench-spark ARGS=", description=__doc__)
-    parser.add_argument("--only", action="append", choices=LOADS, help="a load to run; repeatable")
+    parts = (*LOADS, SINK, OVERHEAD)
+    parser.add_argument("--only", action="append", choices=parts, help="a part to run; repeatable")
     parser.add_argument("--contender", action="append", choices=CONTENDERS, help="repeatable (all)")
     parser.add_argument("--rounds", type=int, default=4, help="turns of each contender after a first one")
     parser.add_argument("--divisor", type=int, default=1, help="so many times fewer records")
     parser.add_argument("--write-docs", action="store_true", help="write the figures into the docs")
     options = parser.parse_args(arguments)
     contenders = options.contender or list(CONTENDERS)
+    wanted = options.only or list(parts)
     loads = {
-        name: LOADS[name]._replace(records=LOADS[name].records // options.divisor)
-        for name in options.only or LOADS
+        name: load._replace(records=load.records // options.divisor)
+        for name, load in LOADS.items()
+        if name in wanted
     }
+    copied = SINK_LOAD._replace(records=SINK_LOAD.records // options.divisor)
     load_average = os.getloadavg()[0]
     program = build_load_program(OUTPUT)
     folder = OUTPUT / "spark-data"
     shutil.rmtree(folder, ignore_errors=True)
     node = new_ruslo(folder)
-    spark = _session("connector" in contenders)
+    spark = _session(bool(loads) and "connector" in contenders)
+    results: Results = {}
+    sections: dict[str, str] = {}
     try:
         node.start()
-        results: Results = {}
         for name, load in loads.items():
             create_topics(node, {load.topic: PARTITIONS})
             run_load(program, "produce", node, load.topic, load.records, load.size_bytes)
             results[name] = _measure(spark, node.bootstrap, contenders, load, options.rounds)
+        if results:
+            print(table(results, loads))
+            text = SECTION.format(table=table(results, loads), machine=_machine(load_average))
+            sections[HEADING] = text
+        if SINK in wanted:
+            create_topics(node, {copied.source: PARTITIONS, copied.target: PARTITIONS})
+            run_load(program, "produce", node, copied.source, copied.records, copied.size_bytes)
+            results[SINK] = measure_sink(spark, node.bootstrap, copied, options.rounds)
+            print(sink_table(results[SINK], copied))
+            sections[SINK_HEADING] = sink_section(results[SINK], copied)
+        if OVERHEAD in wanted:
+            create_topics(node, dict.fromkeys(OVERHEAD_TOPICS, 1))
+            waits = measure_overhead(spark, node.bootstrap, *OVERHEAD_TOPICS, OVERHEAD_SAMPLES)
+            results[OVERHEAD] = {str(number): seconds for number, seconds in enumerate(waits)}
+            print(overhead_table(waits))
+            sections[OVERHEAD_HEADING] = overhead_section(waits)
     finally:
         spark.stop()
         node.kill()
         shutil.rmtree(folder, ignore_errors=True)
     RESULTS_FILE.write_text(json.dumps(results, indent=1))
-    print(table(results, loads))
     if options.write_docs:
-        text = SECTION.format(table=table(results, loads), machine=_machine(load_average))
-        write_section(DOCS_PAGE, HEADING, text)
+        for heading, text in sections.items():
+            write_section(DOCS_PAGE, heading, text)
     return 0
 
 

@@ -1,0 +1,155 @@
+"""Writing topics from Spark: what exactly once costs, and how long a record takes through a micro-batch."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from bench.measure import MB
+from ruslo.client.consumer import ConsumedRecord, Consumer
+from ruslo.client.producer import Producer
+from ruslo.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+DELIVERIES = ("at_least_once", "exactly_once")
+WANTED_RATIO = 0.7
+WANTED_OVERHEAD_S = 0.3
+_BATCHES = 3
+_WARM_UP = 5
+_ANSWER_WITHIN_S = 60.0
+
+SINK_HEADING = "## Writing topics"
+SINK_SECTION = """A stream that copies records of 1,000 bytes from a topic to another, in {batches} batches
+of {records:,} records: the time from its start to its end. Modes take turns; the first turn is left
+out and the best of the others counts.
+
+{table}"""
+OVERHEAD_HEADING = "## A record's way through a micro-batch"
+OVERHEAD_SECTION = """One record at a time through a stream that copies a topic to another exactly once, with
+trigger 0 and nothing else to do: from the ack of the record to the moment when a reader of committed records
+has the result.
+
+{table}"""
+
+
+class SinkLoad(NamedTuple):
+    source: str
+    target: str
+    records: int
+    size_bytes: int
+
+
+def measure_sink(spark: SparkSession, bootstrap: str, load: SinkLoad, rounds: int) -> dict[str, float]:
+    """Seconds by delivery."""
+    best: dict[str, float] = {}
+    for turn in range(rounds + 1):
+        for delivery in DELIVERIES:
+            with _copy(
+                spark, bootstrap, load.source, load.target, delivery, load.records // _BATCHES
+            ) as query:
+                start = time.monotonic()
+                query.trigger(availableNow=True).start().awaitTermination()
+                seconds = time.monotonic() - start
+            print(f"sink {delivery}: {seconds:.2f} s", file=sys.stderr, flush=True)
+            if turn:
+                best[delivery] = min(seconds, best.get(delivery, seconds))
+    return best
+
+
+def measure_overhead(
+    spark: SparkSession, bootstrap: str, source: str, target: str, samples: int
+) -> list[float]:
+    """Seconds from a record's ack to its copy, one record after the other."""
+    found: list[float] = []
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap}
+    with (
+        _copy(spark, bootstrap, source, target, "exactly_once", None) as writer,
+        Producer({**settings, "linger.ms": 0}) as producer,
+        Consumer({**settings, "isolation.level": "read_committed", "fetch.max.wait.ms": 5}) as consumer,
+    ):
+        partitions = [TopicPartition(target, number) for number in consumer.partitions_for(target)]
+        consumer.assign({partition: consumer.offset_range(partition)[1] for partition in partitions})
+        query = writer.trigger(processingTime="0 seconds").start()
+        try:
+            for number in range(_WARM_UP + samples):
+                producer.send(source, b"%d" % number)
+                producer.flush()
+                acked = time.monotonic()
+                _wait_for(consumer, b"%d" % number)
+                if number >= _WARM_UP:
+                    found.append(time.monotonic() - acked)
+                # Not in step with the batches, which follow each other while there is nothing to do.
+                time.sleep(random.uniform(0.05, 0.3))
+        finally:
+            query.stop()
+    return found
+
+
+def _wait_for(consumer: Consumer, value: bytes) -> None:
+    deadline = time.monotonic() + _ANSWER_WITHIN_S
+    while time.monotonic() < deadline:
+        for event in consumer.poll(0.05):
+            if isinstance(event, ConsumedRecord) and event.value == value:
+                return
+    raise RuntimeError(f"record {value!r} did not come out within {_ANSWER_WITHIN_S:g} s")
+
+
+@contextmanager
+def _copy(
+    spark: SparkSession, bootstrap: str, source: str, target: str, delivery: str, per_batch: int | None
+) -> Iterator[DataStreamWriter]:
+    """A query that copies one topic to another, with a checkpoint that goes when it has been run."""
+    address = {"kafka.bootstrap.servers": bootstrap}
+    reader = spark.readStream.format("ruslo").options(**address).option("subscribe", source)
+    if per_batch is None:
+        reader = reader.option("startingOffsets", "latest")
+    else:
+        reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", str(per_batch))
+    with tempfile.TemporaryDirectory(prefix="ruslo-bench-", ignore_cleanup_errors=True) as folder:
+        rows = reader.option("columns", "key,value").load()
+        writer = rows.writeStream.format("ruslo").options(**address).option("topic", target)
+        yield writer.option("delivery", delivery).option("checkpointLocation", folder)
+
+
+def sink_table(best: dict[str, float], load: SinkLoad) -> str:
+    lines = ["| delivery | MB/s | ratio | wanted |  |", "| --- " * 5 + "|"]
+    for delivery, seconds in best.items():
+        ratio = best[DELIVERIES[0]] / seconds
+        is_base = delivery == DELIVERIES[0]
+        wanted = "–" if is_base else f"≥ {WANTED_RATIO:g}×"
+        reached = "" if is_base else "yes" if ratio >= WANTED_RATIO else "no"
+        speed = load.records * load.size_bytes / seconds / MB
+        lines.append(f"| `{delivery}` | {speed:,.0f} | {ratio:.2f}× | {wanted} | {reached} |")
+    return "\n".join(lines)
+
+
+def sink_section(best: dict[str, float], load: SinkLoad) -> str:
+    return SINK_SECTION.format(
+        batches=_BATCHES, records=load.records // _BATCHES, table=sink_table(best, load)
+    )
+
+
+def overhead_table(seconds: list[float]) -> str:
+    median = statistics.median(seconds)
+    late = statistics.quantiles(seconds, n=10)[-1]
+    reached = "yes" if median <= WANTED_OVERHEAD_S else "no"
+    return "\n".join(
+        [
+            "| records | median | 90 % | wanted (median) |  |",
+            "| --- " * 5 + "|",
+            f"| {len(seconds)} | {median:.2f} s | {late:.2f} s | ≤ {WANTED_OVERHEAD_S:g} s | {reached} |",
+        ]
+    )
+
+
+def overhead_section(seconds: list[float]) -> str:
+    return OVERHEAD_SECTION.format(table=overhead_table(seconds))
