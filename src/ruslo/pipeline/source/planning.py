@@ -11,9 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
+
+_SLACK: Final = 0.5
+"""What is 1.4 times the size of a task is one task: two small ones would spend more on their start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,16 @@ def plan_tasks(
 ) -> list[tuple[Span, ...]]:
     """The spans of each task; offsets of a partition stay in their order within a task."""
     wanted = [span for span in spans if span.count > 0]
-    target = float(bytes_per_task)
+    target, slack = float(bytes_per_task), _SLACK
     if min_tasks > 1:
-        target = min(target, max(1.0, sum(span.size_bytes for span in wanted) / min_tasks))
+        smaller = max(1.0, sum(span.size_bytes for span in wanted) / min_tasks)
+        if smaller < target:
+            target, slack = smaller, 0.0  # at least so many, not about so many
     tasks: list[list[Span]] = []
     room_bytes, room_records = 0.0, 0.0
     record_limit = math.inf if max_records_per_task is None else max_records_per_task
     for span in wanted:
-        for piece in _cut(span, target, max_records_per_task):
+        for piece in _cut(span, target, slack, max_records_per_task):
             if not tasks or piece.size_bytes > room_bytes or piece.count > room_records:
                 tasks.append([])
                 room_bytes, room_records = target, record_limit
@@ -63,8 +69,8 @@ def plan_tasks(
     return [tuple(task) for task in tasks]
 
 
-def _cut(span: Span, target_bytes: float, max_records: int | None) -> list[Span]:
-    pieces = math.ceil(span.size_bytes / target_bytes)
+def _cut(span: Span, target_bytes: float, slack: float, max_records: int | None) -> list[Span]:
+    pieces = math.ceil(span.size_bytes / target_bytes - slack)
     if max_records is not None:
         pieces = max(pieces, math.ceil(span.count / max_records))
     pieces = max(1, min(pieces, span.count))
