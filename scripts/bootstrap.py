@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
         install_python_packages(profile)
     if profile == "dev":
         install_system_packages(TEST_PACKAGES)
-    install_system_packages(RUNTIME_PACKAGES)
+    install_system_packages(RUNTIME_PACKAGES, optional=True)
     bring_console_assets()
     return 0
 
@@ -155,13 +155,18 @@ def install_python_packages(profile: str) -> None:
     stamp_file(profile).write_text(set_up_digest(profile))
 
 
-def install_system_packages(packages: list[SystemPackage]) -> None:
+def install_system_packages(packages: list[SystemPackage], *, optional: bool = False) -> None:
+    """What cannot be installed is named; unless it is ``optional``, a failing apt-get ends the set-up."""
     missing = [package for package in packages if not package.is_present()]
     if not missing:
         return
     if os.geteuid() == 0 and shutil.which("apt-get") is not None:
-        apt_install([package.name for package in missing], {p.name: p.successor for p in missing})
-        return
+        try:
+            apt_install([package.name for package in missing], {p.name: p.successor for p in missing})
+            return
+        except SystemExit:
+            if not optional:
+                raise
     for package in missing:
         say(f"missing: {package.name} ({package.purpose}); run `sudo apt-get install {package.name}`")
 
