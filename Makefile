@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 SECONDS ?=
+SEEDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak soak-spark bench bench-cluster bench-spark format generate lock clean
+.PHONY: help setup runtime demo test check soak soak-simulation soak-spark bench bench-cluster bench-spark format generate lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -36,6 +37,9 @@ check: setup ## linter, format, types, import floors, generated files up to date
 soak: setup ## clients and brokers killed and started at random for minutes, the figures printed (SECONDS=300)
 	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py \
 		tests/cluster/test_transaction_histories.py --timeout=0 $(ARGS)
+
+soak-simulation: setup ## whole clusters under simulated faults, many more than in the tests (SEEDS=20000)
+	@RUSLO_NODES_SEEDS=$(or $(SEEDS),20000) $(BIN)/pytest -q -n 2 tests/sim/test_nodes_chaos.py $(ARGS)
 
 soak-spark: setup ## a Spark query with driver, workers and broker killed at random; each record must arrive once
 	@RUSLO_SPARK_SOAK=1 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py $(ARGS)

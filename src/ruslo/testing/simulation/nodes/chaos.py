@@ -52,14 +52,13 @@ STORY_LINES = 200
 
 
 class NodesChaos:
-    def __init__(self, *, actions: Mapping[str, int] | None = None, duration_ms: int | None = None) -> None:
+    def __init__(self, *, actions: Mapping[str, int] | None = None) -> None:
         """``actions``: which faults, by name, and how often each; without it the seed chooses."""
         self.clock = SimClock(0)
         self.entropy = Entropy(self.clock)
         self.invariants = NodeInvariants()
         self.history = History()
         self.ledger = Ledger()
-        self.duration_ms = duration_ms
         self.on_tell: Callable[[str], None] | None = None
         """Hears every line of the story as it happens."""
         self._story: list[str] = []
@@ -157,7 +156,7 @@ class NodesChaos:
         clients = [client for client in self._clients("") if random.random() < 0.6]
         for client in clients:
             client.start()
-        end_ms = self.clock.monotonic_ms() + (self.duration_ms or random.choice(FAULTS_MS))
+        end_ms = self.clock.monotonic_ms() + random.choice(FAULTS_MS)
         while self.clock.monotonic_ms() < end_ms:
             self.clock.run_for(random.choice((20, 60, 150, 300, 450)))
             faults.happen()

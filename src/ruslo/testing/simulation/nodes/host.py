@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from ruslo.broker.node import Node
@@ -115,8 +114,3 @@ class SimHost:
 
     def _disk_ms(self) -> int:
         return self.network.clock.random.randint(0, 1 + self.slow_disk_ms)
-
-
-async def never() -> None:
-    """For those who wait until they are killed."""
-    await asyncio.get_running_loop().create_future()

@@ -280,7 +280,7 @@ class NodeInvariants:
         self, node_id: int, place: TopicPartition, log: Log, start: int, end: int, name: str
     ) -> None:
         committed = self.committed_log(place).at
-        for batch, _, _ in _batches(log, start, end):
+        for batch, _ in _batches(log, start, end):
             if committed.get(batch.base_offset) != batch:
                 raise InvariantBrokenError(
                     name,
@@ -297,7 +297,7 @@ class NodeInvariants:
         led_epoch: int,
         committed: CommittedLog,
     ) -> None:
-        for batch, header, _ in _batches(log, committed.end, high_watermark):
+        for batch, header in _batches(log, committed.end, high_watermark):
             if committed.end > batch.base_offset:
                 raise InvariantBrokenError(
                     LOGS_AGREE, f"node {node_id} has {batch} in {place}, {committed.end} was committed"
@@ -340,15 +340,15 @@ class NodeInvariants:
         committed.sequences[header.producer_id] = (header.producer_epoch, expected + count)
 
 
-def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader, memoryview]]:
+def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader]]:
     offset = max(start, log.start_offset)
     while offset < end:
         read = log.read(offset, _READ_BYTES, end)
         if read.slice is None:
             return
         content = memoryview(read.slice.read())
-        for position, header in iter_batches(content):
+        for _, header in iter_batches(content):
             if header.last_offset >= start:
                 batch = Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
-                yield batch, header, content[position : position + header.size]
+                yield batch, header
             offset = header.last_offset + 1

@@ -121,7 +121,7 @@ class SimNetwork:
         for server in [each for each in self._servers.values() if each.process is process]:
             self.unbind(server)
         for transport in [each for each in self._open if each.process is process]:
-            transport.lost_by_kernel(tell_peer=True)
+            transport.lost_by_kernel()
 
     def host_died(self, process: ProcessLoop) -> None:
         """Nobody closes anything, and nobody answers."""
@@ -133,7 +133,7 @@ class SimNetwork:
         """It knows nothing of old connections, and says so."""
         self.down.discard(host)
         for transport in [each for each in self._open if each.host == host and not each.process.alive]:
-            transport.lost_by_kernel(tell_peer=True)
+            transport.lost_by_kernel()
 
     # -- connections -----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ruslo.model.buffers import ReadBuffer
 
@@ -178,14 +178,13 @@ class SimTransport(asyncio.Transport):
     def reset_soon(self) -> None:
         self.process.call_soon(self._end, ConnectionResetError(104, "the connection was reset"), RESET)
 
-    def lost_by_kernel(self, *, tell_peer: bool) -> None:
+    def lost_by_kernel(self) -> None:
         """The process that had it is dead."""
         self._network.forget(self)
         if not self._gone:
             self._gone = self._closing = True
             self.outgoing.drop_held()
-            if tell_peer:
-                self.outgoing.send(RESET)
+            self.outgoing.send(RESET)
 
     def _end(self, error: Exception | None, last_word: Packet) -> None:
         self._closing = True
@@ -208,6 +207,3 @@ class SimTransport(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return super().get_extra_info(name, default)

@@ -106,7 +106,6 @@ class Auditor(Reader):
         self._plain = plain
         self.found: dict[TopicPartition, list[str]] = {}
         """What the partitions hold that are not written in transactions."""
-        self.registers: dict[str, int] = {}
 
     async def run(self) -> None:
         async with self.connect(patient=True) as cluster:
