@@ -54,22 +54,30 @@ class RecordReader(Generic[K_co, V_co]):
 
     def __init__(self, key: Deserializer[K_co] | None, value: Deserializer[V_co] | None) -> None:
         self._parts: tuple[tuple[str, Callable[..., object] | None], ...] = (("key", key), ("value", value))
+        self._deserializes = key is not None or value is not None
 
     def read(self, message: confluent_kafka.Message) -> ConsumedRecord[K_co, V_co]:
-        place, offset = place_of(message)
+        (topic, partition), offset = place_of(message)
+        key: object = message.key()
+        value: object = message.value()
+        if self._deserializes:
+            key, value = self._decoded(message)
+        headers = message.headers()
+        return ConsumedRecord(
+            topic,
+            partition,
+            offset,
+            message.timestamp()[1],
+            key,  # type: ignore[arg-type]  # bytes without a deserializer, which is what K means then
+            value,  # type: ignore[arg-type]
+            tuple(headers) if headers else (),  # type: ignore[arg-type]  # a list of pairs when received
+        )
+
+    def _decoded(self, message: confluent_kafka.Message) -> list[object]:
         decoded: list[object] = []
         for (name, deserialize), data in zip(self._parts, (message.key(), message.value()), strict=True):
             try:
                 decoded.append(data if deserialize is None else deserialize(data))
             except Exception as error:
-                raise UndecodableRecord(name, place, offset, error) from error
-        headers = message.headers()
-        return ConsumedRecord(
-            place.topic,
-            place.partition,
-            offset,
-            message.timestamp()[1],
-            decoded[0],  # type: ignore[arg-type]  # bytes without a deserializer, which is what K_co means then
-            decoded[1],  # type: ignore[arg-type]
-            tuple(headers) if headers else (),  # type: ignore[arg-type]  # a list of pairs when received
-        )
+                raise UndecodableRecord(name, *place_of(message), error) from error
+        return decoded

@@ -318,14 +318,14 @@ class Consumer(Generic[K, V]):
 
     def _take(self, limit: int) -> list[ConsumedRecord[K, V] | PartitionEnd]:
         events: list[ConsumedRecord[K, V] | PartitionEnd] = []
+        last: dict[tuple[str, int], confluent_kafka.Message] = {}
         while self._queue and len(events) < limit:
             message = self._queue.peek()
             error = message.error()
             try:
                 if error is None:
                     record = self._reader.read(message)
-                    place = TopicPartition(record.topic, record.partition)
-                    self._progress.give(place, record.offset, message.leader_epoch())
+                    last[record.topic, record.partition] = message
                     events.append(record)
                 else:
                     events += self._hear(error, message)
@@ -337,6 +337,9 @@ class Consumer(Generic[K, V]):
                     self._queue.pop()
                 raise
             self._queue.pop()
+        for message in last.values():
+            place, offset = place_of(message)
+            self._progress.give(place, offset, message.leader_epoch())
         return events
 
     def _hear(
