@@ -20,6 +20,7 @@ from tests.docs.blocks import ROOT
 
 SHELL_SYNTAX = re.compile(r"[|<>&;$*`]")
 FOREGROUND = re.compile(r"^ruslo (dev|serve|console)\b")
+SERVES = re.compile(r"bootstrap\.servers=|console: http")
 NEEDS_SPARK = re.compile(r"^ruslo pipeline (test|run|status|stop|reset|pack)\b")
 DEFAULT_PORT = re.compile(r"--port 9092\b")
 TIMEOUT_S = 60
@@ -93,7 +94,9 @@ class Console:
     def _serve(self, command: str) -> None:
         if command.startswith("ruslo dev"):
             # The page's own broker is at the port that it would take.
-            command = DEFAULT_PORT.sub("", command) + ("" if "--port" in command else " --port 0")
+            command = DEFAULT_PORT.sub("", command)
+        if not command.startswith("ruslo serve") and "--port" not in command:
+            command = FOREGROUND.sub(r"\g<0> --port 0", command)
         arguments = shlex.split(command, comments=True)[1:]
         output = self._folder / ".served"
         with output.open("w") as out:
@@ -106,7 +109,7 @@ class Console:
             )
         try:
             deadline = time.monotonic() + TIMEOUT_S
-            while "bootstrap.servers=" not in output.read_text():
+            while not SERVES.search(output.read_text()):
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise CommandFailed(f"{command}\ndid not serve\n{output.read_text()}")
                 time.sleep(0.05)
