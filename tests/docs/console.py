@@ -16,6 +16,7 @@ import click
 from click.testing import CliRunner
 
 from ruslo.cli.main import cli
+from ruslo.model.errors import ConfigError
 from tests.docs.blocks import ROOT
 
 SHELL_SYNTAX = re.compile(r"[|<>&;$*`]")
@@ -49,8 +50,9 @@ class Console:
             **os.environ,
             "PATH": f"{shims}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            # Profiles that a page makes are gone with it.
-            "XDG_CONFIG_HOME": str(folder / "config"),
+            # What a page writes into its reader's home stays here.
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder / ".config"),
             **environment,
         }
 
@@ -143,7 +145,8 @@ def check_usage(arguments: Sequence[str]) -> None:
         name = command.name or "ruslo"
         try:
             context = command.make_context(name, rest, parent=parent)
-        except click.exceptions.Exit:
+        except (click.exceptions.Exit, ConfigError):
+            # Help was asked for; or a profile was named that only a reader has.
             return
         except click.UsageError as error:
             if _is_about_a_file(error):
