@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from ruslo.client.admin import Admin
 from ruslo.client.configs import Resource
 from ruslo.client.coordinators import value_of
 from ruslo.model.topics import TopicPartition
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import Visitor, asked, make_topic, new_producer
+from tests.support.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
+from tests.support.hanging import UNVERIFIED, hang
 from tests.support.transactional_clients import new_transactional
 
 
@@ -211,3 +214,20 @@ def test_abort_an_open_transaction(visitor: Visitor, broker: EmbeddedBroker) -> 
     assert not value_of(described["till-1"]).is_open
     page.goto("/transactions/abort?id=till-1")
     expect(page.locator("[role=alert]")).to_contain_text("has no open transaction")
+
+
+def test_end_a_transaction_that_hangs(browser: Browser) -> None:
+    with EmbeddedBroker(UNVERIFIED) as broker, ConsoleProcess(broker.bootstrap) as console:
+        filled_topic(broker, "stuck", 3)
+        with ThreadPoolExecutor(1) as thread:  # it has an event loop of its own
+            thread.submit(hang, broker.bootstrap, "stuck").result()
+        visitor = Visitor(browser, console.address)
+        page = visitor.open("/transactions")
+        page.check("[name=hanging]")
+        page.click("button:has-text('Show')")
+        page.click("a:has-text('end it')")
+        expect(page.locator("#preview")).to_contain_text("End the transaction that hangs in stuck-0")
+        page.click("button:has-text('Write the abort marker')")
+        expect(page.locator("[role=status]")).to_contain_text("at offset 3 of stuck-0 was ended")
+        expect(page.locator("main")).to_contain_text("No transaction hangs")
+        visitor.close()

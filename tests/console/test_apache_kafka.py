@@ -1,0 +1,77 @@
+"""The same console on a broker that nobody here wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from ruslo.model.topics import TopicPartition
+from tests.support.console import ConsoleProcess, Visitor, asked, new_producer
+from tests.support.kafka import ApacheKafka
+from tests.support.tools import require_tool
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    require_tool("java")
+    with ApacheKafka(tmp_path_factory.mktemp("kafka")) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser, kafka: ApacheKafka) -> Iterator[Visitor]:
+    with ConsoleProcess(kafka.bootstrap) as console:
+        visitor = Visitor(browser, console.address)
+        yield visitor
+        visitor.close()
+    assert visitor.complaints == []
+
+
+def test_make_a_topic_write_and_read_it(visitor: Visitor) -> None:
+    page = visitor.open("/topics/new")
+    page.fill("[name=name]", "orders")
+    page.fill("[name=partitions]", "2")
+    page.fill("[name=configs]", "cleanup.policy=compact")
+    page.click("button:has-text('Preview')")
+    page.click("button:has-text('Create the topic')")
+    expect(page.locator("[role=status]")).to_have_text("Topic orders was created.")
+    page.goto("/topics/orders/produce")
+    page.fill("[name=key]", "k")
+    page.fill("[name=value]", '{"total": 7}')
+    page.click("button:has-text('Preview')")
+    page.click("button:has-text('Write the record')")
+    expect(page.locator("#value")).to_contain_text('"total": 7')
+    page.goto("/topics/orders/messages")
+    expect(page.locator("#records tr")).to_have_count(1)
+    page.goto("/topics/orders/config?set=1")
+    expect(page.locator("#list tbody")).to_contain_text("cleanup.policy")
+    expect(page.locator("#list tbody")).to_contain_text("override")
+
+
+def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
+    producer = new_producer(kafka.bootstrap)
+    for number in range(20):
+        producer.send("payments", f"{number}", partition=0)
+    producer.flush(20)
+    place = TopicPartition("payments", 0)
+    asked(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
+    for path, text in {
+        "/": "All is well",
+        "/topics": "payments",
+        "/topics/payments": "Next offset",
+        "/groups": "billing",
+        "/brokers": "Quorum of controllers",
+        "/brokers/1/config": "log.retention.hours",
+        "/transactions?hanging=1": "No transaction hangs",
+        "/pipelines": "Pipelines",
+    }.items():
+        expect(visitor.open(path).locator("main")).to_contain_text(text)
+    page = visitor.open("/group?id=billing")
+    expect(page.locator("#lag")).to_have_text("15")
+    page.click("a:has-text('Reset offsets')")
+    page.click("button:has-text('Preview')")
+    expect(page.locator("#preview")).to_contain_text("5 records")
+    page.click("button:has-text('Move the offsets')")
+    expect(page.locator("#lag")).to_have_text("20")
