@@ -17,6 +17,7 @@ from ruslo.client.producer import Producer
 from ruslo.runs.dead_letters import PARTITION, REASON, TOPIC
 from ruslo.runs.folder import RunFolder
 from ruslo.testing import EmbeddedBroker
+from ruslo.testing.cluster_layout import free_ports
 from tests.support.console import ConsoleProcess, Visitor, make_topic, new_producer
 
 PAGES = {
@@ -113,6 +114,24 @@ def test_a_cluster_that_goes_away_is_told_and_comes_back(browser: Browser) -> No
         own.start()
         page.goto("/")
         expect(page.locator("#health")).to_contain_text("All is well")
+        visitor.close()
+
+
+def test_produce_times_come_from_the_metrics_of_nodes_that_have_them(browser: Browser) -> None:
+    (port,) = free_ports(1)
+    metrics = {"ruslo.metrics.listener": f"127.0.0.1:{port}"}
+    with EmbeddedBroker(metrics) as own, ConsoleProcess(own.bootstrap) as console:
+        visitor = Visitor(browser, console.address)
+        producer = new_producer(own.bootstrap)
+        page = visitor.open("/")
+        for _ in range(40):
+            producer.send("timed", b"v")
+            producer.flush(10)
+            page.wait_for_timeout(500)
+            page.reload()
+            if page.locator("#produce-time").count():
+                break
+        expect(page.locator("#figures")).to_contain_text("Produce takes")
         visitor.close()
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ruslo.client.admin import Admin
 from ruslo.console.problems import reason
+from ruslo.console.request_times import RequestTimes
 from ruslo.console.snapshot import Snapshot, take_snapshot
 from ruslo.model.errors import KafkaError, ProtocolError
 
@@ -38,7 +39,9 @@ class Sample(NamedTuple):
     bytes_per_s: float | None
     """None until sizes were seen twice."""
     latency_ms: float | None
-    """Of the slowest broker."""
+    """A request that costs nothing, there and back, of the slowest broker."""
+    produce_ms: float | None = None
+    """The mean of Produce requests, where brokers tell it."""
 
 
 class TopicSample(NamedTuple):
@@ -49,6 +52,7 @@ class TopicSample(NamedTuple):
 class Sampler:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+        self._request_times = RequestTimes(admin)
         self.last: Snapshot | None = None
         self.samples: deque[Sample] = deque(maxlen=_SAMPLES)
         self.topic_rates: Mapping[str, float] = {}
@@ -129,6 +133,7 @@ class Sampler:
             try:
                 async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
                     now = await take_snapshot(self._admin, before, with_sizes=self._taken % _SIZES_EVERY == 0)
+                    produce_ms = await self._request_times.look(now.nodes)
             except (KafkaError, ProtocolError, TimeoutError) as error:
                 self._failure, self._failed_s = error, time.monotonic()
                 async with self._news:
@@ -137,12 +142,12 @@ class Sampler:
             self._failure = None
             self.last = now
             if before is not None:
-                self._note(before, now)
+                self._note(before, now, produce_ms)
             self._taken += 1
         async with self._news:
             self._news.notify_all()
 
-    def _note(self, before: Snapshot, now: Snapshot) -> None:
+    def _note(self, before: Snapshot, now: Snapshot, produce_ms: float | None = None) -> None:
         elapsed_s = max(now.at_s - before.at_s, 0.001)
         rates: dict[str, float] = {}
         for place, end in now.ends.items():
@@ -156,7 +161,7 @@ class Sampler:
             self._note_sizes(now)
         latency = max(now.round_trips_ms.values(), default=None)
         clock_s = time.time()
-        self.samples.append(Sample(clock_s, sum(rates.values()), self._bytes_per_s, latency))
+        self.samples.append(Sample(clock_s, sum(rates.values()), self._bytes_per_s, latency, produce_ms))
         self._topic_samples = {
             name: samples for name, samples in self._topic_samples.items() if name in now.topics
         }

@@ -32,6 +32,7 @@ async def overview(request: Request) -> Response:
         snapshot=snapshot,
         busiest=[(name, value) for name, value in busiest if value > 0],
         last=sampler.samples[-1] if sampler.samples else None,
+        knows_produce=any(sample.produce_ms is not None for sample in sampler.samples),
         disk_bytes=None if snapshot is None else sum(snapshot.sizes.values()),
         pipelines=[report for report in known_reports() if report.running],
     )
@@ -67,14 +68,19 @@ async def _news(console: Console) -> AsyncIterator[str]:
 
 
 def _point(sample: Sample) -> list[float | None]:
-    return [round(sample.time_s, 1), sample.records_per_s, sample.bytes_per_s, sample.latency_ms]
+    produce_ms = sample.produce_ms
+    return [round(sample.time_s, 1), sample.records_per_s, sample.bytes_per_s, sample.latency_ms, produce_ms]
 
 
 def _figures(sample: Sample) -> dict[str, str]:
     """Texts by the id of the element that shows them."""
-    latency = "–" if sample.latency_ms is None else f"{sample.latency_ms:.1f} ms"
     return {
         "records-rate": f"{rate(sample.records_per_s)}/s",
         "bytes-rate": f"{size(sample.bytes_per_s)}/s",
-        "latency": latency,
+        "latency": _shown_ms(sample.latency_ms),
+        "produce-time": _shown_ms(sample.produce_ms),
     }
+
+
+def _shown_ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f} ms"

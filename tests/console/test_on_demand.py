@@ -1,0 +1,94 @@
+"""The console beside a cluster: nothing runs until somebody comes, and it ends with whoever started it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from ruslo.console.on_demand import ConsoleOnDemand
+from ruslo.console.serving import PortTaken
+from ruslo.testing import EmbeddedBroker
+
+
+def console_processes() -> list[int]:
+    """Children of this process that are consoles."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                command = (folder / "cmdline").read_bytes()
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if b"ruslo.console.process" in command and parent == _self():
+                found.append(int(folder.name))
+    return found
+
+
+def _self() -> int:
+    return int(Path("/proc/self").resolve().name)
+
+
+def visit(address: str) -> str:
+    with urllib.request.urlopen(f"{address}/alive", timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def visit_for_ever(address: str) -> None:
+    while True:
+        visit(address)
+        time.sleep(0.05)
+
+
+def test_it_starts_with_the_first_visit_again_after_a_death_and_ends_with_its_owner(
+    broker: EmbeddedBroker,
+) -> None:
+    with ConsoleOnDemand(broker.bootstrap, 0) as console:
+        assert console_processes() == []
+        assert visit(console.address) == "alive\n"
+        (first,) = console_processes()
+        subprocess.run(["kill", "-9", str(first)], check=True)
+        while first in console_processes():
+            time.sleep(0.05)
+        assert visit(console.address) == "alive\n"
+        assert len(console_processes()) == 1
+    assert console_processes() == []
+    host, _, port = console.address.removeprefix("http://").partition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+
+
+def test_a_port_that_is_taken_is_said_unless_any_will_do(broker: EmbeddedBroker) -> None:
+    with ConsoleOnDemand(broker.bootstrap, 0) as console:
+        port = int(console.address.rpartition(":")[2])
+        with pytest.raises(PortTaken, match=f"cannot listen at 127.0.0.1:{port}: address already in use"):
+            ConsoleOnDemand(broker.bootstrap, port)
+    with ConsoleOnDemand(broker.bootstrap) as one, ConsoleOnDemand(broker.bootstrap) as other:
+        assert one.address != other.address
+
+
+def test_a_command_that_is_killed_leaves_no_console_behind(broker: EmbeddedBroker) -> None:
+    code = (
+        "import sys, time, urllib.request\n"
+        "from ruslo.console.on_demand import ConsoleOnDemand\n"
+        "console = ConsoleOnDemand(sys.argv[1], 0)\n"
+        "urllib.request.urlopen(console.address + '/alive').read()\n"
+        "print(console.address, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code, broker.bootstrap], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    address = owner.stdout.readline().strip()
+    assert visit(address) == "alive\n"
+    owner.kill()
+    owner.communicate()
+    with pytest.raises(OSError, match=r"refused|reset"):
+        visit_for_ever(address)
