@@ -22,19 +22,15 @@ def console_options(function: F) -> F:
     return click.option("--no-console", is_flag=True, help="Without the web console.")(function)
 
 
-def start_console(
-    bootstrap: str, port: int | None, say: Callable[[str], None] = lambda text: click.echo(text, err=True)
-) -> ConsoleOnDemand | None:
-    """Says where it is, or why there is none: that must not keep the cluster from running."""
+def start_console(bootstrap: str, port: int | None, say: Callable[[str], None]) -> ConsoleOnDemand | None:
+    """Says why there is none, if so: that must not keep the cluster from running."""
     from ruslo.console.on_demand import ConsoleOnDemand
     from ruslo.console.serving import require_packages
     from ruslo.model.errors import ConfigError
 
     try:
         require_packages()
-        console = ConsoleOnDemand(bootstrap, port)
+        return ConsoleOnDemand(bootstrap, port)
     except ConfigError as error:
         say(f"no console: {error}")
         return None
-    say(f"console: {console.address}")
-    return console

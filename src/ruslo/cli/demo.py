@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.console_beside import console_options, start_console
 from ruslo.cli.options import examples, output_option
 
 if TYPE_CHECKING:
@@ -47,12 +48,21 @@ _NOTHING_NEW_S = 180.0
     help="Use this cluster, not a new broker.",
 )
 @output_option
-def demo(seconds: float | None, rate: float, wants_spark: bool, bootstrap: str | None, output: str) -> None:
+@console_options
+def demo(
+    seconds: float | None,
+    rate: float,
+    wants_spark: bool,
+    bootstrap: str | None,
+    output: str,
+    console_port: int | None,
+    no_console: bool,
+) -> None:
     """Start a broker, send it orders, payments and positions of vans, and watch what comes of them.
 
     Two pipelines on Spark join orders with their payments and add up what each city buys, exactly once. At
     the end everything is counted: what was acknowledged, what was read back, what came out; exits 1 if
-    something was lost or came twice.
+    something was lost or came twice. Meanwhile a web console shows all of it in a browser.
     """
     from ruslo.cli.demo_events import TOPICS
     from ruslo.cli.demo_results import read_results
@@ -78,7 +88,11 @@ def demo(seconds: float | None, rate: float, wants_spark: bool, bootstrap: str |
             )
             spark = held.enter_context(DemoSpark(Path(folder), address, starts))
         held.enter_context(_stopping_on_signals(run))
-        with demo_view(f"Ruslo at {address}", spark) as show:
+        heading = f"Ruslo at {address}"
+        console = None if no_console else start_console(address, console_port, _say)
+        if console is not None:
+            heading += f", console at {held.enter_context(console).address}"
+        with demo_view(heading, spark) as show:
             run.run(seconds, show)
             elapsed_s = run.seconds
             run.finish()
@@ -91,6 +105,10 @@ def demo(seconds: float | None, rate: float, wants_spark: bool, bootstrap: str |
             found = read_results(run.config, run.result_starts)
             verdict = run.ledger.compare(found.receipts, found.totals)
     Summary(run, elapsed_s, verdict).print(output)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], None]) -> None:

@@ -81,7 +81,7 @@ def dev(
             _show_address(bootstrap, output)
             console = None if no_console else start_console(bootstrap, console_port, hint)
             if console is not None:
-                beside.enter_context(console)
+                hint(f"console: {beside.enter_context(console).address}")
 
         code = _run(brokers, port, data_dir, settings, log_level, announce)
     raise click.exceptions.Exit(code)
