@@ -54,8 +54,9 @@ class ScriptedBroker:
     The script raises KeyError for what it leaves to the default answers: those to ApiVersions and Metadata.
     """
 
-    def __init__(self, script: Script | None = None) -> None:
+    def __init__(self, script: Script | None = None, *, port: int = 0) -> None:
         self.script = script
+        self.port = port
         self.asked: list[Asked] = []
         self.connections = 0
         self.topics: dict[str, int] = {}
@@ -65,8 +66,8 @@ class ScriptedBroker:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -74,10 +75,14 @@ class ScriptedBroker:
     ) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        self._server.close()
+    def hang_up(self) -> None:
+        """End the connections, and go on listening."""
         for writer in self._writers:
             writer.close()
+
+    async def close(self) -> None:
+        self._server.close()
+        self.hang_up()
         await self._server.wait_closed()
 
     def asked_for(self, api_key: int) -> list[Asked]:

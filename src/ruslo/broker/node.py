@@ -119,6 +119,8 @@ class Node:
         self._stop_requested = asyncio.Event()
         self._undo = contextlib.AsyncExitStack()
         """What stop has to do for the parts that were started, the last one first."""
+        self._abandon: list[Callable[[], None]] = []
+        """The same for ``abandon``."""
         self.endpoints: tuple[Endpoint, ...] = ()
         """The listeners of clients, as clients are told to reach them."""
         self.controller: ControllerDriver | None = None
@@ -181,6 +183,16 @@ class Node:
                 return Health(False, "fenced")
         return Health(self._state == READY, self._state)
 
+    def abandon(self) -> None:
+        """As if the process were killed: nothing more is said to anybody, and nothing written.
+
+        For tests that have several nodes in one process; the event loop is to be closed right after this.
+        """
+        self._undo.pop_all()
+        for abandon in reversed(self._abandon):
+            abandon()
+        self.request_stop()
+
     # -- the steps of a start, each with its undoing ---------------------------------------------------------
 
     def _report_config(self) -> None:
@@ -209,6 +221,7 @@ class Node:
             producer_expiration_ms=config.int("producer.id.expiration.ms"),
         )
         self._undo.callback(self._close_storage)
+        self._abandon.append(self.logs.abandon)
         for directory in self.logs.directories:
             directory.holds_partitions = config.is_broker and directory.path in config.log_dirs
         self._loaded = False
@@ -238,6 +251,7 @@ class Node:
             (self._controller_server, config.controller_listeners),
         ):
             self._undo.push_async_callback(server.close)
+            self._abandon.append(server.abort)
             for each in listeners:
                 if each.security_protocol != "PLAINTEXT":
                     raise ConfigError(
@@ -264,6 +278,7 @@ class Node:
             cluster_id=self.cluster_id,
         )
         self._undo.push_async_callback(self.raft.stop)
+        self._abandon.append(self.raft.abandon)
         self.raft.register(self.metadata)
         if config.is_controller:
             self.controller = ControllerDriver(
@@ -424,6 +439,7 @@ class Node:
         upkeep.start()
         self.compaction = Compaction(self.dynamic_config, self.logs, self.partitions)
         self._undo.push_async_callback(self.compaction.stop)
+        self._abandon.append(self.compaction.abandon)
         self.compaction.start()
         self.metrics.add(lambda: traffic_families(self.metrics.traffic))
         self.metrics.add(lambda: replica_families(self.partitions, proposals, isr_changes))

@@ -109,6 +109,15 @@ class Server:
         for server in self._servers:
             await server.wait_closed()
 
+    def abort(self) -> None:
+        """Let go of listeners and connections at once, as the end of a process does."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self.connections):
+            connection.abort()
+
     # -- connections come and go -----------------------------------------------------------------------------
 
     def connection_opened(self, connection: Connection) -> bool:

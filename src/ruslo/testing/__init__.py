@@ -1,7 +1,26 @@
-"""For the tests of users and our own: a real broker on demand."""
+"""For the tests of users and our own: a real broker, or a whole cluster, on demand."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ruslo.testing.embedded import BrokerFailed, EmbeddedBroker
 
-__all__ = ["BrokerFailed", "EmbeddedBroker"]
+if TYPE_CHECKING:
+    from ruslo.testing.cluster_node import ClusterNodeFailed
+    from ruslo.testing.embedded_cluster import EmbeddedCluster
+
+__all__ = ["BrokerFailed", "ClusterNodeFailed", "EmbeddedBroker", "EmbeddedCluster"]
+
+
+def __getattr__(name: str) -> object:
+    """A cluster runs in the test's own process and needs much more; only those who ask for it import it."""
+    if name == "EmbeddedCluster":
+        from ruslo.testing.embedded_cluster import EmbeddedCluster
+
+        return EmbeddedCluster
+    if name == "ClusterNodeFailed":
+        from ruslo.testing.cluster_node import ClusterNodeFailed
+
+        return ClusterNodeFailed
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

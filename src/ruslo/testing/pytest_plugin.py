@@ -8,7 +8,13 @@
     A function that starts another broker: ``ruslo_broker_factory({"num.partitions": "3"})``. Its brokers are
     closed when the test ends; stop, kill and restart them as you like.
 
-When a test that uses one of them fails, the end of the broker's log is shown with the failure.
+``ruslo_cluster``
+    Three nodes that form one cluster, for this test alone; kill, pause, part and restart them as you like.
+
+``ruslo_cluster_factory``
+    A function that starts such clusters: ``ruslo_cluster_factory(5, {"min.insync.replicas": "3"})``.
+
+When a test that uses one of the first two fails, the end of the broker's log is shown with the failure.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ruslo.testing.embedded import EmbeddedBroker
+    from ruslo.testing.embedded_cluster import EmbeddedCluster
 
 _BROKERS = pytest.StashKey["list[EmbeddedBroker]"]()
 _NO_BROKERS: list[EmbeddedBroker] = []
@@ -52,6 +59,31 @@ def ruslo_broker_factory(
     yield start
     for broker in brokers:
         broker.close()
+
+
+@pytest.fixture
+def ruslo_cluster(ruslo_cluster_factory: Callable[..., EmbeddedCluster]) -> EmbeddedCluster:
+    """Three nodes for this test alone."""
+    return ruslo_cluster_factory()
+
+
+@pytest.fixture
+def ruslo_cluster_factory() -> Iterator[Callable[..., EmbeddedCluster]]:
+    """Start clusters for this test alone: ``factory(nodes, properties, racks=…)``."""
+    from ruslo.testing.embedded_cluster import EmbeddedCluster
+
+    clusters: list[EmbeddedCluster] = []
+
+    def start(
+        nodes: int = 3, properties: Mapping[str, str] | None = None, **options: object
+    ) -> EmbeddedCluster:
+        cluster = EmbeddedCluster(nodes, properties, **options)  # type: ignore[arg-type]  # its own options
+        clusters.append(cluster)
+        return cluster.start()
+
+    yield start
+    for cluster in clusters:
+        cluster.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,3 +48,9 @@ def test_loading_the_plugin_imports_nothing_of_the_broker() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"asyncio", "confluent_kafka", "uvloop", "ruslo.broker", "ruslo.protocol"} & set(loaded)
+
+
+def test_the_example_of_the_documentation_passes(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[3] / "examples" / "testing" / "test_orders.py"
+    code, output = run_pytest(tmp_path, example.read_text())
+    assert (code, "1 passed" in output) == (0, True), output

@@ -1,7 +1,9 @@
 """A broker's way to the active controller, wherever that is: in this process, or on another node.
 
 What a client asked goes there in an Envelope (KIP-590), what the broker asks for itself goes as it is. If the
-one that was asked does not lead any more, or is gone, the next one is looked for, until the time is up.
+one that was asked does not lead any more, or is gone, the next one is looked for, until the time is up. One
+that has fallen silent is not waited for when there is another: a heartbeat that hung there would let the
+broker's session with the new controller run out.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from ruslo.protocol.messages.controller_registration_request import ControllerRe
 from ruslo.protocol.messages.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Coroutine
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +127,7 @@ class ControllerGateway:
                 if local is not None and local.is_active:
                     return await local.submit(request, context, timeout_ms=left_ms)
                 if endpoint is not None and self._raft.leader_id != self._raft.node_id:
-                    response = await self._exchange(endpoint, request, context, left_ms)
+                    response = await self._while_it_leads(self._exchange(endpoint, request, context, left_ms))
                     if not isinstance(request, _HOUSEKEEPING):
                         await self._catch_up()
                     return response
@@ -139,6 +141,19 @@ class ControllerGateway:
         name = type(request).__name__
         reason = problem.message if problem is not None else "none has been elected"
         raise KafkaError(ErrorCode.NOT_CONTROLLER, f"there is no active controller to take {name}: {reason}")
+
+    async def _while_it_leads(self, exchange: Coroutine[None, None, Message]) -> Message:
+        asking = asyncio.ensure_future(exchange)
+        try:
+            await asyncio.wait(
+                (asking, self._metadata.next_leader_change()), return_when=asyncio.FIRST_COMPLETED
+            )
+            if asking.done():
+                return asking.result()
+        finally:
+            asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "another node became the active controller meanwhile")
 
     async def _exchange(
         self, endpoint: Endpoint, request: Message, context: RequestContext | None, timeout_ms: int

@@ -26,6 +26,7 @@ class MetadataDriver:
         self.leader_id = -1
         """The active controller, -1 while there is none."""
         self.topic_answers = TopicAnswers()
+        self._leader_change: asyncio.Future[None] | None = None
         self._subscribers: list[Subscriber] = []
         self._settled: list[Callable[[], Awaitable[None]]] = []
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -75,6 +76,15 @@ class MetadataDriver:
 
     def handle_leader_change(self, leader_id: int, epoch: int) -> None:
         self.leader_id = leader_id
+        change, self._leader_change = self._leader_change, None
+        if change is not None and not change.done():
+            change.set_result(None)
+
+    def next_leader_change(self) -> asyncio.Future[None]:
+        """Done when another controller, or none, is the active one."""
+        if self._leader_change is None:
+            self._leader_change = asyncio.get_running_loop().create_future()
+        return self._leader_change
 
     def snapshot_records(self) -> Iterator[VersionedRecord]:
         """The present state as a snapshot holds it; nothing may be applied while it is read."""

@@ -52,7 +52,7 @@ from ruslo.machines.raft.events import (
 from ruslo.machines.raft.leader import Progress
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.quorum_state import NO_NODE
-from ruslo.machines.raft.rpc import Answer, Ask, ReplicaKey
+from ruslo.machines.raft.rpc import Answer, Ask, FetchAsk, ReplicaKey
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.model.buffers import ReadBuffer
@@ -231,6 +231,14 @@ class RaftDriver:
         if self._replica is not None:
             self._replica.close(in_order=in_order)
 
+    def abandon(self) -> None:
+        """Let go of the log without a word to anybody and without writing; the node must end now."""
+        self._stopping = True
+        self._machine_stopped()
+        self._machine = None
+        if self._replica is not None:
+            self._replica.close(in_order=False)
+
     async def _say_goodbye(self) -> None:
         machine = self._running
         deadline_ms = self._clock.monotonic_ms() + _GOODBYE_MS
@@ -273,6 +281,8 @@ class RaftDriver:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node is going down")
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._handle(Asked(answer, ask))
+        if isinstance(ask, FetchAsk):
+            self._watch_voter(ask.replica.node_id)
         return answer
 
     async def catch_up(self) -> None:
@@ -390,6 +400,14 @@ class RaftDriver:
 
     def _answered(self, node_id: int, ask: Ask, answer: Answer | None) -> None:
         self._handle(Unanswered(node_id, ask) if answer is None else Answered(node_id, ask, answer))
+
+    def _watch_voter(self, node_id: int) -> None:
+        """One that fetches here is alive: a leader wants to know when that ends."""
+        machine = self._running
+        if machine.leads(machine.epoch) and node_id in machine.voters.ids and node_id != machine.node_id:
+            endpoint = machine.address_of(node_id)
+            if endpoint is not None:
+                self._peers.keep(node_id, endpoint)
 
     def _peer_gone(self, node_id: int) -> None:
         self._handle(PeerGone(node_id))

@@ -65,6 +65,12 @@ class Compaction:
         await asyncio.gather(*(worker.stop() for worker in self._workers))
         self._workers.clear()
 
+    def abandon(self) -> None:
+        """The processes end; nothing is put in order."""
+        self._stopping = True
+        for worker in self._workers:
+            worker.abandon()
+
     @property
     def limits(self) -> CleanerLimits:
         config = self._configs.current
@@ -207,9 +213,12 @@ class _Worker:
         self._wake.set()
 
     async def stop(self) -> None:
+        self.abandon()
+        await self._task
+
+    def abandon(self) -> None:
         self.retire()
         self._process.kill()
-        await self._task
 
     async def _run(self) -> None:
         idle_ms = 0

@@ -2,7 +2,8 @@
 
 Death is noticed, not waited out: when a connection ends, somebody knocks at once at the same address. If the
 answer is "connection refused", the peer's process has ended, and ``on_gone`` is told. No answer at all proves
-nothing, so a silent host is left to the time-outs.
+nothing, so a silent host is left to the time-outs. A leader, which asks its voters nothing as long as they
+fetch, keeps a connection to each of them for this alone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_KNOCKS_S = (0.0, 0.03, 0.1, 0.3)
+"""Pauses before each. A process that dies closes its sockets one by one: it may still seem to listen."""
+_KEEP_INTERVAL_S = 1.0
+"""Between two attempts to reach a node that is only to be watched."""
+
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
@@ -43,7 +49,8 @@ class Peers:
         self._connections: dict[int, asyncio.Task[Connection]] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._once_connected: set[tuple[int, tuple[str, int]]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._kept_at_s: dict[int, float] = {}
+        self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
 
     def ask(
@@ -51,6 +58,16 @@ class Peers:
     ) -> None:
         """``on_answer`` is called once, later: None if no answer could be had."""
         self._spawn(self._ask(node_id, (endpoint.host, endpoint.port), ask, on_answer))
+
+    def keep(self, node_id: int, endpoint: Endpoint) -> None:
+        """It is alive: have a connection by whose end its death is noticed. Cheap to call often."""
+        existing = self._connections.get(node_id)
+        if existing is not None and (not existing.done() or not _has_failed(existing)):
+            return
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._kept_at_s.get(node_id, now_s):
+            self._kept_at_s[node_id] = now_s + _KEEP_INTERVAL_S
+            self._spawn(self._reach(node_id, (endpoint.host, endpoint.port)))
 
     async def close(self) -> None:
         self._closed = True
@@ -106,8 +123,7 @@ class Peers:
         """The connection there is, or a new one; those who need it at the same time share it."""
         existing = self._connections.get(node_id)
         if existing is not None and existing.done():
-            failed = existing.cancelled() or existing.exception() is not None
-            if failed or existing.result().closed:
+            if _has_failed(existing):
                 existing = None
             elif self._addresses[node_id] != address:
                 self._spawn(existing.result().close())  # It moved.
@@ -143,15 +159,29 @@ class Peers:
         if current.result() is not connection:
             return
         del self._connections[node_id]
+        for pause_s in _KNOCKS_S:
+            await asyncio.sleep(pause_s)
+            if self._closed or await self._reach(node_id, address):
+                return
+
+    async def _reach(self, node_id: int, address: tuple[str, int]) -> bool:
+        """Whether it is known what became of the node: it is there, or nobody listens any more."""
         try:
             await self._connect(node_id, address)
         except KafkaError as error:
-            logger.info("the connection to node %d has ended: %s", node_id, error.message)
+            logger.info("there is no connection to node %d: %s", node_id, error.message)
+            return isinstance(error, BrokerUnreachable) and error.refused
+        return True
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Coroutine[None, None, object]) -> None:
+        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _has_failed(attempt: asyncio.Task[Connection]) -> bool:
+    """Of an attempt that is over: there is no connection (any more)."""
+    return attempt.cancelled() or attempt.exception() is not None or attempt.result().closed
 
 
 def _look_at(attempt: asyncio.Task[Connection]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from ruslo.broker.drivers.quorum.peers import Peers, PeerSettings
 from ruslo.machines.raft.rpc import (
@@ -48,6 +49,12 @@ class Quorum:
         self.gone: list[int] = []
         self.peers = Peers(SETTINGS, on_gone=self.gone.append)
 
+    def has_seen(self, deaths: int) -> bool:
+        return len(self.gone) == deaths
+
+    def keep(self, port: int) -> None:
+        self.peers.keep(2, Endpoint("CONTROLLER", "127.0.0.1", port))
+
     async def ask(self, port: int, ask: Ask) -> Answer | None:
         answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.peers.ask(2, Endpoint("CONTROLLER", "127.0.0.1", port), ask, answered.set_result)
@@ -87,6 +94,44 @@ def test_a_process_that_has_ended_is_noticed_at_once() -> None:
         # Its connection is closed and its port refuses: nobody has to ask it anything to find that out.
         await until(lambda: quorum.gone == [2])
         assert await quorum.ask(port, GOODBYE) is None
+        await quorum.peers.close()
+
+    run(story())
+
+
+def test_every_death_of_a_node_that_is_only_watched_is_noticed() -> None:
+    async def story() -> None:
+        quorum = Quorum()
+        port = 0
+        for deaths in (1, 2):
+            async with ScriptedBroker(farewell, port=port) as broker:
+                port = broker.port
+                # As a leader does with every fetch of a voter: soon after it is back there is a connection.
+                while not broker.connections:
+                    quorum.keep(port)
+                    await asyncio.sleep(0.05)
+            await until(partial(quorum.has_seen, deaths))
+        assert quorum.gone == [2, 2]
+        await quorum.peers.close()
+
+    run(story())
+
+
+def test_a_process_that_seems_to_listen_while_it_dies_is_knocked_at_again() -> None:
+    async def story() -> None:
+        quorum = Quorum()
+        dying = False
+
+        def script(asked: Asked) -> Message | None:
+            return None if dying else farewell(asked)
+
+        async with ScriptedBroker(script) as broker:
+            await quorum.ask(broker.port, GOODBYE)
+            dying = True
+            broker.hang_up()
+            await until(lambda: broker.connections == 2)
+            assert quorum.gone == [], "it took the connection, and ended it without a word"
+        await until(lambda: quorum.gone == [2])
         await quorum.peers.close()
 
     run(story())

@@ -1,0 +1,145 @@
+"""Whole clusters in this process, with real sockets and files, and what a test can do to their nodes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
+
+IMPATIENT = {
+    "log_level": 0,
+    "request.timeout.ms": 1000,
+    "socket.timeout.ms": 2000,
+    "message.timeout.ms": 60_000,
+}
+"""A client of a leader that is silent tries another one only when its request has timed out."""
+
+
+@pytest.fixture
+def cluster(ruslo_cluster: EmbeddedCluster) -> EmbeddedCluster:
+    """The fixture of the plugin, with a topic of one partition and a record in it."""
+    write(ruslo_cluster, b"first")
+    return ruslo_cluster
+
+
+def write(cluster: EmbeddedCluster, *values: bytes, to: str | None = None) -> None:
+    """Each is acknowledged when this returns."""
+    bootstrap = to or cluster.bootstrap
+    failed: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **IMPATIENT})
+    for value in values:
+        producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+    assert producer.flush(60) == 0
+    assert failed == []
+
+
+def read(bootstrap: str) -> list[bytes | None]:
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, "log_level": 0}
+    )
+    consumer.assign([TopicPartition("t", 0, 0)])
+    values: list[bytes | None] = []
+    try:
+        while True:
+            message = consumer.poll(10)
+            assert message is not None, f"the end of the partition was not reached behind {values}"
+            error = message.error()
+            if error is None:
+                values.append(message.value())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return values
+    finally:
+        consumer.close()
+
+
+def test_a_leader_that_is_killed_and_comes_back(cluster: EmbeddedCluster) -> None:
+    leader = cluster.leader_of("t")
+    cluster.kill(leader)
+    assert not cluster.is_running(leader)
+    write(cluster, b"second")
+    assert cluster.leader_of("t") != leader
+    cluster.restart(leader)
+    cluster.wait_until_in_sync()
+    cluster.kill(*(each for each in cluster.node_ids if each != leader))
+    cluster.start()
+    assert read(cluster.bootstrap) == [b"first", b"second"]
+
+
+def test_a_controller_that_is_stopped_in_order(cluster: EmbeddedCluster) -> None:
+    before = cluster.controller()
+    cluster.stop(before)
+    assert cluster.controller() != before
+    write(cluster, b"second")
+    cluster.restart(before)
+    cluster.wait_until_in_sync("t")
+    cluster.restart(before)
+    assert cluster.is_running(before)
+    assert read(cluster.bootstrap_of(before)) == [b"first", b"second"]
+
+
+def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_wakes(
+    cluster: EmbeddedCluster,
+) -> None:
+    leader = cluster.leader_of("t")
+    cluster.pause(leader)
+    cluster.pause(leader)
+    assert cluster.is_running(leader)
+    write(cluster, b"second")
+    cluster.resume(leader)
+    cluster.wait_until_in_sync("t")
+    assert read(cluster.bootstrap) == [b"first", b"second"]
+
+
+def test_a_node_can_be_killed_while_it_stands_still(cluster: EmbeddedCluster) -> None:
+    leader = cluster.leader_of("t")
+    cluster.pause(leader)
+    cluster.kill(leader)
+    write(cluster, b"second")
+    cluster.restart(leader)
+    cluster.wait_until_in_sync("t")
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_a_leader_that_is_cut_off_acknowledges_nothing(cluster: EmbeddedCluster, one_way: bool) -> None:
+    leader = cluster.leader_of("t")
+    cluster.partition(leader, one_way=one_way)
+    lonely: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_of(leader), "log_level": 0, "retries": 0})
+    producer.produce("t", b"unheard", on_delivery=lambda error, _: lonely.append(error))
+    while cluster.leader_of("t") == leader:
+        time.sleep(0.05)
+    write(cluster, b"second", to=cluster.bootstrap_of(cluster.leader_of("t")))
+    cluster.heal()
+    cluster.wait_until_in_sync("t")
+    producer.flush(60)
+    (outcome,) = lonely
+    expected = [b"first", b"second"] if outcome is not None else [b"first", b"second", b"unheard"]
+    assert read(cluster.bootstrap) == expected
+
+
+def test_what_is_asked_of_it_in_vain_is_told() -> None:
+    with EmbeddedCluster(1) as cluster:
+        with pytest.raises(ClusterNodeFailed, match="there is no node 7; the nodes are"):
+            cluster.kill(7)
+        with pytest.raises(ClusterNodeFailed, match="running already"):
+            cluster.start(1)
+        cluster.kill(1)
+        cluster.kill(1)
+        with pytest.raises(ClusterNodeFailed, match="is not running"):
+            cluster.pause(1)
+
+
+def test_a_minority_cannot_start_and_leaves_nothing_behind() -> None:
+    cluster = EmbeddedCluster(start_timeout_s=1)
+    try:
+        with pytest.raises(ClusterNodeFailed, match="a majority of the nodes must run"):
+            cluster.start(1)
+        assert not cluster.is_running(1)
+    finally:
+        cluster.close()
+    assert not cluster.data_dir.exists()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ruslo node")]
