@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from tests.support.wire import free_port, wait_for_metadata
 
@@ -23,8 +23,39 @@ def random_cluster_id() -> str:
             return text
 
 
+class Place(Protocol):
+    """Where a node's process runs."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def prefix(self) -> list[str]:
+        """In front of a command that is to run there."""
+        ...
+
+    def path(self, path: Path) -> Path:
+        """Where the test finds what is at this path there."""
+        ...
+
+
+class _Here:
+    """This host, at its loopback address."""
+
+    address = "127.0.0.1"
+
+    @property
+    def prefix(self) -> list[str]:
+        return []
+
+    def path(self, path: Path) -> Path:
+        return path
+
+
+HERE = _Here()
+
+
 class Node(ABC):
-    """A broker process on free ports of the loopback address.
+    """A broker process on free ports, of the loopback address unless another place is named.
 
     A directory without `meta.properties` is formatted first; one that has it, by whichever system, is used as
     it is. `quorum` chooses between a voter set kept in the metadata log ("standalone") and one named in the
@@ -44,8 +75,10 @@ class Node(ABC):
         node_id: int = 1,
         port: int | None = None,
         controller_port: int | None = None,
+        place: Place = HERE,
     ) -> None:
         self.directory = directory
+        self.place = place
         self.data_dirs = list(data_dirs) if data_dirs is not None else [directory / "data"]
         self.quorum = quorum
         self.cluster_id = cluster_id or random_cluster_id()
@@ -68,7 +101,7 @@ class Node(ABC):
     @property
     def bootstrap(self) -> str:
         """The address clients are given as `bootstrap.servers`."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.place.address}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -78,12 +111,13 @@ class Node(ABC):
 
     def server_properties(self) -> dict[str, str]:
         """The node's properties; what the caller gave wins over the defaults."""
-        controller = f"127.0.0.1:{self.controller_port}"
+        address = self.place.address
+        controller = f"{address}:{self.controller_port}"
         properties = {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{address}:{self.port},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{address}:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -106,7 +140,7 @@ class Node(ABC):
     def format_if_new(self) -> None:
         """Format the data directories unless one of them already belongs to a cluster."""
         self._write_properties()
-        if not any((path / "meta.properties").exists() for path in self.data_dirs):
+        if not any(self.place.path(path / "meta.properties").exists() for path in self.data_dirs):
             self.format()
 
     def launch(self) -> None:
@@ -114,7 +148,8 @@ class Node(ABC):
         assert self.process is None, "the node is already running"
         self.format_if_new()
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(self.serve_command(), stdout=log, stderr=subprocess.STDOUT)
+            command = [*self.place.prefix, *self.serve_command()]
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def start(self, timeout_s: float = 60) -> Self:
         """Start the process and return once the broker names itself in a Metadata answer."""
@@ -124,7 +159,7 @@ class Node(ABC):
     def wait_until_ready(self, timeout_s: float = 60) -> Self:
         """Return once the broker names itself in a Metadata answer."""
         try:
-            wait_for_metadata("127.0.0.1", self.port, self.process, timeout_s)
+            wait_for_metadata(self.place.address, self.port, self.process, timeout_s)
         except (RuntimeError, TimeoutError) as error:
             self.kill()
             raise RuntimeError(f"{self.name} did not start: {error}\n{self.log_tail()}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,8 +14,8 @@ from ruslo.client.admin import Admin
 from ruslo.client.brokers import Quorum
 from ruslo.model.errors import KafkaError
 from ruslo.model.ids import random_uuid, uuid_to_text
-from tests.support.node import log_tails, random_cluster_id
-from tests.support.ruslo import RUSLO, RusloNode
+from tests.support.node import HERE, Place, log_tails, random_cluster_id
+from tests.support.ruslo import RusloNode
 from tests.support.wire import free_port
 
 ResultT = TypeVar("ResultT")
@@ -27,11 +26,13 @@ FAST = {
 }
 
 
-def properties_for_roles(roles: str, port: int, controller_port: int) -> dict[str, str]:
+def properties_for_roles(
+    roles: str, port: int, controller_port: int, address: str = HERE.address
+) -> dict[str, str]:
     """Of a node of Ruslo or of Apache Kafka that has not both roles, or has."""
     listeners = {
-        "broker": f"PLAINTEXT://127.0.0.1:{port}",
-        "controller": f"CONTROLLER://127.0.0.1:{controller_port}",
+        "broker": f"PLAINTEXT://{address}:{port}",
+        "controller": f"CONTROLLER://{address}:{controller_port}",
     }
     asked = roles.split(",")
     properties = {
@@ -58,18 +59,20 @@ class QuorumNode(RusloNode):
         roles: str = "broker,controller",
         format_options: Sequence[str] = (),
         data_dirs: Sequence[Path] | None = None,
+        place: Place = HERE,
     ) -> None:
         self.roles = roles
         self._format_options = list(format_options)
         super().__init__(
             directory,
             data_dirs=data_dirs,
-            properties=properties_for_roles(roles, port, controller_port) | dict(properties),
+            properties=properties_for_roles(roles, port, controller_port, place.address) | dict(properties),
             quorum="static",
             cluster_id=cluster_id,
             node_id=node_id,
             port=port,
             controller_port=controller_port,
+            place=place,
         )
 
     def server_properties(self) -> dict[str, str]:
@@ -79,11 +82,7 @@ class QuorumNode(RusloNode):
         return properties
 
     def format(self) -> None:
-        arguments = ["storage", "format", "--cluster-id", self.cluster_id, "-c", str(self.properties_file)]
-        command = [str(RUSLO), *arguments, *self._format_options]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        if result.returncode != 0:
-            raise RuntimeError(f"ruslo storage format failed:\n{result.stdout}{result.stderr}")
+        self.format_with(self._format_options)
 
     def start(self, timeout_s: float = 60) -> Self:
         if "broker" in self.roles:
@@ -103,10 +102,13 @@ class QuorumCluster:
         dynamic: bool = False,
         properties: Mapping[str, str] | None = None,
         data_dirs: int = 1,
+        places: Sequence[Place] = (),
     ) -> None:
+        """``places``: of the nodes, in their order; without them all are here."""
         self.directory = directory
         self._data_dirs = data_dirs
         self.dynamic = dynamic
+        self._places = dict(enumerate(places, 1))
         self.cluster_id = random_cluster_id()
         self.nodes: dict[int, QuorumNode] = {}
         self._properties = FAST | dict(properties or {})
@@ -114,14 +116,15 @@ class QuorumCluster:
         ports = {node_id: (free_port(), free_port()) for node_id in ids}
         voters = [node_id for node_id in ids if "controller" in roles[node_id - 1]]
         if dynamic:
-            servers = ",".join(f"127.0.0.1:{ports[node_id][1]}" for node_id in voters)
+            servers = ",".join(f"{self._address(node_id)}:{ports[node_id][1]}" for node_id in voters)
             self._quorum = {"controller.quorum.bootstrap.servers": servers}
             listed = ",".join(
-                f"{node_id}@127.0.0.1:{ports[node_id][1]}:{uuid_to_text(random_uuid())}" for node_id in voters
+                f"{node_id}@{self._address(node_id)}:{ports[node_id][1]}:{uuid_to_text(random_uuid())}"
+                for node_id in voters
             )
             first_options = ["--initial-controllers", listed]
         else:
-            listed = ",".join(f"{node_id}@127.0.0.1:{ports[node_id][1]}" for node_id in voters)
+            listed = ",".join(f"{node_id}@{self._address(node_id)}:{ports[node_id][1]}" for node_id in voters)
             self._quorum = {"controller.quorum.voters": listed}
             first_options = []
         for node_id, role in zip(ids, roles, strict=True):
@@ -149,7 +152,11 @@ class QuorumCluster:
             properties=self._properties | self._quorum | dict(properties or {}),
             roles=roles,
             format_options=options,
+            place=self._places.get(node_id, HERE),
         )
+
+    def _address(self, node_id: int) -> str:
+        return self._places.get(node_id, HERE).address
 
     def add(self, roles: str, properties: Mapping[str, str] | None = None) -> QuorumNode:
         """One more node, not started yet; a controller among them votes only when it is told to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.node import Node
@@ -20,10 +21,12 @@ class RusloNode(Node):
         return {"ruslo.metrics.listener": "127.0.0.1:0", **super().server_properties()}
 
     def format(self) -> None:
+        self.format_with(["--standalone"] if self.quorum == "standalone" else [])
+
+    def format_with(self, options: Sequence[str]) -> None:
         arguments = ["storage", "format", "--cluster-id", self.cluster_id, "-c", str(self.properties_file)]
-        if self.quorum == "standalone":
-            arguments.append("--standalone")
-        result = subprocess.run([RUSLO, *arguments], capture_output=True, text=True, timeout=60)
+        command = [*self.place.prefix, str(RUSLO), *arguments, *options]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if result.returncode != 0:
             raise RuntimeError(f"ruslo storage format failed:\n{result.stdout}{result.stderr}")
 

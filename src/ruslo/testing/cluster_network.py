@@ -111,6 +111,7 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._outgoing: deque[bytes] = deque()
         self._incoming: deque[bytes] = deque()
+        self._given_up = False
         self._ended: list[Exception | None] = []
         """How the connection ended, if nobody could be told yet."""
 
@@ -132,7 +133,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._hears:
+        if self._hears or self._given_up:
             self._end(exc)
         else:
             self._ended.append(exc)
@@ -154,10 +155,11 @@ class Link(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-        self._ended_unheard()
+        self.give_up()
 
-    def closing(self) -> None:
-        """Its owner wants no more of it: nothing is held back any longer."""
+    def give_up(self) -> None:
+        """Its owner wants no more of it, and is told of the end: nothing is held back any longer."""
+        self._given_up = True
         self._outgoing.clear()
         self._incoming.clear()
         self._ended_unheard()
@@ -203,11 +205,11 @@ class LinkTransport(asyncio.Transport):
 
     def close(self) -> None:
         self._transport.close()
-        self._link.closing()
+        self._link.give_up()
 
     def abort(self) -> None:
         self._transport.abort()
-        self._link.closing()
+        self._link.give_up()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()

@@ -91,11 +91,13 @@ class Address(NamedTuple):
 class _Followed:
     """A partition that is followed, in one epoch of its leader."""
 
-    __slots__ = ("leader_epoch", "partition", "pause_ms", "timer")
+    __slots__ = ("first_request", "leader_epoch", "partition", "pause_ms", "timer")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, first_request: int) -> None:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
+        self.first_request = first_request
+        """The number of the first request that can ask for it; earlier answers are not about this epoch."""
         self.pause_ms = _FIRST_PAUSE_MS
         self.timer: asyncio.TimerHandle | None = None
         """While it is left alone."""
@@ -112,6 +114,8 @@ class ReplicaFetcher:
         self._followed: dict[Place, _Followed] = {}
         self._something_to_do = asyncio.Event()
         self._connection: Connection | None = None
+        self._requests = 0
+        """Sent so far."""
         self._refused_since_ms: int | None = None
         """Since when the leader's host says that nobody listens there."""
         self._pause_ms = _FIRST_PAUSE_MS
@@ -136,7 +140,7 @@ class ReplicaFetcher:
         """Begin at the end of its log, or go on in a new epoch of the same leader."""
         place = (partition.topic_id, partition.index)
         self.leave(place)
-        followed = self._followed[place] = _Followed(partition)
+        followed = self._followed[place] = _Followed(partition, self._requests + 1)
         self._want(place, followed)
 
     def leave(self, place: Place) -> None:
@@ -180,6 +184,7 @@ class ReplicaFetcher:
 
     async def _fetch(self) -> None:
         connection = await self._connected()
+        self._requests = number = self._requests + 1
         response = await connection.request(
             self._request(self._plan.next()), FetchResponse, min_version=_REPLICA_STATE_FROM
         )
@@ -195,8 +200,9 @@ class ReplicaFetcher:
             for answer in topic.partitions:
                 place = (topic.topic_id, answer.partition_index)
                 followed = self._followed.get(place)
-                # It may have been left, or be in another epoch, since the request was sent.
-                if followed is None or place not in self._plan:
+                # It may have been left, or be in another epoch, since the request was sent: to be fenced in
+                # the epoch before must not take it out of replication in the present one.
+                if followed is None or followed.first_request > number or place not in self._plan:
                     continue
                 if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append(followed)

@@ -1,26 +1,48 @@
-"""What a fetcher makes of a leader that it cannot reach; the rest is shown with whole nodes."""
+"""What a fetcher makes of a leader that it cannot reach, or that answers late."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from ruslo.broker.partitions.fetcher import Address, FetcherSettings, ReplicaFetcher
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.client.connection import ConnectionSettings
 from ruslo.client.errors import BrokerUnreachable, RequestTimedOut
-from ruslo.model.errors import StorageError
+from ruslo.model.clock import Clock, SystemClock
+from ruslo.model.errors import ErrorCode, StorageError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.fetch_request import FetchRequest
+from ruslo.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from ruslo.testing.simulation.clock import SimClock
-from tests.support.scripted_broker import ScriptedBroker
+from tests.support.controller import numbered_uuid
+from tests.support.live_node import live_node, run
+from tests.support.scripted_broker import Asked, ScriptedBroker
 from tests.support.wire import free_port
+
+TOPIC_ID = numbered_uuid(7)
+
+
+class Followed:
+    """What the fetcher looks at of a partition, with a real log."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.topic, self.topic_id, self.index = "t", TOPIC_ID, 0
+        self.leader_epoch = 1
+        self.log = partition.log
+        self.gone = False
 
 
 def raise_it(error: StorageError) -> None:
     raise error
 
 
-def new_fetcher(clock: SimClock, address: Address) -> ReplicaFetcher:
+def new_fetcher(clock: Clock, address: Address) -> ReplicaFetcher:
     settings = FetcherSettings(
         node_id=2,
         cluster_id="cluster",
@@ -76,3 +98,46 @@ def test_a_leader_that_is_reached_again_is_not_lost_and_silence_is_no_sign() -> 
                 task.cancel()
 
     asyncio.run(story())
+
+
+def refusal(error: ErrorCode) -> FetchResponse:
+    partition = PartitionData(partition_index=0, error_code=error, records=b"")
+    return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+
+
+def test_a_refusal_of_the_epoch_before_says_nothing_about_the_present_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        asked_epochs: list[int] = []
+        first_is_here, next_is_here, let_go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def fetched(request: FetchRequest) -> Message:
+            (topic,) = request.topics
+            asked_epochs.append(topic.partitions[0].current_leader_epoch)
+            if len(asked_epochs) > 1:
+                next_is_here.set()
+                await asyncio.Event().wait()
+            first_is_here.set()
+            await let_go.wait()
+            return refusal(ErrorCode.FENCED_LEADER_EPOCH)
+
+        def script(asked: Asked) -> Awaitable[Message]:
+            if not isinstance(asked.message, FetchRequest):
+                raise KeyError
+            return fetched(asked.message)
+
+        async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
+            await node.create("t")
+            partition = Followed(node.partition("t"))
+            fetcher = new_fetcher(SystemClock(), Address("127.0.0.1", leader.port))
+            fetcher.follow(cast(Partition, partition))
+            await first_is_here.wait()
+            # The leader has a new epoch, and so do we, before it has answered what we asked in the old one.
+            partition.leader_epoch = 2
+            fetcher.follow(cast(Partition, partition))
+            let_go.set()
+            async with asyncio.timeout(20):
+                await next_is_here.wait()
+            assert asked_epochs == [1, 2]
+            await fetcher.stop()
+
+    run(story())

@@ -1,0 +1,70 @@
+"""Three nodes, and five, under load of every kind while processes, networks and disks fail.
+
+In the short form one cluster goes through all faults, and everything is judged at the end. The long form
+(`make soak-cluster`) sets RUSLO_FAULT to one fault, which comes again and again until RUSLO_FAULT_RECORDS are
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.support.faults.cluster import fault_cluster
+from tests.support.faults.load import fault_load
+from tests.support.faults.schedule import FAULTS, HOST_FAULTS, Ordeal
+
+CHOSEN = os.environ.get("RUSLO_FAULT", "")
+TOTAL = int(os.environ.get("RUSLO_FAULT_RECORDS", "0"))
+NODES = int(os.environ.get("RUSLO_FAULT_NODES", "3"))
+SILENCE_S = float(os.environ.get("RUSLO_FAULT_SILENCE_S", "4"))
+RECORDS = max(300, TOTAL // 50)
+PAUSE_S = 0.0002 if TOTAL > 100_000 else 0.004
+THREE = tuple(name for name in FAULTS if name not in ("cut-off-controller", "deaf-leader"))
+FIVE = ("kill-minority", "moving-replicas")
+"""What nodes are put through in the short form: three leave out what resembles another fault and takes its
+time, five do what differs from three."""
+
+
+def go_through(directory: Path, nodes: int, faults: Iterable[str]) -> None:
+    with (
+        fault_cluster(directory / "nodes", nodes) as cluster,
+        fault_load(cluster, directory, pause_s=PAUSE_S) as load,
+    ):
+        ordeal = Ordeal(cluster, load, RECORDS, SILENCE_S)
+        skipped = [] if cluster.has_hosts else [name for name in faults if name in HOST_FAULTS]
+        rounds = 0
+        while not rounds or load.producer.count() < TOTAL:
+            rounds += 1
+            for name in faults:
+                if name not in skipped:
+                    load.producer.forget_stalls()
+                    FAULTS[name](ordeal)
+                    assert load.producer.failed == []
+                    print(f"{name}: longest stall {load.producer.longest_stall_s():.2f} s", flush=True)
+        print(load.judge())
+    if skipped:
+        pytest.skip(f"went well without {', '.join(skipped)}: network namespaces are not permitted here")
+
+
+@pytest.mark.skipif(bool(CHOSEN), reason="one fault is chosen")
+@pytest.mark.timeout(300)
+def test_three_nodes_keep_their_promises(tmp_path: Path) -> None:
+    go_through(tmp_path, 3, THREE)
+
+
+@pytest.mark.skipif(bool(CHOSEN), reason="one fault is chosen")
+@pytest.mark.timeout(300)
+def test_five_nodes_keep_their_promises(tmp_path: Path) -> None:
+    go_through(tmp_path, 5, FIVE)
+
+
+@pytest.mark.skipif(not CHOSEN, reason="the long form: make soak-cluster FAULT=…")
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("fault", list(FAULTS) if CHOSEN == "all" else [CHOSEN])
+def test_one_fault_again_and_again(tmp_path: Path, fault: str) -> None:
+    assert fault in FAULTS, f"there is no fault {fault}; there are {', '.join(FAULTS)}"
+    go_through(tmp_path, NODES, [fault])

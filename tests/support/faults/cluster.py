@@ -1,0 +1,141 @@
+"""A cluster of real processes, and what can be done to its nodes, their network and their disks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tests.support.faults.namespaces import Host, Namespaces, NotPermitted
+from tests.support.group_members import GROUP_NODE_PROPERTIES
+from tests.support.quorum import QuorumCluster, QuorumNode
+from tests.support.replicas import busiest_leader, wait_until_in_sync
+
+COPIES = 3
+DISK_MB = int(os.environ.get("RUSLO_FAULT_DISK_MB", "512"))
+PROPERTIES = {
+    **GROUP_NODE_PROPERTIES,
+    "default.replication.factor": str(COPIES),
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": str(COPIES),
+    "transaction.state.log.replication.factor": str(COPIES),
+    "transaction.state.log.min.isr": "2",
+    # Hosts that are silent are given up sooner than by default, so that a fault need not last so long.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    # Who leads is part of the schedule.
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class FaultCluster:
+    """``hosts``: where nodes have a network and a disk of their own; without them there are none to fail."""
+
+    def __init__(self, directory: Path, nodes: int, namespaces: Namespaces | None) -> None:
+        self._namespaces = namespaces
+        hosts = namespaces.hosts if namespaces is not None else []
+        self._hosts: dict[int, Host] = dict(enumerate(hosts, 1))
+        self.processes = QuorumCluster(
+            directory, roles=("broker,controller",) * nodes, properties=PROPERTIES, places=hosts
+        )
+        for node_id, host in self._hosts.items():
+            host.mount_disk(self._data_dir(node_id), DISK_MB)
+
+    @property
+    def node_ids(self) -> list[int]:
+        return list(self.processes.nodes)
+
+    @property
+    def has_hosts(self) -> bool:
+        return self._namespaces is not None
+
+    @property
+    def bootstrap(self) -> str:
+        """All nodes, whether they run or not: clients know the whole cluster."""
+        return ",".join(node.bootstrap for node in self.processes.nodes.values())
+
+    def node(self, node_id: int) -> QuorumNode:
+        return self.processes.nodes[node_id]
+
+    def controller(self) -> int:
+        return self.processes.leader()
+
+    def leader(self, topic: str) -> int:
+        """The one that leads most partitions of a topic."""
+        return busiest_leader(self.processes.bootstrap, topic)
+
+    def wait_until_in_sync(self, *topics: str) -> None:
+        for topic in topics:
+            wait_until_in_sync(self.processes.bootstrap, topic, COPIES)
+
+    # -- processes -------------------------------------------------------------------------------------------
+
+    def kill(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self.node(node_id).kill()
+
+    def stop(self, node_id: int) -> None:
+        self.node(node_id).stop()
+
+    def start(self, *node_ids: int) -> None:
+        self.processes.start([self.node(node_id) for node_id in node_ids])
+
+    @contextlib.contextmanager
+    def paused(self, node_id: int) -> Iterator[None]:
+        pid = self.node(node_id).pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    # -- networks and disks ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def parted(self, node_ids: Iterable[int], *, one_way: bool = False) -> Iterator[None]:
+        """These and the others do not hear each other; ``one_way``: the others do not hear these."""
+        assert self._namespaces is not None
+        apart = [self._hosts[each] for each in node_ids]
+        others = [host for host in self._hosts.values() if host not in apart]
+        self._namespaces.cut(apart, others)
+        if not one_way:
+            self._namespaces.cut(others, apart)
+        try:
+            yield
+        finally:
+            self._namespaces.heal()
+
+    @contextlib.contextmanager
+    def full_disk(self, node_id: int) -> Iterator[None]:
+        host, directory = self._hosts[node_id], self._data_dir(node_id)
+        host.fill_disk(directory)
+        try:
+            yield
+        finally:
+            host.free_disk(directory)
+
+    def has_ended(self, node_id: int) -> bool:
+        """By itself; then it can be started again."""
+        node = self.node(node_id)
+        if node.process is None or node.process.poll() is None:
+            return False
+        node.process = None
+        return True
+
+    def _data_dir(self, node_id: int) -> Path:
+        (directory,) = self.node(node_id).data_dirs
+        return directory
+
+
+@contextlib.contextmanager
+def fault_cluster(directory: Path, nodes: int) -> Iterator[FaultCluster]:
+    """Running; on hosts of their own if this machine lets us make them, else all on the loopback address."""
+    with contextlib.ExitStack() as undo:
+        namespaces: Namespaces | None = None
+        with contextlib.suppress(NotPermitted):
+            namespaces = undo.enter_context(Namespaces(nodes))
+        cluster = FaultCluster(directory, nodes, namespaces)
+        undo.enter_context(cluster.processes.start())
+        yield cluster

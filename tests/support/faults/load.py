@@ -1,0 +1,163 @@
+"""Clients of every kind at once, and the judgement on what they were promised and what they saw.
+
+An idempotent producer writes numbered records; two groups read them, one that commits to the broker after it
+has applied what it read (at least once), one that keeps its positions with its output (exactly once);
+transactional writers and readers leave a history behind (``ruslo.testing.histories``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ruslo.testing.histories.workload.crew import Crew
+from ruslo.testing.histories.workload.settings import WorkloadSettings
+from tests.support.chaos_consumer import ChaosGroup
+from tests.support.faults.cluster import COPIES, FaultCluster
+from tests.support.steady_producer import IDEMPOTENT, SteadyProducer
+from tests.support.workers import Workers
+
+STEADY, HISTORY = "steady", "list"
+PARTITIONS = 6
+HISTORY_PARTITIONS = 3
+MEMBERS = 2
+GROUPS = (("cooperative", "committed"), ("consumer", "stored"))
+PATIENCE_S = 120.0
+ROUND_S = 0.3
+IMPATIENT = {
+    **IDEMPOTENT,
+    # A host that is silent is not waited for as long as by default, so that faults can be short.
+    "request.timeout.ms": 3_000,
+    "socket.timeout.ms": 4_000,
+    "reconnect.backoff.max.ms": 1_000,
+    "topic.metadata.refresh.interval.ms": 2_000,
+    "log_level": 0,
+}
+
+
+class FaultLoad:
+    def __init__(self, cluster: FaultCluster, directory: Path, producer: SteadyProducer, crew: Crew) -> None:
+        self._cluster = cluster
+        self.producer = producer
+        self.crew = crew
+        self._nurse = Nurse(crew)
+        self.groups = [
+            ChaosGroup(protocol, way, STEADY, directory / f"{way}-{protocol}.db") for protocol, way in GROUPS
+        ]
+
+    @property
+    def topics(self) -> list[str]:
+        return [STEADY, HISTORY]
+
+    def wait_for_more(self, records: int) -> None:
+        """Until so many more are acknowledged, and one in every partition."""
+        self.producer.wait_for_every_partition(PATIENCE_S)
+        self.producer.wait_for_more(records, timeout_s=PATIENCE_S + records / 500)
+
+    def leave_alone(self) -> None:
+        """Nobody is started any more."""
+        self._nurse.stop()
+
+    def wait_for_groups(self) -> None:
+        """Until each has applied something."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not all(_applied(group) for group in self.groups):
+            assert time.monotonic() < deadline, "a group gets nothing to read"
+            time.sleep(0.1)
+
+    def judge(self) -> str:
+        """Everything stops; raises AssertionError if a promise was broken."""
+        self.leave_alone()
+        self.producer.stop()
+        self.producer.check(self._cluster.bootstrap)
+        acked = {partition: len(acks.numbers) for partition, acks in self.producer.acked.items()}
+        told = [f"{self.producer.count()} records acked"]
+        told += [_check_group(group, acked) for group in self.groups]
+        verdict = self.crew.audit()
+        assert verdict.valid, str(verdict)
+        assert not verdict.unproven, str(verdict)
+        assert verdict.transactions["committed"], "no transaction was committed"
+        return "; ".join([*told, str(verdict).splitlines()[0]])
+
+
+class Nurse:
+    """Whoever of the writers has ended is followed by another: a fault may end a producer for good."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nurse", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(ROUND_S):
+            self._crew.revive()
+
+
+def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
+    """Every record was applied; by those who keep positions with the output, once."""
+    wanted = {(partition, offset) for partition, count in acked.items() for offset in range(count)}
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        times = _applied(group)
+        if times.keys() >= wanted or time.monotonic() > deadline:
+            break
+        time.sleep(0.3)
+    lost = sorted(wanted - times.keys())
+    assert not lost, f"{group.name} did not get {len(lost)} records: {lost[:5]}"
+    assert times.keys() == wanted, f"{group.name} was given what was never acknowledged"
+    again = sum(times.values()) - len(times)
+    assert again == 0 or group.way == "committed", f"{group.name} was given {again} records twice"
+    return f"{group.name}: {len(times)} applied, {again} again"
+
+
+def _applied(group: ChaosGroup) -> Counter[tuple[int, int]]:
+    with contextlib.closing(group.open_output()) as output:
+        return Counter(output.execute("SELECT partition, offset FROM applied").fetchall())
+
+
+def _start_member(group: ChaosGroup, bootstrap: str, place: int) -> subprocess.Popen[bytes]:
+    return group.start_member(bootstrap)
+
+
+@contextlib.contextmanager
+def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Iterator[FaultLoad]:
+    """All clients run, and each has got something done."""
+    bootstrap = cluster.bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = NewTopic(STEADY, PARTITIONS, COPIES)
+    admin.create_topics([topic], operation_timeout=30)[STEADY].result(30)
+    settings = WorkloadSettings(
+        bootstrap=bootstrap,
+        folder=str(directory / "history"),
+        topic=HISTORY,
+        partitions=HISTORY_PARTITIONS,
+        keys=3,
+        transaction_timeout_ms=10_000,
+    )
+    with contextlib.ExitStack() as undo:
+        producer = SteadyProducer(bootstrap, STEADY, PARTITIONS, pause_s=pause_s, settings=IMPATIENT)
+        undo.enter_context(producer)
+        crew = undo.enter_context(Crew(settings, writers=2))
+        load = FaultLoad(cluster, directory, producer, crew)
+        undo.callback(load.leave_alone)
+        for group in load.groups:
+            group.open_output().close()
+            members = Workers(MEMBERS, partial(_start_member, group, bootstrap))
+            undo.enter_context(members)
+            members.fill_up()
+        producer.wait_for_every_partition()
+        load.wait_for_groups()
+        yield load
