@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -125,7 +126,12 @@ class SteadyProducer:
         assert self.failed == []
         for partition in range(self.partitions):
             stored = read_numbers(bootstrap, self.topic, partition)
-            assert stored == sorted(set(stored)), f"partition {partition}: a record twice, or out of order"
+            misplaced = [
+                f"{before}, then {after}, at offset {offset}"
+                for offset, (before, after) in enumerate(pairwise(stored), 1)
+                if after <= before
+            ]
+            assert not misplaced, f"partition {partition}: a record twice, or out of order: {misplaced[:5]}"
             assert self.acked[partition].numbers == stored, f"partition {partition}: acked and stored differ"
 
 

@@ -30,6 +30,8 @@ FOR_TESTS = {
     # Few, because the first group or transaction waits until all of them are there.
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
+    # Nobody scrapes the nodes of a test.
+    "ruslo.metrics.listener": "",
 }
 _POLL_S = 0.02
 
