@@ -79,7 +79,7 @@ def test_a_node_that_comes_late_begins_with_the_leaders_snapshot(tmp_path: Path)
         small = {
             "metadata.log.max.record.bytes.between.snapshots": "200",
             "metadata.max.retention.bytes": "1",
-            "controller.quorum.fetch.snapshot.max.bytes": "100",
+            "controller.quorum.fetch.snapshot.max.bytes": "300",
         }
         async with live_cluster(tmp_path, ("broker,controller",), dynamic=True, properties=small) as cluster:
             leader = cluster.nodes[1]
