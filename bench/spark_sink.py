@@ -25,7 +25,7 @@ WANTED_RATIO = 0.7
 WANTED_OVERHEAD_S = 0.3
 _BATCHES = 3
 _WARM_UP = 5
-_ANSWER_WITHIN_S = 60.0
+_ANSWER_WITHIN_S = 180.0
 
 SINK_HEADING = "## Writing topics"
 SINK_SECTION = """A stream that copies records of 1,000 bytes from a topic to another, in {batches} batches
@@ -110,10 +110,10 @@ def _copy(
     """A query that copies one topic to another, with a checkpoint that goes when it has been run."""
     address = {"kafka.bootstrap.servers": bootstrap}
     reader = spark.readStream.format("ruslo").options(**address).option("subscribe", source)
-    if per_batch is None:
-        reader = reader.option("startingOffsets", "latest")
-    else:
-        reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", str(per_batch))
+    # Where "latest" is, a query finds out some time after its start.
+    reader = reader.option("startingOffsets", "earliest")
+    if per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(per_batch))
     with tempfile.TemporaryDirectory(prefix="ruslo-bench-", ignore_cleanup_errors=True) as folder:
         rows = reader.option("columns", "key,value").load()
         writer = rows.writeStream.format("ruslo").options(**address).option("topic", target)
