@@ -51,7 +51,7 @@ def _oldest_first(row: TransactionDescription) -> float:
 
 
 async def _hanging(console: Console) -> list[HangingTransaction]:
-    snapshot = await console.sampler.fresh()
+    snapshot = await console.sampler.fresh(0)  # whoever searches means what is there now
     return await console.admin.hanging_transactions.find(
         list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _YOUNG_MS
     )
