@@ -23,10 +23,9 @@ NODES = int(os.environ.get("RUSLO_FAULT_NODES", "3"))
 SILENCE_S = float(os.environ.get("RUSLO_FAULT_SILENCE_S", "4"))
 RECORDS = max(300, TOTAL // 50)
 PAUSE_S = 0.0002 if TOTAL > 100_000 else 0.004
-UNDER_REPAIR = ("full-disk", "minority-leader")
-"""Seen in the long form: after a full disk a consumer was given records twice; with a leader cut off in
-a minority, the end of a partition went back by one for a reader. Until they are mended only the long form has
-them."""
+UNDER_REPAIR = ("minority-leader",)
+"""Seen once in the long form: with a leader cut off in a minority, the end of a partition went back by one
+for a reader. Until that is mended only the long form has it."""
 ALIKE = ("cut-off-controller", "deaf-leader")
 """They resemble another fault and take their time."""
 THREE = tuple(name for name in FAULTS if name not in UNDER_REPAIR + ALIKE)

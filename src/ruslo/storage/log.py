@@ -90,16 +90,21 @@ class Log(LogState):
         size = length + LENGTH_OVERHEAD
         position = self.active.size
         limits = self.limits
-        if (
-            position + size > limits.size
-            or timestamp > limits.timestamp
-            or last_offset > limits.offset
-            or now_ms > limits.now_ms
-        ):
-            self.make_room(base_offset, last_offset, size, timestamp, now_ms)
-            position = self.active.size
-        _PATCH.pack_into(batch, 0, base_offset, length, leader_epoch)
-        self.write(batch, position)
+        try:
+            if (
+                position + size > limits.size
+                or timestamp > limits.timestamp
+                or last_offset > limits.offset
+                or now_ms > limits.now_ms
+            ):
+                self.make_room(base_offset, last_offset, size, timestamp, now_ms)
+                position = self.active.size
+            _PATCH.pack_into(batch, 0, base_offset, length, leader_epoch)
+            self.write(batch, position)
+        except DiskError:
+            if producer_id >= 0 and check_sequence:
+                self.producers.turned_away[producer_id] = (epoch, sequence)
+            raise
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         self.note_batch(base_offset, position, last_offset, size, timestamp)
@@ -107,6 +112,8 @@ class Log(LogState):
             entry.add_batch(BatchTrace((sequence + delta) & SEQUENCE_MASK, last_offset, delta, timestamp))
         elif producer_id >= 0:
             self.producers.append_data(header, base_offset)
+        if self.producers.turned_away:
+            self.producers.turned_away.pop(producer_id, None)
         self.end_offset = last_offset + 1
         return AppendResult(base_offset, last_offset, timestamp if attributes & LOG_APPEND_TIME else -1)
 
@@ -124,14 +131,12 @@ class Log(LogState):
             self.make_room(base_offset, base_offset, size, marker.timestamp, now_ms)
             position = self.active.size
         _PATCH.pack_into(batch, 0, base_offset, size - LENGTH_OVERHEAD, leader_epoch)
-        self.write(batch, position)
+        self.write_marker(batch, position, self.producers.aborted_by(marker, base_offset))
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         self.note_batch(base_offset, position, base_offset, size, marker.timestamp)
         self.end_offset = base_offset + 1
-        aborted = self.producers.append_marker(marker, base_offset)
-        if aborted is not None:
-            self.append_abort(aborted)
+        self.producers.append_marker(marker, base_offset)
         return AppendResult(base_offset, base_offset, -1)
 
     def append_as_is(self, data: ReadBuffer, now_ms: int) -> int:
@@ -154,7 +159,20 @@ class Log(LogState):
             self._cut_torn_tail(position, error)
             raise
 
-    def append_abort(self, aborted: AbortedTransaction) -> None:
+    def write_marker(self, data: ReadBuffer, position: int, aborted: AbortedTransaction | None) -> None:
+        """Write one marker. The entry for what it aborts comes first: once the marker is written nothing may
+        fail any more, and readers must never find an aborted transaction without its entry."""
+        if aborted is None:
+            self.write(data, position)
+            return
+        self._append_abort(aborted)
+        try:
+            self.write(data, position)
+        except DiskError:
+            self.active.keep_aborts_below(aborted.last_offset)
+            raise
+
+    def _append_abort(self, aborted: AbortedTransaction) -> None:
         self._unsynced.add_abort(self.active.path_of(TXN_INDEX_SUFFIX))
         self.active.append_abort(aborted)
 

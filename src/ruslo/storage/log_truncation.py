@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ruslo.storage.disk import DiskError
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import snapshot_offsets
 from ruslo.storage.producer_replay import load_producers
@@ -43,8 +44,13 @@ def truncate_to(log: Log, offset: int) -> bool:
     log.epochs.truncate_from_end(end_offset)
     kept = _discard_snapshots_above(log, end_offset)
     log.producers, log.snapshot_offset = load_producers(log.disk, log.path, log.segments, kept, end_offset)
-    log.write_producer_snapshot()
     log.update_last_stable_offset()
+    try:
+        log.write_producer_snapshot()
+    except DiskError as error:
+        # It only shortens the next start; the log is cut, and must not seem to be as it was.
+        if not error.disk_full:
+            raise
     return True
 
 

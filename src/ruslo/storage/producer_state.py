@@ -7,6 +7,7 @@ The rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
 | same epoch, exactly the sequences of one of the last five  | a duplicate: answered with its old offset  |
 | begins a transaction, and its guard is gone                | INVALID_TXN_STATE                          |
 | epoch below the known one                                  | INVALID_PRODUCER_EPOCH                     |
+| behind one that found no room on the disk                  | KAFKA_STORAGE_ERROR, as that one got       |
 | begins a transaction, an earlier batch asked to begin it   | OUT_OF_ORDER_SEQUENCE_NUMBER               |
 | epoch above the known one                                  | sequence 0, else OUT_OF_ORDER_…            |
 | producer unknown                                           | any sequence; transactional, v2: only 0    |
@@ -45,12 +46,17 @@ class TransactionMarker(NamedTuple):
 class ProducerStates:
     """The producers of one partition. ``entries`` is read directly by the append path."""
 
-    __slots__ = ("_completed", "_open", "entries", "guards")
+    __slots__ = ("_completed", "_open", "entries", "guards", "turned_away")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.guards: dict[int, VerificationGuard] = {}
         """By producer id: batches that would begin a transaction and wait for its coordinator's word."""
+        self.turned_away: dict[int, tuple[int, int]] = {}
+        """By producer id: epoch and sequence of a batch for which the disk had no room, until it comes again.
+
+        What was in flight behind it must fail as it did. Of a gap in the sequences librdkafka would conclude
+        that it must begin a new epoch, and in that it repeats what other partitions hold already."""
         self._open: dict[int, int] = {}
         """First offset → producer id of open transactions; rising, as each begins at the log's end."""
         self._completed: dict[int, int] = {}
@@ -102,6 +108,13 @@ class ProducerStates:
                 return duplicate
         self.check_coordinated(producer_id, epoch, guard)
         if check_sequence:
+            missing_epoch, missing_sequence = self.turned_away.get(producer_id, (epoch, first_sequence))
+            if epoch == missing_epoch and first_sequence != missing_sequence:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"producer {producer_id} must first send sequence {missing_sequence} again: the disk had "
+                    f"no room for it",
+                )
             if (
                 guard is not None
                 and self.guards.get(producer_id) is guard
@@ -181,8 +194,18 @@ class ProducerStates:
             self._open[base_offset] = producer_id
             self.guards.pop(producer_id, None)
 
+    def aborted_by(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
+        """The entry for the transaction index if a marker at ``offset`` aborts any data."""
+        entry = self.entries.get(marker.producer_id)
+        if marker.committed or entry is None or entry.transaction_start == NO_OFFSET:
+            return None
+        start = entry.transaction_start
+        oldest_left = next((first for first in self._open if first != start), offset + 1)
+        return AbortedTransaction(marker.producer_id, start, offset, oldest_left)
+
     def append_marker(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
         """Take note of a marker at ``offset``; the entry for the transaction index if it aborted any data."""
+        aborted = self.aborted_by(marker, offset)
         self.guards.pop(marker.producer_id, None)
         entry = self.entries.get(marker.producer_id)
         if entry is None:
@@ -191,14 +214,11 @@ class ProducerStates:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = marker.timestamp
         start = entry.transaction_start
-        if start == NO_OFFSET:
-            return None
-        entry.transaction_start = NO_OFFSET
-        self._open.pop(start, None)
-        self._completed[start] = offset
-        if marker.committed:
-            return None
-        return AbortedTransaction(marker.producer_id, start, offset, next(iter(self._open), offset + 1))
+        if start != NO_OFFSET:
+            entry.transaction_start = NO_OFFSET
+            self._open.pop(start, None)
+            self._completed[start] = offset
+        return aborted
 
     # --- the last stable offset ---------------------------------------------------------
 
@@ -253,6 +273,7 @@ class ProducerStates:
     def clear(self) -> None:
         self.entries.clear()
         self.guards.clear()
+        self.turned_away.clear()
         self._open.clear()
         self._completed.clear()
 

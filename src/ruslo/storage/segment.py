@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ruslo.records.batch import LENGTH_OVERHEAD, NO_TIMESTAMP
 from ruslo.storage import txn_index
 from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
-from ruslo.storage.disk import Disk, DiskFile
+from ruslo.storage.disk import Disk, DiskError, DiskFile
 from ruslo.storage.index import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -328,7 +328,15 @@ class Segment:
     # --- aborted transactions -----------------------------------------------------------
 
     def append_abort(self, aborted: AbortedTransaction) -> None:
-        self.disk.open(self.path_of(TXN_INDEX_SUFFIX), create=True).append(aborted.to_bytes())
+        """Add an entry; on a DiskError that is not ``fatal`` nothing of it has stayed."""
+        index = self.disk.open(self.path_of(TXN_INDEX_SUFFIX), create=True)
+        before = index.size()
+        try:
+            index.append(aborted.to_bytes())
+        except DiskError as error:
+            index.truncate(before)
+            error.fatal = error.fatal and not error.disk_full
+            raise
         self.has_aborts = True
 
     def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
@@ -341,9 +349,10 @@ class Segment:
         """After a truncation: drop the entries whose marker is gone."""
         if not self.has_aborts:
             return
-        kept = [aborted for aborted in self.aborts() if aborted.last_offset < offset]
-        self.disk.write_file(self.path_of(TXN_INDEX_SUFFIX), b"".join(aborted.to_bytes() for aborted in kept))
-        self.has_aborts = bool(kept)
+        # They are in the order of their markers: what goes is the end of the file, and a cut needs no room.
+        kept = sum(aborted.last_offset < offset for aborted in self.aborts())
+        self.disk.open(self.path_of(TXN_INDEX_SUFFIX)).truncate(kept * txn_index.ENTRY.size)
+        self.has_aborts = kept > 0
 
     # --- going --------------------------------------------------------------------------
 

@@ -1,0 +1,133 @@
+"""A disk that fills up between two files of one append: nothing half done may stay."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.storage.disk import DiskError, LocalFile
+from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
+from tests.unit.storage.test_disk import largest_file
+from tests.unit.storage.workbench import NOW, Workbench, batch, records_from
+
+LOG = "00000000000000000000.log"
+ABORTED = [(1, 0, 1, 2)]
+
+
+@contextmanager
+def no_room_for(suffix: str) -> Iterator[None]:
+    """Files with this ending take a part of what is written and refuse the rest."""
+    append = LocalFile.append
+
+    def refuse(file: LocalFile, data: ReadBuffer) -> None:
+        if not file.path.endswith(suffix):
+            append(file, data)
+            return
+        append(file, bytes(data)[: len(data) // 2])
+        raise DiskError("d", file.path, "write to", OSError(errno.ENOSPC, "No space left on device"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalFile, "append", refuse)
+        yield
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Workbench:
+    (tmp_path / "leader").mkdir()
+    bench = Workbench(tmp_path / "leader")
+    bench.append_transactional(1, 0, 0)
+    return bench
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_what_was_in_flight_behind_a_batch_without_room_fails_as_it_did(tmp_path: Path, first: int) -> None:
+    """Else librdkafka finds a gap, begins a new epoch, and repeats what other partitions hold already."""
+    bench = Workbench(tmp_path)
+    if first:
+        bench.append(batch(first, producer_id=1, producer_epoch=0, sequence=0))
+    in_flight = [batch(producer_id=1, producer_epoch=0, sequence=first + at) for at in range(3)]
+    with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
+        bench.append(in_flight[0])
+    for later in in_flight[1:]:
+        with pytest.raises(KafkaError) as refused:
+            bench.append(later)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [bench.append(each).base_offset for each in in_flight] == [first, first + 1, first + 2]
+    with pytest.raises(KafkaError) as refused:
+        bench.append(batch(producer_id=1, producer_epoch=0, sequence=first + 9))
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_does_not_wait_for_a_batch_of_the_old_one(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path)
+    bench.append(batch(producer_id=1, producer_epoch=0, sequence=0))
+    with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
+        bench.append(batch(producer_id=1, producer_epoch=0, sequence=1))
+    assert bench.append(batch(producer_id=1, producer_epoch=1, sequence=0)).base_offset == 1
+    assert bench.append(batch(producer_id=1, producer_epoch=1, sequence=1)).base_offset == 2
+
+
+@pytest.mark.parametrize("suffix", [TXN_INDEX_SUFFIX, LOG_SUFFIX])
+def test_a_leader_writes_a_marker_with_its_entry_or_not_at_all(leader: Workbench, suffix: str) -> None:
+    before = leader.content(LOG)
+    leader.log.make_room(1, 1, 0, NOW, NOW)  # so that the file is asked for its append again
+    with no_room_for(suffix):
+        leader.log._write = leader.log.active.file.append
+        with pytest.raises(DiskError) as refused:
+            leader.end_transaction(1, 1, commit=False)
+    leader.log._write = leader.log.active.file.append
+    assert refused.value.disk_full
+    assert not refused.value.fatal
+    assert leader.content(LOG) == before
+    assert leader.log.end_offset == 1
+    assert leader.log.producers.open_transactions() == [(0, 1)]
+    leader.end_transaction(1, 1, commit=False)
+    leader.append(batch())
+    leader.commit_all()
+    assert leader.log.aborted_transactions(0, 100) == ABORTED
+    leader.reopen(clean=False)
+    assert leader.log.aborted_transactions(0, 100) == ABORTED
+
+
+def test_a_follower_keeps_the_batches_before_a_marker_that_found_no_room(
+    leader: Workbench, tmp_path: Path
+) -> None:
+    leader.end_transaction(1, 1, commit=False)
+    for _ in range(3):
+        leader.append(batch())
+    (tmp_path / "follower").mkdir()
+    follower = Workbench(tmp_path / "follower")
+    sent = leader.content(LOG)
+    with no_room_for(TXN_INDEX_SUFFIX), pytest.raises(DiskError) as refused:
+        follower.log.append_as_is(sent, NOW)
+    assert not refused.value.fatal
+    assert follower.log.end_offset == 1
+    # It asks again from its end, and goes on with what it is sent next.
+    follower.log.append_as_is(sent[len(follower.content(LOG)) :], NOW)
+    leader.append(batch())
+    follower.log.append_as_is(leader.content(LOG)[len(sent) :], NOW)
+    assert follower.content(LOG) == leader.content(LOG)
+    follower.commit_all()
+    assert follower.log.aborted_transactions(0, 100) == ABORTED
+    assert [offset for offset, _ in records_from(follower.log)] == list(range(6))
+
+
+def test_a_log_is_cut_though_its_new_snapshot_finds_no_room(leader: Workbench) -> None:
+    for sequence in range(1, 4):
+        leader.append_transactional(1, 0, sequence)
+
+    def refuse(disk: object, path: str, data: ReadBuffer) -> None:
+        raise DiskError("d", path, "write", OSError(errno.ENOSPC, "No space left on device"))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(leader.disk), "write_file", refuse)
+        assert leader.log.truncate_to(2)
+    assert leader.log.end_offset == 2
+    assert leader.append_transactional(1, 0, 2).base_offset == 2
+    assert [offset for offset, _ in records_from(leader.log)] == [0, 1, 2]
