@@ -187,4 +187,5 @@ HOST_FAULTS: dict[str, Callable[[Ordeal], None]] = {
     "full-disk": full_disk,
 }
 """For these nodes need a network, or a disk, of their own."""
+CUTS = ("minority-leader", "cut-off-controller", "unheard-leader", "deaf-leader")
 FAULTS = PROCESS_FAULTS | HOST_FAULTS
