@@ -481,7 +481,7 @@ def test_a_port_in_use() -> None:
 
 
 def test_a_data_directory_that_another_node_holds(broker: EmbeddedBroker, witness: Witness) -> None:
-    assert f"{broker.data_dir} is in use: another process holds" in refused_start(data_dir=broker.data_dir)
+    assert f"{broker.data_dir} is in use: another process, " in refused_start(data_dir=broker.data_dir)
     witness.check()
 
 

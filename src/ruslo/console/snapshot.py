@@ -48,20 +48,22 @@ class Snapshot:
 async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bool) -> Snapshot:
     """Sizes are asked for now and then; in between those of ``before`` stay."""
     metadata = await admin.cluster.retrying(admin.cluster.metadata)
+    # What the client knows changes while we ask further: a topic that is being made comes and goes.
+    nodes, topics = dict(metadata.nodes), dict(metadata.topics)
     led = [
         TopicPartition(topic.name, each.partition)
-        for topic in metadata.topics.values()
+        for topic in topics.values()
         for each in topic.partitions
         if each.leader_id >= 0
     ]
     round_trips, ends, directories = await asyncio.gather(
-        _round_trips(admin, metadata.nodes),
+        _round_trips(admin, nodes),
         _ends(admin, led),
-        _directories(admin, metadata.nodes) if with_sizes or before is None else _kept(before),
+        _directories(admin, nodes) if with_sizes or before is None else _kept(before),
     )
     leaders = {
         TopicPartition(topic.name, each.partition): each.leader_id
-        for topic in metadata.topics.values()
+        for topic in topics.values()
         for each in topic.partitions
     }
     sizes = {
@@ -73,9 +75,9 @@ async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bo
     }
     return Snapshot(
         time.monotonic(),
-        metadata.nodes,
+        nodes,
         metadata.controller_id,
-        metadata.topics,
+        topics,
         ends,
         sizes,
         directories,

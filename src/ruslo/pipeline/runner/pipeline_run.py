@@ -18,6 +18,7 @@ from ruslo.pipeline.runner.own_session import own_session
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
 from ruslo.pipeline.runner.run_folder import checkpoint_path, local_checkpoint, run_folder
 from ruslo.pipeline.runner.views import build_views, view_of
+from ruslo.pipeline.sink.staging import StagingPlace
 from ruslo.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ class PipelineRun:
         transactions_at = None
         if staging is not None and output is not None and self.pipeline.is_stream:
             transactions_at = output.sink.transactions_at(self._options.bootstrap)
+            if transactions_at is not None:
+                # Tasks may stage dead letters before the sink is opened: where each batch is given to a function.
+                StagingPlace.prepare(staging)
         return Surroundings(
             pipeline=self.pipeline.name,
             folder=self.pipeline.folder.resolve(),
