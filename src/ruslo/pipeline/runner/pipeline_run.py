@@ -117,7 +117,7 @@ class PipelineRun:
         if staging is not None and output is not None and self.pipeline.is_stream:
             transactions_at = output.sink.transactions_at(self._options.bootstrap)
             if transactions_at is not None:
-                # Tasks may stage dead letters before the sink is opened: where each batch is given to a function.
+                # Tasks may stage letters before the sink is opened: where each batch is given to a function.
                 StagingPlace.prepare(staging)
         return Surroundings(
             pipeline=self.pipeline.name,
