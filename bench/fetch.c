@@ -105,7 +105,7 @@ static void ask(int socket_fd, const char *topic, const int64_t *position, int f
   put_int32(&out, first);
   put_string(&out, "load");
   put_int32(&out, -1);   /* replica id: a consumer */
-  put_int32(&out, 500);  /* max wait, ms */
+  put_int32(&out, 0);    /* max wait: a half that is read to its end must not hold up the other */
   put_int32(&out, 1);    /* min bytes */
   put_int32(&out, ANSWER_BYTES / 2);
   put(&out, "\0", 1);    /* read uncommitted */

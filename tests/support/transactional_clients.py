@@ -149,7 +149,9 @@ class Copier:
                 **(consumer_settings or {}),
             }
         )
-        self._consumer.subscribe([source])
+        # With a function of its own librdkafka gives partitions away only within ``consume``, so never while
+        # their records are in an open transaction: the next owner would read from before it, and copy them too.
+        self._consumer.subscribe([source], on_revoke=lambda consumer, partitions: None)
 
     def step(self, size: int, *, commit: bool = True) -> int:
         """One transaction with up to ``size`` records; returns how many there were."""
