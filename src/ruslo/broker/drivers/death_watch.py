@@ -17,8 +17,9 @@ from ruslo.net.connection import Connection
 logger = logging.getLogger(__name__)
 
 _PROBE_TIMEOUT_S = 2.0
-_PAUSES_S = (0.0, 0.03, 0.1, 0.3)
-"""A process that dies closes its sockets one by one: it may still seem to listen for a moment."""
+_PAUSES_S = (0.0, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0)
+"""A process that dies closes its sockets one by one: it may still seem to listen for a moment, which is long
+where it is large and the machine busy."""
 _REFUSALS = 2
 """In a row. A broker may be known a moment before it listens."""
 
