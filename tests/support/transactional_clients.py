@@ -150,7 +150,7 @@ class Copier:
             }
         )
         # With a function of its own librdkafka gives partitions away only within ``consume``, so never while
-        # their records are in an open transaction: the next owner would read from before it, and copy them too.
+        # their records are in an open transaction: the next owner would copy them too.
         self._consumer.subscribe([source], on_revoke=lambda consumer, partitions: None)
 
     def step(self, size: int, *, commit: bool = True) -> int:
