@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.faults.cluster import fault_cluster
 from tests.support.faults.load import fault_load
-from tests.support.faults.schedule import FAULTS, HOST_FAULTS, MAY_TELL_AN_OLD_END, Ordeal
+from tests.support.faults.schedule import FAULTS, HOST_FAULTS, Ordeal
 
 CHOSEN = os.environ.get("RUSLO_FAULT", "")
 TOTAL = int(os.environ.get("RUSLO_FAULT_RECORDS", "0"))
@@ -25,9 +25,7 @@ RECORDS = max(300, TOTAL // 50)
 PAUSE_S = 0.0002 if TOTAL > 100_000 else 0.004
 ALIKE = ("cut-off-controller", "deaf-leader")
 """They resemble another fault and take their time."""
-EXCUSED = MAY_TELL_AN_OLD_END
-"""In the long form only, so that the short one excuses nothing."""
-THREE = tuple(name for name in FAULTS if name not in ALIKE + EXCUSED)
+THREE = tuple(name for name in FAULTS if name not in ALIKE)
 FIVE = ("kill-minority", "moving-replicas")
 """Where five nodes differ from three."""
 
@@ -48,7 +46,7 @@ def go_through(directory: Path, nodes: int, faults: Sequence[str]) -> None:
                     FAULTS[name](ordeal)
                     assert load.producer.failed == []
                     print(f"{name}: longest stall {load.producer.longest_stall_s():.2f} s", flush=True)
-        print(load.judge(leaders_were_cut_off=any(name in MAY_TELL_AN_OLD_END for name in faults)))
+        print(load.judge())
     if skipped:
         pytest.skip(f"went well without {', '.join(skipped)}: network namespaces are not permitted here")
 

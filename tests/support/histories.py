@@ -65,10 +65,18 @@ class Story:
         self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (Span(place, start, end, seen),)))
 
     def list_end(
-        self, place: TopicPartition, end: int, *, committed: bool = True, final: bool = False
+        self,
+        place: TopicPartition,
+        end: int,
+        *,
+        committed: bool = True,
+        final: bool = False,
+        leader_epoch: int | None = None,
     ) -> None:
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-        self._do("r", Kind.OK, ListEnds(isolation, final=final), ListEnds(isolation, final, ((place, end),)))
+        epochs = () if leader_epoch is None else ((place, leader_epoch),)
+        answer = ListEnds(isolation, final, ((place, end),), epochs)
+        self._do("r", Kind.OK, ListEnds(isolation, final=final), answer)
 
     def read_to_the_end(self, place: TopicPartition, end: int, records: Mapping[int, str]) -> None:
         """All that is committed, when everything is over."""

@@ -187,7 +187,4 @@ HOST_FAULTS: dict[str, Callable[[Ordeal], None]] = {
     "full-disk": full_disk,
 }
 """For these nodes need a network, or a disk, of their own."""
-MAY_TELL_AN_OLD_END = ("minority-leader",)
-"""Here a partition's end was once seen to go back for a reader. That a leader which is cut off told it is the
-likely reason, not a proven one."""
 FAULTS = PROCESS_FAULTS | HOST_FAULTS

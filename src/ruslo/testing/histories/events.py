@@ -110,9 +110,16 @@ class ListEnds(msgspec.Struct, frozen=True, tag="list_ends", omit_defaults=True)
     final: bool = False
     """Nobody writes any more, and every open transaction has had the time to end by itself."""
     ends: tuple[tuple[TopicPartition, int], ...] = ()
+    leader_epochs: tuple[tuple[TopicPartition, int], ...] = ()
+    """In which the leaders that told those ends believed; empty if the client was not told."""
 
     def __str__(self) -> str:
-        return f"list ends {self.isolation} {_listed(self.ends)}"
+        epochs = dict(self.leader_epochs)
+        told = ", ".join(
+            f"{place}: {end}" + (f" (leader epoch {epochs[place]})" if place in epochs else "")
+            for place, end in self.ends
+        )
+        return f"list ends {self.isolation} {told}"
 
 
 class FetchOffsets(msgspec.Struct, frozen=True, tag="fetch_offsets", omit_defaults=True):

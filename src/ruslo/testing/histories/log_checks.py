@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.anomalies import Anomaly, Finding
 from ruslo.testing.histories.digest import Digest, Write
 from ruslo.testing.histories.events import Event, Isolation
 from ruslo.testing.histories.sightings import SeenLog, Sighting, Sightings
+
+NO_EPOCH = -1
 
 
 def phantoms(history: Digest, seen: Sightings) -> Iterator[Finding]:
@@ -97,23 +100,36 @@ def _overlooked(place: TopicPartition, log: SeenLog, known: SeenLog) -> Iterator
         )
 
 
+class KnownEnd(NamedTuple):
+    answered: int
+    end: int
+    leader_epoch: int
+    event: Event
+
+
 def ends_that_went_back(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    """In real time: an answer may not be behind one that was there before its question was asked."""
-    known: defaultdict[tuple[Isolation, TopicPartition], list[tuple[int, int, Event]]] = defaultdict(list)
+    """In real time: an answer may not be behind one that was there before its question was asked.
+
+    Unless a leader of an older epoch gave it. Cut off from the others, or just awake again, it does not know
+    of its successor; clients tell such answers by their epoch (KIP-320).
+    """
+    known: defaultdict[tuple[Isolation, TopicPartition], list[KnownEnd]] = defaultdict(list)
     answers = sorted(history.ends, key=lambda each: each[0].answered)
     for read, call in answers:
+        epochs = dict(call.leader_epochs)
         for place, end in call.ends:
+            now = KnownEnd(read.answered, end, epochs.get(place, NO_EPOCH), read.event)
             # Answers in the order of time, kept only while they rise: the last one before ``asked`` counts.
             rising = known[call.isolation, place]
-            before = next((each for each in reversed(rising) if each[0] < read.asked), None)
-            if before is not None and before[1] > end:
+            before = next((each for each in reversed(rising) if each.answered < read.asked), None)
+            if before is not None and before.end > end and before.leader_epoch <= now.leader_epoch:
                 yield Finding(
                     Anomaly.END_WENT_BACK,
-                    f"the end of {place} for {call.isolation} went back from {before[1]} to {end}",
-                    (before[2], read.event),
+                    f"the end of {place} for {call.isolation} went back from {before.end} to {end}",
+                    (before.event, read.event),
                 )
-            if not rising or rising[-1][1] < end:
-                rising.append((read.answered, end, read.event))
+            if not rising or rising[-1].end < end:
+                rising.append(now)
 
 
 def hanging_transactions(history: Digest, seen: Sightings) -> Iterator[Finding]:

@@ -283,6 +283,24 @@ def test_an_end_that_goes_back(committed: bool) -> None:
     assert "from 5 to 4" in finding.what
 
 
+def test_a_leader_that_was_followed_by_another_may_tell_an_old_end() -> None:
+    story = Story()
+    story.list_end(A, 5, leader_epoch=2)
+    story.list_end(A, 4, leader_epoch=1)
+    assert found(story) == set()
+
+
+@pytest.mark.parametrize("epoch", [2, 3])
+def test_neither_a_leader_nor_its_successor_may(epoch: int) -> None:
+    story = Story()
+    story.list_end(A, 5, leader_epoch=2)
+    story.list_end(A, 4, leader_epoch=1)
+    story.list_end(A, 4, leader_epoch=epoch)
+    (finding,) = check(story.events).findings
+    assert finding.anomaly is Anomaly.END_WENT_BACK
+    assert f"orders-0: 4 (leader epoch {epoch})" in str(finding)
+
+
 def test_ends_of_one_partition_say_nothing_of_another() -> None:
     story = Story()
     story.list_end(A, 5, committed=False)

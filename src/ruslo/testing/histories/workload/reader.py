@@ -12,8 +12,9 @@ import time
 from collections import defaultdict
 from itertools import count
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.events import Isolation, Kind, ListEnds, Poll, SeenRecord, Span
@@ -25,6 +26,12 @@ CALL_S = 5.0
 LIFE_S = 8.0
 LOOK_S = 0.5
 """Between two questions for the ends of partitions."""
+PAUSE_S = 0.1
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+ISOLATION_LEVELS = {
+    Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
+    Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
+}
 
 
 class HistoryReader:
@@ -37,6 +44,8 @@ class HistoryReader:
         self.positions: defaultdict[TopicPartition, int] = defaultdict(int)
         self.at_end: set[TopicPartition] = set()
         """Partitions whose end has been seen."""
+        self._admin = AdminClient(settings.client())
+        """It tells the leader epoch of an end; a consumer does not."""
         self._consumer = Consumer(
             {
                 **settings.client(),
@@ -74,19 +83,33 @@ class HistoryReader:
     def list_ends(self, *, final: bool = False) -> dict[TopicPartition, int] | None:
         """Where partitions end for this isolation level; None: nobody answered."""
         self._recorder.invoke(ListEnds(self._isolation, final))
-        ends: dict[TopicPartition, int] = {}
         try:
-            for place in self._places:
-                # The client asks with its own isolation level, so that this is the last stable offset.
-                found = self._consumer.get_watermark_offsets(ClientPartition(*place), CALL_S, cached=False)
-                if found is None:
-                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-                ends[place] = found[1]
+            told = self._ask_for_ends()
         except KafkaException as error:
             self._recorder.complete(Kind.FAIL, ListEnds(self._isolation, final), str(error))
             return None
-        self._recorder.complete(Kind.OK, ListEnds(self._isolation, final, tuple(ends.items())))
+        ends = {place: each.offset for place, each in told.items()}
+        epochs = tuple(
+            (place, each.leader_epoch) for place, each in told.items() if each.leader_epoch is not None
+        )
+        self._recorder.complete(Kind.OK, ListEnds(self._isolation, final, tuple(ends.items()), epochs))
         return ends
+
+    def _ask_for_ends(self) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        """Again and again, while brokers come and go; raises KafkaException when the time is over."""
+        deadline = time.monotonic() + CALL_S
+        while True:
+            told = self._admin.list_offsets(
+                {ClientPartition(*place): LATEST for place in self._places},
+                isolation_level=ISOLATION_LEVELS[self._isolation],
+                request_timeout=CALL_S,
+            )
+            try:
+                return {TopicPartition(at.topic, at.partition): each.result() for at, each in told.items()}
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE_S)
 
     def close(self) -> None:
         self._consumer.close()
