@@ -155,15 +155,16 @@ class Copier:
 
     def step(self, size: int, *, commit: bool = True) -> int:
         """One transaction with up to ``size`` records; returns how many there were."""
+        # Taken before records are: a member that was put out and has joined again while it worked on them
+        # must not commit with its new epoch, for the partitions may be somebody else's.
+        membership = self._consumer.consumer_group_metadata()
         messages = [each for each in self._consumer.consume(size, 0.5) if each.error() is None]
         if not messages:
             return 0
         self._producer.begin_transaction()
         for message in messages:
             self._producer.produce(self._target, message.value(), message.key())
-        self._producer.send_offsets_to_transaction(
-            _places_behind(messages), self._consumer.consumer_group_metadata(), CALL_S
-        )
+        self._producer.send_offsets_to_transaction(_places_behind(messages), membership, CALL_S)
         if commit:
             self._producer.commit_transaction(CALL_S)
         else:

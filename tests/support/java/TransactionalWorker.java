@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -58,10 +59,13 @@ public final class TransactionalWorker {
             producer.initTransactions();
             consumer.subscribe(List.of(arguments[1]));
             while (!stopping.get()) {
+                // Taken before records are: a member that was put out and has joined again while it worked on
+                // them must not commit with its new epoch, for the partitions may be somebody else's.
+                ConsumerGroupMetadata membership = consumer.groupMetadata();
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
                 if (records.isEmpty()) continue;
                 try {
-                    copy(records, arguments[2], consumer, producer);
+                    copy(records, arguments[2], membership, producer);
                 } catch (ProducerFencedException | OutOfOrderSequenceException | AuthorizationException fatal) {
                     throw fatal;
                 } catch (KafkaException abortable) {
@@ -75,7 +79,7 @@ public final class TransactionalWorker {
     private static void copy(
         ConsumerRecords<String, String> records,
         String output,
-        KafkaConsumer<String, String> consumer,
+        ConsumerGroupMetadata membership,
         KafkaProducer<String, String> producer
     ) {
         producer.beginTransaction();
@@ -84,7 +88,7 @@ public final class TransactionalWorker {
             producer.send(new ProducerRecord<>(output, record.key(), record.value()));
             next.put(new TopicPartition(record.topic(), record.partition()), new OffsetAndMetadata(record.offset() + 1));
         }
-        producer.sendOffsetsToTransaction(next, consumer.groupMetadata());
+        producer.sendOffsetsToTransaction(next, membership);
         producer.commitTransaction();
     }
 
