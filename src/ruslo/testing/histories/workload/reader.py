@@ -105,7 +105,11 @@ class HistoryReader:
                 request_timeout=CALL_S,
             )
             try:
-                return {TopicPartition(at.topic, at.partition): each.result() for at, each in told.items()}
+                ends = {TopicPartition(at.topic, at.partition): each.result() for at, each in told.items()}
+                # That a new leader does not know its end yet comes as a logical offset, not as an error.
+                if all(each.offset >= 0 for each in ends.values()):
+                    return ends
+                raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
