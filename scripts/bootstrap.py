@@ -144,7 +144,7 @@ def create_environment() -> None:
 
 
 def install_python_packages(profile: str) -> None:
-    say(f"installing the packages of requirements/{profile}.lock")
+    say(f"installing the packages of requirements/{profile}.lock; the first time that takes minutes")
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pinned = [*pip, "--require-hashes", "--only-binary", ":all:"]
     # Build backends are pinned as well and come first: what is built here resolves and downloads nothing.

@@ -60,7 +60,7 @@ def test_every_order_and_payment_gives_one_receipt_after_ctrl_c() -> None:
     assert spark["orders"] == spark["payments"] == spark["receipts_due"] == spark["receipts"] > 100
     assert (spark["missing"], spark["repeated"], spark["unknown"]) == (0, 0, 0)
     assert spark["exactly_once"]
-    assert "Spark starting; that takes about ten seconds" in told
+    assert "Spark starting; that takes ten seconds" in told
 
 
 def test_without_java_it_says_so_in_a_line_and_goes_on(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
+import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
 import ruslo
+
+ROOT = Path(__file__).resolve().parents[2]
+COMES_ALONG = {"pytest", "typing_extensions", "py4j", "markupsafe"}
+"""pytest loads the plugin, type checkers alone ask for typing_extensions, pyspark and jinja2 bring theirs."""
 
 
 def test_every_name_is_there() -> None:
@@ -29,3 +39,33 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
         [sys.executable, "-c", script.replace("HEAVY", repr(heavy)[1:-1])], capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_whatever_is_imported_is_a_dependency() -> None:
+    """Development brings more packages than users have: what they lack, only they would notice."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    declared = {_normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
+    homes = packages_distributions()
+    strangers = {
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in (ROOT / "src").rglob("*.py")
+        for module in _imported(path) - {"ruslo"} - sys.stdlib_module_names - COMES_ALONG
+        if not declared & {_normal(home) for home in homes.get(module, [module])}
+    }
+    assert strangers == set()
+
+
+def _imported(path: Path) -> set[str]:
+    """The packages that a file imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return {name.split(".")[0] for name in names}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -93,6 +93,7 @@ def demo(
         if console is not None:
             heading += f", console at {held.enter_context(console).address}"
         with demo_view(heading, spark) as show:
+            show = show if spark is None else _watching(spark, show)
             run.run(seconds, show)
             elapsed_s = run.seconds
             run.finish()
@@ -111,13 +112,22 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def _watching(spark: DemoSpark, show: Callable[[DemoRun], None]) -> Callable[[DemoRun], None]:
+    """Pipelines that have ended by themselves end the demo at the next look, not when it is over."""
+
+    def look(run: DemoRun) -> None:
+        if spark.has_ended:
+            raise click.ClickException(f"the pipelines have ended by themselves:\n{spark.complaint()}")
+        show(run)
+
+    return look
+
+
 def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], None]) -> None:
     """Until what was sent has come out, or it is clear that it will not."""
     click.echo("No more is sent; waiting until all of it has come out of Spark …", err=True)
     deadline, batches = time.monotonic() + _NOTHING_NEW_S, 0
     while not run.all_came_out and time.monotonic() < deadline:
-        if spark.has_ended:
-            raise click.ClickException(f"the pipelines have ended by themselves:\n{spark.complaint()}")
         before, batches = batches, spark.batches
         if run.follow() or batches != before:
             deadline = time.monotonic() + _NOTHING_NEW_S

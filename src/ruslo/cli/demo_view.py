@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ruslo.cli.demo_spark import DemoSpark
     from ruslo.runs.report import RunReport
 
-STARTING = "starting; that takes about ten seconds"
+STARTING = "starting; that takes ten seconds, on a busy machine a minute"
 _LINE_EVERY_S = 2.0
 
 
