@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -25,7 +26,12 @@ Config = dict[str, ClientConfigValue]
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
-    properties = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+    properties = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "200",
+    }
     with EmbeddedBroker(properties) as broker:
         yield broker
 
@@ -196,6 +202,45 @@ def test_subscribing_by_a_pattern(config: Config, topic: str) -> None:
     with ruslo.Consumer({**config, "metadata.max.age.ms": 500}) as consumer:
         consumer.subscribe(re.compile(re.escape(topic[:-1]) + "[" + topic[-1] + "]"))
         assert next(consumer).topic == topic
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"partition.assignment.strategy": "range"},
+        {"partition.assignment.strategy": "cooperative-sticky"},
+        {"group.protocol": "consumer"},
+    ],
+    ids=["eager", "cooperative", "consumer"],
+)
+def test_offsets_that_a_transaction_holds_back_are_waited_for(
+    config: Config, topic: str, protocol: dict[str, ClientConfigValue]
+) -> None:
+    """Also when a second member comes meanwhile, which makes the first one begin anew."""
+    settings = {**config, **protocol, "isolation.level": "read_committed", "enable.auto.commit": False}
+    if "group.protocol" not in protocol:
+        settings["heartbeat.interval.ms"] = 200
+    seen: set[tuple[int, int]] = set()
+    producer = ruslo.Producer({"bootstrap.servers": config["bootstrap.servers"], "transactional.id": topic})
+    with producer, ruslo.Consumer(settings) as first, ruslo.Consumer(settings) as second:
+
+        def read(consumer: ruslo.Consumer) -> None:
+            consumer.subscribe([topic])
+            while not done.is_set():
+                seen.update((record.partition, record.offset) for record in consumer.poll(0.1))
+
+        done = threading.Event()
+        readers = [threading.Thread(target=read, args=[each]) for each in (first, second)]
+        with producer.transaction() as transaction:
+            transaction.send_offsets(first, {TopicPartition(topic, index): 7 for index in range(2)})
+            for reader in readers:
+                reader.start()
+                time.sleep(1)
+        wait_until(lambda: len(seen) >= 6)
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert seen == {(partition, offset) for partition in range(2) for offset in (7, 8, 9)}
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,19 @@ def test_offsets_of_a_consumer_in_a_transaction(config: Config, topic: str) -> N
     assert values(config, target) == [record.value for record in records]
 
 
+def test_offsets_of_an_open_transaction_are_waited_for(config: Config, topic: str) -> None:
+    """To say that there are none would send whoever asks back to the beginning."""
+    place = ruslo.TopicPartition(topic, 0)
+    reading: Config = {**config, "group.id": topic, "isolation.level": "read_committed"}
+    producer = ruslo.Producer({**config, "transactional.id": topic})
+    with producer, ruslo.Consumer(reading) as consumer:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(consumer, {place: 7})
+            with pytest.raises(ruslo.RequestTimedOut, match="no answer within 1 s"):
+                consumer.committed([place], 1.0)
+        assert consumer.committed([place]) == {place: 7}
+
+
 def test_the_newer_producer_fences_the_older(config: Config, topic: str) -> None:
     transactional: Config = {**config, "transactional.id": topic}
     zombie = ruslo.Producer(transactional)

@@ -9,12 +9,21 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from tests.support.group_members import place_of
 from tests.support.librdkafka import Settings
 
 CALL_S = 30
+PUT_OUT = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
 
 
 def new_transactional(bootstrap: str, transactional_id: str, settings: Settings | None = None) -> Producer:
@@ -149,9 +158,16 @@ class Copier:
                 **(consumer_settings or {}),
             }
         )
+        self._incremental = (consumer_settings or {}).get("group.protocol") == "consumer"
         # With a function of its own librdkafka gives partitions away only within ``consume``, so never while
         # their records are in an open transaction: the next owner would copy them too.
-        self._consumer.subscribe([source], on_revoke=lambda consumer, partitions: None)
+        self._consumer.subscribe([source], on_assign=self._begin, on_revoke=lambda consumer, partitions: None)
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Where the group is. librdkafka itself begins at the beginning when the open transaction of a dead
+        worker holds an offset back and the assignment changes meanwhile."""
+        assign = consumer.incremental_assign if self._incremental else consumer.assign
+        assign(self._committed(partitions))
 
     def step(self, size: int, *, commit: bool = True) -> int:
         """One transaction with up to ``size`` records; returns how many there were."""
@@ -174,10 +190,31 @@ class Copier:
     def abort(self) -> None:
         """Go back to what is committed: the records of the transaction come again, here or elsewhere."""
         self._producer.abort_transaction(CALL_S)
-        for place in self._consumer.committed(self._consumer.assignment(), CALL_S):
+        for place in self._committed(self._consumer.assignment()):
+            self._consumer.seek(place)
+
+    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """With the beginning where nothing is committed; an open transaction is waited for.
+
+        Nothing for a member that was put out: it begins anew when it has joined again.
+        """
+        deadline = time.monotonic() + CALL_S
+        while True:
+            try:
+                places = self._consumer.committed(partitions, CALL_S)
+                errors = [place.error for place in places if place.error is not None]
+            except KafkaException as failed:
+                errors = [failed.args[0]]
+            if any(error.code() in PUT_OUT for error in errors):
+                return []
+            if not errors:
+                break
+            assert time.monotonic() < deadline, errors[0]
+            time.sleep(0.1)
+        for place in places:
             if place.offset < 0:
                 place.offset = OFFSET_BEGINNING
-            self._consumer.seek(place)
+        return places
 
     def close(self) -> None:
         self._consumer.close()

@@ -78,7 +78,10 @@ class Consumer(Generic[K, V]):
         self._progress = ConsumerProgress()
         self._subscribed = False
         self._rebalances = Rebalances(
-            cooperative=settings.cooperative, before_revoke=self._store_finished, after_loss=self._forget
+            cooperative=settings.cooperative,
+            begin=self._committed_positions if settings.read_committed else None,
+            before_revoke=self._store_finished,
+            after_loss=self._forget,
         )
 
     # -- what to read
@@ -237,14 +240,25 @@ class Consumer(Generic[K, V]):
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """The group's offsets; None where there is none."""
+        """The group's offsets; None where there is none.
+
+        With ``isolation.level=read_committed`` an open transaction that moves them is waited for.
+        """
         self._need_group("committed")
         chosen = _places(dict.fromkeys(partitions, END))
-        found = self._retrying(lambda slice_s: self._handle.committed(chosen, slice_s), timeout_s)
-        return {
-            TopicPartition(place.topic, place.partition): place.offset if place.offset >= 0 else None
-            for place in found
-        }
+
+        def ask(slice_s: float) -> dict[TopicPartition, int | None]:
+            found = self._handle.committed(chosen, slice_s)
+            for place in found:
+                if place.error is not None:
+                    raise as_kafka_error(place.error)
+            return {
+                TopicPartition(place.topic, place.partition): place.offset if place.offset >= 0 else None
+                for place in found
+            }
+
+        # The group may be changing: the next question carries the member's new epoch.
+        return self._retrying(ask, timeout_s, also=ErrorCode.STALE_MEMBER_EPOCH)
 
     def group_metadata(self) -> object:
         """Who this member is; transactions send it along with offsets, so that a zombie's are refused."""
@@ -360,6 +374,15 @@ class Consumer(Generic[K, V]):
             _log.warning("%s", ours.message)
             return []
         raise ours
+
+    def _committed_positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin with new partitions, asked for here and not by librdkafka: when an open transaction
+        holds an offset back and the assignment changes meanwhile, that takes the offset for none and goes to
+        the beginning or the end of the partition."""
+        if not partitions:
+            return {}
+        found = self.committed(partitions)
+        return {place: offset for place, offset in found.items() if offset is not None}
 
     def _store_finished(self) -> None:
         finished = self._progress.take_to_store()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.model.topics import TopicPartition
@@ -16,18 +16,21 @@ RebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], None]
 class Rebalances:
     """Calls the user first, while the partitions are (still, or not yet) read, then lets librdkafka go on.
 
-    ``before_revoke`` puts finished offsets where librdkafka commits them; ``after_loss`` forgets what is
-    known of partitions that now belong to somebody else.
+    ``begin`` says where to begin with partitions, None leaves it to librdkafka; ``before_revoke`` puts
+    finished offsets where librdkafka commits them; ``after_loss`` forgets what is known of partitions that
+    now belong to somebody else.
     """
 
     def __init__(
         self,
         *,
         cooperative: bool,
+        begin: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None,
         before_revoke: Callable[[], None],
         after_loss: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
         self._cooperative = cooperative
+        self._begin = begin
         self._before_revoke = before_revoke
         self._after_loss = after_loss
         self._on_assign: RebalanceCallback | None = None
@@ -63,6 +66,8 @@ class Rebalances:
             wanted = self._assigning
         finally:
             self._assigning = None
+        if self._begin is not None:
+            wanted |= self._begin([place for place, offset in wanted.items() if offset == begun[place]])
         if wanted != begun:
             for place in places:
                 place.offset = wanted[TopicPartition(place.topic, place.partition)]

@@ -80,6 +80,7 @@ class ConsumerSettings(NamedTuple):
     has_group: bool
     auto_commit: bool
     cooperative: bool
+    read_committed: bool
 
 
 def producer_settings(config: Mapping[str, ClientConfigValue]) -> ProducerSettings:
@@ -136,6 +137,7 @@ def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettin
         has_group=has_group,
         auto_commit=auto_commit,
         cooperative=strategy == _COOPERATIVE or settings.get("group.protocol") == "consumer",
+        read_committed=checked.text("isolation.level") == "read_committed",
     )
 
 
