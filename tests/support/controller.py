@@ -217,7 +217,7 @@ class MachineBench:
 
     def _run(self, event: ControllerEvent) -> tuple[list[VersionedRecord], list[object]]:
         outcome = self.machine.handle(event, self.now_ms)
-        records = list(outcome.append.records) if outcome.append else []
+        records = list(outcome.append or ())
         self.machine.replay(len(self.log), [record for record, _ in records])
         self.log += records
         return records, [reply.message for reply in outcome.replies]
@@ -256,7 +256,9 @@ class MemoryMetadataLog:
         for listener in self.listeners:
             listener.handle_leader_change(2, self.epoch)
 
-    def append(self, epoch: int, records: Sequence[VersionedRecord]) -> int:
+    def append(
+        self, epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+    ) -> int:
         if self.leader_id != 1 or epoch != self.epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "not the leader")
         for record, version in records:

@@ -626,9 +626,10 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, node.request_stop)
-    await node.start()
     garbage = GarbageWatch()
     garbage.start()
+    await node.start()
+    garbage.loaded()
     on_ready(node)
     await node.wait_for_stop()
     garbage.stop()

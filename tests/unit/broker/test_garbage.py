@@ -6,6 +6,9 @@ import asyncio
 import gc
 import weakref
 
+import pytest
+
+from ruslo.broker import garbage
 from ruslo.broker.garbage import NEVER, YOUNG, YOUNG_LOOKS, GarbageWatch
 
 
@@ -21,6 +24,7 @@ def test_what_lives_long_is_put_away_and_young_cycles_are_found() -> None:
         before = gc.get_threshold()
         watch = GarbageWatch()
         watch.start()
+        watch.loaded()
         try:
             assert gc.get_threshold() == (YOUNG, YOUNG_LOOKS, NEVER)
             put_away = gc.get_freeze_count()
@@ -37,10 +41,41 @@ def test_what_lives_long_is_put_away_and_young_cycles_are_found() -> None:
     asyncio.run(story())
 
 
-def test_a_cycle_that_dies_old_is_found_by_the_full_look() -> None:
+def test_what_is_made_during_the_start_is_put_away_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        watch = GarbageWatch(full_look_s=0.05)
+        watch = GarbageWatch()
         watch.start()
+        try:
+            looks: list[int] = []
+            monkeypatch.setattr(gc, "collect", lambda: looks.append(1))
+            put_away = gc.get_freeze_count()
+            kept = [[number] for number in range(3 * YOUNG * YOUNG_LOOKS)]
+            await asyncio.sleep(0)
+            assert gc.get_freeze_count() > put_away + len(kept) // 2
+            assert looks == []
+        finally:
+            watch.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("grown", [True, False])
+def test_a_cycle_that_dies_old_is_found_by_the_full_look(
+    monkeypatch: pytest.MonkeyPatch, grown: bool
+) -> None:
+    """Which a process that has not grown is spared."""
+
+    async def story() -> None:
+        sizes: list[int] = []
+
+        def resident_bytes() -> int:
+            sizes.append(1000 + grown * 500 * len(sizes))
+            return sizes[-1]
+
+        monkeypatch.setattr(garbage, "_resident_bytes", resident_bytes)
+        watch = GarbageWatch(full_look_s=0.02)
+        watch.start()
+        watch.loaded()
         try:
             knot = Knot()
             seen = weakref.ref(knot)
@@ -48,9 +83,10 @@ def test_a_cycle_that_dies_old_is_found_by_the_full_look() -> None:
             del knot
             gc.collect()
             assert seen() is not None, "out of sight until everything is looked at"
-            async with asyncio.timeout(10):
-                while seen() is not None:  # noqa: ASYNC110 (the collector has no event)
+            async with asyncio.timeout(30):
+                while len(sizes) < 5:  # noqa: ASYNC110 (the collector has no event)
                     await asyncio.sleep(0.01)
+            assert (seen() is None) == grown
         finally:
             watch.stop()
 

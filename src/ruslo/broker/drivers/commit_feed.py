@@ -1,4 +1,7 @@
-"""Hands committed records to those who listen, in order, transactions whole."""
+"""Hands committed records to those who listen, in order, batches and transactions whole.
+
+A batch of thousands of records is decoded in pieces, and each listener is given it in a turn of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from ruslo.broker.drivers.metadata_log import MetadataLogListener
 from ruslo.broker.drivers.metadata_transactions import TransactionFilter
 from ruslo.machines.raft.snapshots import NO_SNAPSHOT, SnapshotId, SnapshotPolicy
 from ruslo.protocol.message import Message
+
+LONG_BATCH = 500
+"""With so many records each of the steps that a batch takes deserves a turn."""
 
 
 class AppendedBatch(NamedTuple):
@@ -26,8 +32,8 @@ class CommitFeed:
 
     def __init__(self, policy: SnapshotPolicy) -> None:
         self.listeners: list[MetadataLogListener] = []
-        self.read: Callable[[int, int], Iterator[AppendedBatch]] = _nothing_to_read
-        """Whole batches of the log between two offsets."""
+        self.read: Callable[[int, int], Iterator[AppendedBatch | None]] = _nothing_to_read
+        """Whole batches of the log between two offsets; None after ``LONG_BATCH`` records of one."""
         self.applied = NO_SNAPSHOT
         """The end of what the listeners have been given; always between two batches."""
         self._policy = policy
@@ -35,6 +41,10 @@ class CommitFeed:
         self._recent: deque[AppendedBatch] = deque()
         self._held = False
         self._delivering = False
+        self._steps: Iterator[int] | None = None
+        """What is left of a delivery; tells how many records each step was about."""
+        self.amid_batch = False
+        """Some listeners have been given a batch, and others not yet."""
 
     @property
     def in_transaction(self) -> bool:
@@ -63,17 +73,26 @@ class CommitFeed:
         self._delivering = True
         try:
             count = 0
-            for batch in self._committed(high_watermark):
-                self.apply(batch, now_ms)
-                # One for the batch itself: control batches have no records here.
-                count += 1 + len(batch.records)
-                if count >= max_records:
-                    return self.applied.offset >= high_watermark
+            while self.applied.offset < high_watermark:
+                if self._steps is None:
+                    self._steps = self._deliver(high_watermark, now_ms)
+                for records in self._steps:
+                    count += records
+                    if count >= max_records:
+                        return self.applied.offset >= high_watermark
+                self._steps = None
         finally:
             self._delivering = False
         return True
 
-    def _committed(self, high_watermark: int) -> Iterator[AppendedBatch]:
+    def _deliver(self, high_watermark: int, now_ms: int) -> Iterator[int]:
+        for batch in self._committed(high_watermark):
+            if batch is None:
+                yield LONG_BATCH
+            else:
+                yield from self._apply(batch, now_ms)
+
+    def _committed(self, high_watermark: int) -> Iterator[AppendedBatch | None]:
         recent = self._recent
         while (offset := self.applied.offset) < high_watermark:
             while recent and recent[0].base_offset < offset:
@@ -84,19 +103,26 @@ class CommitFeed:
                 until = min(high_watermark, recent[0].base_offset) if recent else high_watermark
                 yield from self.read(offset, until)
 
-    def apply(self, batch: AppendedBatch, now_ms: int) -> None:
+    def _apply(self, batch: AppendedBatch, now_ms: int) -> Iterator[int]:
         for run in self._transactions.feed(batch.base_offset, batch.epoch, batch.records):
             if run.records:
                 for listener in self.listeners:
                     listener.handle_commit(run.base_offset, run.epoch, run.records)
+                    if len(run.records) >= LONG_BATCH:
+                        self.amid_batch = True
+                        yield len(run.records)
         self.applied = SnapshotId(batch.end_offset, batch.epoch)
+        self.amid_batch = False
         if batch.records:
             self._policy.committed(batch.size, now_ms)
+        # One for the batch itself: control batches have no records here.
+        yield 1 + len(batch.records)
 
     def load_snapshot(self, id: SnapshotId, records: Sequence[Message]) -> None:
         for listener in self.listeners:
             listener.handle_snapshot(id.offset, id.epoch, records)
         self.applied = id
+        self._steps, self.amid_batch = None, False
         self._transactions = TransactionFilter()
         self._recent.clear()
 
@@ -105,5 +131,5 @@ class CommitFeed:
             listener.handle_leader_change(leader_id, epoch)
 
 
-def _nothing_to_read(from_offset: int, to_offset: int) -> Iterator[AppendedBatch]:
+def _nothing_to_read(from_offset: int, to_offset: int) -> Iterator[AppendedBatch | None]:
     raise AssertionError("the log is open before anything is delivered")

@@ -5,6 +5,9 @@ The two differ by the records that are appended but not committed, and a broker 
 with several voters they may still be lost. Sharing one image would save some 150 bytes a partition, which
 is not worth that. When leadership is lost with such records outstanding, the machine starts again from the
 broker's image, which holds exactly what is committed.
+
+A change of thousands of partitions is worked out, encoded, appended and replayed over several turns of the
+event loop, so that others are served meanwhile; events that come in between wait until it is through.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple, Protocol, cast
 
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
@@ -27,6 +32,7 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+from ruslo.protocol.metadata_records import encode_metadata_record
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +46,24 @@ class AppendableLog(Protocol):
     @property
     def kraft_version(self) -> int: ...
 
-    def append(self, epoch: int, records: Sequence[VersionedRecord]) -> int: ...
+    def append(
+        self, epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+    ) -> int: ...
+
+
+RECORDS_PER_TURN = 500
+"""Worked out and encoded before the event loop gets a turn, in some 5 ms."""
 
 
 class _Pending(NamedTuple):
     offset: int
     """Released when this one is committed."""
+    replies: tuple[Reply[Hashable, Answer], ...]
+
+
+class _LongChange(NamedTuple):
+    turns: Iterator[None]
+    """Each step does a turn's work."""
     replies: tuple[Reply[Hashable, Answer], ...]
 
 
@@ -72,6 +90,10 @@ class ControllerDriver:
         """Offset of the last record of ours that listeners will be shown."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
+        self._long_change: _LongChange | None = None
+        self._next_turn: asyncio.Handle | None = None
+        self._waiting: deque[ControllerEvent] = deque()
+        """What came during a long change."""
         self.suspect: Callable[[int, int], None] | None = None
         """Told of every broker that should be there, and its epoch, when this node becomes the controller:
         one of them may have died together with the controller before."""
@@ -94,11 +116,7 @@ class ControllerDriver:
         if timeout_ms > 0:
             timer = loop.call_later(timeout_ms / 1000, _time_out, future, request, timeout_ms)
             future.add_done_callback(lambda _: timer.cancel())
-        try:
-            self._run(Requested(future, request, self._log.end_offset))
-        except Exception as error:
-            if not future.done():
-                future.set_exception(error)
+        self._run(Requested(future, request, self._log.end_offset))
         return future
 
     def broker_gone(self, broker_id: int, broker_epoch: int) -> None:
@@ -141,29 +159,110 @@ class ControllerDriver:
     # -- the machine -----------------------------------------------------------------------------------------
 
     def _run(self, event: ControllerEvent) -> None:
+        if self._long_change is not None:
+            self._waiting.append(event)
+        elif isinstance(event, Requested):
+            try:
+                self._handle(event)
+            except Exception as error:
+                _fail([event.token], error)
+        else:
+            self._handle(event)
+
+    def _handle(self, event: ControllerEvent) -> None:
         self._machine.state.kraft_version = self._log.kraft_version
         outcome = self._machine.handle(event, self._clock.monotonic_ms())
         if outcome.append is None:
             _release(outcome.replies)
         else:
-            if outcome.append.records:
-                self._append(outcome.append.records)
-            if self._appended <= self.committed_offset:
-                _release(outcome.replies)
-            elif outcome.replies:
-                self._pending.append(_Pending(self._appended, outcome.replies))
+            remaining = iter(outcome.append)
+            records = list(islice(remaining, RECORDS_PER_TURN))
+            if len(records) == RECORDS_PER_TURN:
+                turns = self._append_in_turns(records, remaining)
+                self._long_change = _LongChange(turns, outcome.replies)
+                self._turn_later()
+                return
+            if records:
+                base_offset = self._append(records)
+                self._machine.replay(base_offset, [record for record, _ in records])
+            self._release_when_committed(outcome.replies)
         self._timer.arm()
 
-    def _append(self, records: tuple[VersionedRecord, ...]) -> None:
+    def _append(self, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None) -> int:
+        """Returns the offset of the first; the machine must replay them next."""
+        self._replayed = last = self._log.append(self._epoch, records, values)
+        # The end mark of a transaction is never shown to listeners: the record before it stands for it.
+        self._appended = last - 1 if isinstance(records[-1][0], EndTransactionRecord) else last
+        return last - len(records) + 1
+
+    def _release_when_committed(self, replies: tuple[Reply[Hashable, Answer], ...]) -> None:
+        if self._appended <= self.committed_offset:
+            _release(replies)
+        elif replies:
+            self._pending.append(_Pending(self._appended, replies))
+
+    # -- long changes ----------------------------------------------------------------------------------------
+
+    def _append_in_turns(
+        self, records: list[VersionedRecord], remaining: Iterator[VersionedRecord]
+    ) -> Iterator[None]:
+        """``records``: the first of them; nothing is appended before all are there."""
+        values: list[bytes] = []
+        while len(values) < len(records):
+            values += [encode_metadata_record(*each) for each in records[len(values) :]]
+            yield
+            records += islice(remaining, RECORDS_PER_TURN)
         # Only what a broker's coming or going brings can be longer than a batch; it need not be atomic.
         for start in range(0, len(records), MAX_RECORDS_PER_REQUEST):
             batch = records[start : start + MAX_RECORDS_PER_REQUEST]
-            last = self._log.append(self._epoch, batch)
-            if last > self._replayed:
-                self._machine.replay(last - len(batch) + 1, [record for record, _ in batch])
-                self._replayed = last
-            # The end mark of a transaction is never shown to listeners: the record before it stands for it.
-            self._appended = last - 1 if isinstance(batch[-1][0], EndTransactionRecord) else last
+            base_offset = self._append(batch, values[start : start + MAX_RECORDS_PER_REQUEST])
+            yield
+            self._machine.replay(base_offset, [record for record, _ in batch])
+            yield
+
+    def _turn_later(self) -> None:
+        self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        change = self._long_change
+        assert change is not None, "a turn is cancelled with its change"
+        try:
+            next(change.turns)
+        except StopIteration:
+            self._release_when_committed(change.replies)
+        except Exception as error:
+            logger.exception("a change of many partitions was not made")
+            _fail([reply.token for reply in change.replies], error)
+        else:
+            self._turn_later()
+            return
+        self._long_change = None
+        self._timer.arm()
+        waiting, self._waiting = self._waiting, deque()
+        for event in waiting:
+            self._run_late(event)
+
+    def _run_late(self, event: ControllerEvent) -> None:
+        """Behind another long change it waits again."""
+        if isinstance(event, Requested):
+            event = replace(event, next_offset=self._log.end_offset)
+        try:
+            self._run(event)
+        except KafkaError as error:
+            # Of a timer, or a broker's end: the timer that is set by now will come to it again.
+            logger.error("%s came to nothing: %s", type(event).__name__, error)
+
+    def _drop_long_change(self) -> bool:
+        """The leadership is gone in the midst of it; False if there is none."""
+        change, self._long_change = self._long_change, None
+        if change is None:
+            return False
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        tokens = [event.token for event in waiting if isinstance(event, Requested)]
+        _fail([*(reply.token for reply in change.replies), *tokens], _lost())
+        return True
 
     def _lose_leadership(self) -> None:
         if not self._active:
@@ -172,13 +271,16 @@ class ControllerDriver:
         self._machine.deactivate()
         pending, self._pending = self._pending, deque()
         for each in pending:
-            for reply in each.replies:
-                lost = KafkaError(ErrorCode.NOT_CONTROLLER, "this node stopped being the active controller")
-                _release((Reply(reply.token, lost),))
-        if self._appended > self.committed_offset:
+            _fail([reply.token for reply in each.replies], _lost())
+        # A change that was cut short may be committed and not replayed.
+        if self._drop_long_change() or self._appended > self.committed_offset:
             image = self._metadata.image
             self._machine.load(image.offset + 1, (record for record, _ in image.to_records()))
             self._replayed = self._appended = image.offset
+
+
+def _lost() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "this node stopped being the active controller")
 
 
 def _release(replies: tuple[Reply[Hashable, Answer], ...]) -> None:
@@ -190,6 +292,13 @@ def _release(replies: tuple[Reply[Hashable, Answer], ...]) -> None:
             future.set_exception(reply.message)
         else:
             future.set_result(reply.message)
+
+
+def _fail(tokens: Iterable[Hashable], error: Exception) -> None:
+    for token in tokens:
+        future = cast("asyncio.Future[Message]", token)
+        if not future.done():
+            future.set_exception(error)
 
 
 def _time_out(future: asyncio.Future[Message], request: Message, timeout_ms: int) -> None:

@@ -7,7 +7,7 @@ ends of a snapshot. None is compressed or belongs to a producer; the batch's lea
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from ruslo.model.buffers import ReadBuffer
@@ -46,13 +46,18 @@ _VALUE_VERSION = struct.Struct(">h")
 
 
 def data_batch(
-    records: Sequence[VersionedRecord], *, base_offset: int, epoch: int, timestamp_ms: int
+    records: Sequence[VersionedRecord],
+    *,
+    base_offset: int,
+    epoch: int,
+    timestamp_ms: int,
+    values: Sequence[bytes] | None = None,
 ) -> bytearray:
+    """``values``: the records as ``encode_metadata_record`` gives them, where that has been done before."""
+    if values is None:
+        values = [encode_metadata_record(record, version) for record, version in records]
     return build_batch(
-        [
-            Record(delta, timestamp_ms, None, encode_metadata_record(record, version))
-            for delta, (record, version) in enumerate(records)
-        ],
+        [Record(delta, timestamp_ms, None, value) for delta, value in enumerate(values)],
         base_offset=base_offset,
         leader_epoch=epoch,
     )
@@ -72,22 +77,21 @@ def control_batch(
     )
 
 
-def read_data(batch: ReadBuffer) -> list[Message]:
-    """The metadata records of a data batch. A type or version that is not known stops everything: to skip it
-    would be to run on metadata that differs from everybody else's."""
-    messages: list[Message] = []
+def read_data(batch: ReadBuffer) -> Iterator[Message]:
+    """The metadata records of a data batch, decoded as they are asked for. A type or version that is not
+    known stops everything: to skip it would be to run on metadata that differs from everybody else's."""
     for record in _records(batch):
         if record.value is None:
             raise CorruptLogError(f"the metadata record at offset {record.offset} has no value")
         try:
-            messages.append(decode_metadata_record(record.value)[0])
+            message, _ = decode_metadata_record(record.value)
         except ProtocolError as error:
             raise StorageError(
                 f"the metadata record at offset {record.offset} cannot be understood: {error}. It was "
                 "written by a newer release, or is damaged. Start a release of Ruslo that supports the "
                 "cluster's metadata.version, or restore the metadata directory from a copy"
             ) from error
-    return messages
+        yield message
 
 
 def read_control(batch: ReadBuffer) -> list[tuple[int, ControlRecord]]:
@@ -108,8 +112,8 @@ def read_control(batch: ReadBuffer) -> list[tuple[int, ControlRecord]]:
     return found
 
 
-def _records(batch: ReadBuffer) -> list[Record]:
+def _records(batch: ReadBuffer) -> Iterator[Record]:
     try:
-        return list(read_records(batch))
+        yield from read_records(batch)
     except ProtocolError as error:
         raise CorruptLogError(f"metadata cannot be read: {error}") from error

@@ -247,8 +247,12 @@ class RaftDriver:
 
     # --- appending ------------------------------------------------------------------------------------------
 
-    def append(self, epoch: int, records: Sequence[VersionedRecord]) -> int:
+    def append(
+        self, epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+    ) -> int:
         """Write the records as one batch, all or none; returns the offset of the last.
+
+        ``values``: the records encoded, where that has been done before.
 
         They are committed when ``high_watermark`` is above it, and given to the listeners then. Without
         records: the offset of the last record appended so far. Raises KafkaError: NOT_CONTROLLER if this node
@@ -262,7 +266,7 @@ class RaftDriver:
             )
         if records:
             replica = self._open_replica
-            self._write(lambda: replica.append(epoch, records))
+            self._write(lambda: replica.append(epoch, records, values))
         return self.end_offset - 1
 
     async def write_snapshot(self, offset: int, epoch: int, records: Iterable[VersionedRecord]) -> None:

@@ -55,7 +55,9 @@ class Snapshotter:
 
     def check(self) -> None:
         """Start a snapshot if one is due, or set the timer for when it will be; cheap when neither."""
-        if self.source is None or self._task is not None or self._feed.in_transaction:
+        if self.source is None or self._task is not None:
+            return
+        if self._feed.in_transaction or self._feed.amid_batch:
             return
         now_ms = self._clock.monotonic_ms()
         if self._policy.due(now_ms):

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
@@ -37,6 +36,9 @@ logger = logging.getLogger(__name__)
 
 TURN_MS = 10
 """How long the event loop is kept when many partitions are made or removed."""
+
+FEW = 100
+"""Partitions that are seen to at once; with more the event loop has just been busy with their metadata."""
 
 REPORT_FULL_MS = 60_000
 
@@ -75,8 +77,8 @@ class PartitionManager:
         }
         self._full_reported_ms: dict[str, int] = {}
         """When a log directory was last reported as full."""
-        self._work: deque[Callable[[], None]] = deque()
-        """Steps that bring the partitions to where the metadata is, in order."""
+        self._work: deque[Iterator[None]] = deque()
+        """What brings the partitions to where the metadata is, in order, each step a partition."""
         self._turn_is_due = False
         self._starting = True
         """Until the first image is in effect: the partitions in it have been there before."""
@@ -131,40 +133,50 @@ class PartitionManager:
         """
         if self._closed:
             return
+        count = 0
         for topic in delta.deleted_topics.values():
-            self._do(topic, partial(self._remove_topic, topic))
+            count += self._do(topic, self._remove_topic(topic))
         for topic in delta.created_topics.values():
-            for index in range(len(topic.partitions)):
-                self._do(topic, partial(self._place, image, topic, index))
+            count += self._do(topic, self._place_all(image, topic, range(len(topic.partitions))))
         for topic_id, changed in delta.changed_partitions.items():
             topic = image.topics.by_id[topic_id]
-            for index in changed:
-                self._do(topic, partial(self._place, image, topic, index))
-        if not self._turn_is_due:
+            count += self._do(topic, self._place_all(image, topic, list(changed)))
+        if self._turn_is_due or not self._work:
+            return
+        if count < FEW:
             self._work_a_turn()
+        else:
+            self._turn_later()
 
     async def settled(self) -> None:
         """Return when all that ``apply`` was given is in effect."""
         if self._work:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._work.append(partial(future.set_result, None))
+            self._work.append(_tell(future))
             await future
 
-    def _do(self, topic: TopicImage, step: Callable[[], None]) -> None:
-        if topic.name in INTERNAL_TOPICS:
-            step()
-        else:
-            self._work.append(step)
+    def _do(self, topic: TopicImage, steps: Iterator[None]) -> int:
+        """Now or later; tells of how many partitions, about, is left for later."""
+        if topic.name not in INTERNAL_TOPICS:
+            self._work.append(steps)
+            return len(topic.partitions)
+        for _ in steps:
+            pass
+        return 0
 
     def _work_a_turn(self) -> None:
         self._turn_is_due = False
         until_ms = self._logs.clock.monotonic_ms() + TURN_MS
         while self._work:
-            self._work.popleft()()
-            if self._work and self._logs.clock.monotonic_ms() >= until_ms:
-                self._turn_is_due = True
-                asyncio.get_running_loop().call_soon(self._work_a_turn)
-                return
+            for _ in self._work[0]:
+                if self._logs.clock.monotonic_ms() >= until_ms:
+                    self._turn_later()
+                    return
+            self._work.popleft()
+
+    def _turn_later(self) -> None:
+        self._turn_is_due = True
+        asyncio.get_running_loop().call_soon(self._work_a_turn)
 
     def set_aside_strays(self) -> None:
         """After the first image: logs that the cluster does not know are kept, but out of the way."""
@@ -174,6 +186,13 @@ class PartitionManager:
                 path = self._logs.set_aside(name)
                 ids = log_ids(partition=name)
                 logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
+
+    def _place_all(
+        self, metadata: MetadataImage, topic: TopicImage, indexes: Iterable[int]
+    ) -> Iterator[None]:
+        for index in indexes:
+            self._place(metadata, topic, index)
+            yield
 
     def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         image = topic.partitions[index]
@@ -251,17 +270,18 @@ class PartitionManager:
                 self._note_offline(topic.name, topic.id, index)
         return (topic.id, index) in self._offline
 
-    def _remove_topic(self, topic: TopicImage) -> None:
-        partitions = self.by_id.pop(topic.id, {})
+    def _remove_topic(self, topic: TopicImage) -> Iterator[None]:
+        for index in range(len(topic.partitions)):
+            self._remove_replica(topic, index)
+            yield
+        self.by_id.pop(topic.id, None)
         self.by_name.pop(topic.name, None)
         self._traffic.forget(topic.name)
         self._topic_ids.pop(topic.name, None)
         self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
-        for partition in partitions.values():
-            self._delete(partition)
 
     def _remove_replica(self, topic: TopicImage, index: int) -> None:
-        """A reassignment has given it to other brokers."""
+        """The topic is deleted, or a reassignment has given the replica to other brokers."""
         partition = self.by_id.get(topic.id, {}).pop(index, None)
         if partition is not None:
             self.by_name[topic.name].pop(index)
@@ -351,3 +371,10 @@ class PartitionManager:
         for flusher in self._flushers.values():
             await flusher.close()
         self._housekeeping.shutdown(wait=True)
+
+
+def _tell(future: asyncio.Future[None]) -> Iterator[None]:
+    """As a piece of work: that all before it is done."""
+    if not future.done():
+        future.set_result(None)
+    yield

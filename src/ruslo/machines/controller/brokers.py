@@ -19,6 +19,8 @@ any                  heartbeat: directories failed     as it was, without them a
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from ruslo.machines.controller.broker_image import (
     ENTER_CONTROLLED_SHUTDOWN,
@@ -27,7 +29,7 @@ from ruslo.machines.controller.broker_image import (
     BrokerImage,
     FeatureRange,
 )
-from ruslo.machines.controller.directories import lose_directories
+from ruslo.machines.controller.directories import lose_directories, lost_directories
 from ruslo.machines.controller.elections import (
     changes_for_joining_broker,
     changes_for_leaving_broker,
@@ -70,14 +72,14 @@ def register_broker(
     known = state.image.cluster.brokers.get(request.broker_id)
     _check_registration(state, request, known, now_ms)
     same_process = known is not None and known.incarnation_id == request.incarnation_id
-    records: list[VersionedRecord] = []
+    changes: Iterable[VersionedRecord] = ()
     if not same_process:
         # A stop was clean if the broker still knows its epoch: the clean-shutdown file carried it over.
         clean = known is not None and known.epoch == request.previous_broker_epoch
         if state.elr_enabled and not clean:
-            records += changes_for_unclean_stop(state, request.broker_id)
+            changes = changes_for_unclean_stop(state, request.broker_id)
         else:
-            records += changes_for_leaving_broker(state, request.broker_id)
+            changes = changes_for_leaving_broker(state, request.broker_id)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -105,9 +107,9 @@ def register_broker(
         record.in_controlled_shutdown = known.in_controlled_shutdown
     if state.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
         record.log_dirs = list(request.log_dirs)
-    records.append((record, register_broker_record_version(state.metadata_version)))
     state.sessions.start(request.broker_id, now_ms)
-    return records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+    registered = (record, register_broker_record_version(state.metadata_version))
+    return chain(changes, [registered]), BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
 
 
 def _check_registration(
@@ -182,7 +184,7 @@ def heartbeat(
     broker = state.registered_broker(request.broker_id, request.broker_epoch)
     caught_up = request.current_metadata_offset >= state.sessions.registration_offsets.get(broker.id, 0)
     state.sessions.touch(broker.id, request.current_metadata_offset, now_ms)
-    records: list[VersionedRecord] = []
+    records: Iterable[VersionedRecord] = ()
     if (
         request.cordoned_log_dirs is not None
         and state.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED
@@ -191,19 +193,20 @@ def heartbeat(
         change = BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(request.cordoned_log_dirs)
         )
-        records.append((change, 3))
-    lost = lose_directories(state, broker, request.offline_log_dirs)
-    records += lost
+        records = [(change, 3)]
+    lost = lost_directories(state, broker, request.offline_log_dirs)
+    if lost:
+        records = chain(records, lose_directories(state, broker, lost))
     becomes = _next_state(state, broker, request, caught_up)
     if becomes is BrokerState.UNFENCED and broker.fenced and lost:
         # Until that is replayed, it might be made the leader of what it has just lost.
         becomes = BrokerState.FENCED
     if becomes is BrokerState.UNFENCED and broker.fenced:
-        records += unfence(state, broker)
+        records = chain(records, unfence(state, broker))
     elif becomes is BrokerState.CONTROLLED_SHUTDOWN:
-        records += _begin_controlled_shutdown(state, broker)
+        records = chain(records, _begin_controlled_shutdown(state, broker))
     elif becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
-        records += fence(state, broker)
+        records = chain(records, fence(state, broker))
     return records, BrokerHeartbeatResponse(
         is_caught_up=caught_up,
         is_fenced=becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -239,24 +242,25 @@ def _next_state(
     return BrokerState.SHUTDOWN_NOW
 
 
-def fence(state: ControllerState, broker: BrokerImage) -> list[VersionedRecord]:
+def fence(state: ControllerState, broker: BrokerImage) -> Iterator[VersionedRecord]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE)
-    return [*changes_for_leaving_broker(state, broker.id), (change, 0)]
+    yield from changes_for_leaving_broker(state, broker.id)
+    yield change, 0
 
 
-def unfence(state: ControllerState, broker: BrokerImage) -> list[VersionedRecord]:
+def unfence(state: ControllerState, broker: BrokerImage) -> Iterator[VersionedRecord]:
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)
-    return [(change, 0), *changes_for_joining_broker(state, broker.id)]
+    yield change, 0
+    yield from changes_for_joining_broker(state, broker.id)
 
 
-def _begin_controlled_shutdown(state: ControllerState, broker: BrokerImage) -> list[VersionedRecord]:
-    records: list[VersionedRecord] = []
+def _begin_controlled_shutdown(state: ControllerState, broker: BrokerImage) -> Iterator[VersionedRecord]:
     if not broker.in_controlled_shutdown:
         change = BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN
         )
-        records.append((change, 1))
-    return records + changes_for_leaving_broker(state, broker.id)
+        yield change, 1
+    yield from changes_for_leaving_broker(state, broker.id)
 
 
 def unregister_broker(
@@ -266,7 +270,8 @@ def unregister_broker(
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
     record = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return [*changes_for_leaving_broker(state, broker.id), (record, 0)], UnregisterBrokerResponse()
+    changes = changes_for_leaving_broker(state, broker.id)
+    return chain(changes, [(record, 0)]), UnregisterBrokerResponse()
 
 
 def _leads(state: ControllerState, broker_id: int) -> bool:

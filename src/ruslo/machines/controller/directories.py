@@ -8,7 +8,7 @@ the directory leaves the broker's registration, so that it is told once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 
 from ruslo.machines.controller.broker_image import BrokerImage
 from ruslo.machines.controller.elections import change_partition, changes_for_lost_directories
@@ -31,19 +31,23 @@ from ruslo.protocol.messages.broker_registration_change_record import BrokerRegi
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
 
+def lost_directories(state: ControllerState, broker: BrokerImage, offline: Iterable[Uuid]) -> set[Uuid]:
+    """Which of the failed directories that a heartbeat names are not known as such."""
+    if state.metadata_version < DIRECTORY_ASSIGNMENT_SUPPORTED:
+        return set()
+    return set(offline).intersection(broker.log_dirs)
+
+
 def lose_directories(
-    state: ControllerState, broker: BrokerImage, offline: Iterable[Uuid]
-) -> list[VersionedRecord]:
-    """What a heartbeat that names failed directories changes; nothing when they are known as such."""
-    lost = set(offline).intersection(broker.log_dirs)
-    if not lost or state.metadata_version < DIRECTORY_ASSIGNMENT_SUPPORTED:
-        return []
+    state: ControllerState, broker: BrokerImage, lost: Set[Uuid]
+) -> Iterator[VersionedRecord]:
     change = BrokerRegistrationChangeRecord(
         broker_id=broker.id,
         broker_epoch=broker.epoch,
         log_dirs=[each for each in broker.log_dirs if each not in lost],
     )
-    return [*changes_for_lost_directories(state, broker.id, lost), (change, 2)]
+    yield from changes_for_lost_directories(state, broker.id, lost)
+    yield change, 2
 
 
 def assign_replicas_to_dirs(

@@ -21,7 +21,7 @@ cannot have moved without them, so each has all committed records, as long as it
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -252,7 +252,7 @@ def change_partition(
     ).build()
 
 
-def changes_for_leaving_broker(state: ControllerState, broker_id: int) -> list[VersionedRecord]:
+def changes_for_leaving_broker(state: ControllerState, broker_id: int) -> Iterator[VersionedRecord]:
     """The broker is fenced or stopping: it leaves every ISR and leads nothing any more."""
     return _changes(
         change_partition(state, topic, index, without=(broker_id,))
@@ -263,7 +263,7 @@ def changes_for_leaving_broker(state: ControllerState, broker_id: int) -> list[V
 
 def changes_for_lost_directories(
     state: ControllerState, broker_id: int, directories: Set[Uuid]
-) -> list[VersionedRecord]:
+) -> Iterator[VersionedRecord]:
     """The broker goes on, but without the replicas in these directories (KIP-858)."""
     return _changes(
         change_partition(state, topic, index, without=(broker_id,))
@@ -272,7 +272,7 @@ def changes_for_lost_directories(
     )
 
 
-def changes_for_unclean_stop(state: ControllerState, broker_id: int) -> list[VersionedRecord]:
+def changes_for_unclean_stop(state: ControllerState, broker_id: int) -> Iterator[VersionedRecord]:
     """The broker came back after a crash: out of every ISR and ELR."""
     return _changes(
         change_partition(state, topic, index, unclean_stopped=broker_id)
@@ -281,7 +281,7 @@ def changes_for_unclean_stop(state: ControllerState, broker_id: int) -> list[Ver
     )
 
 
-def changes_for_joining_broker(state: ControllerState, broker_id: int) -> list[VersionedRecord]:
+def changes_for_joining_broker(state: ControllerState, broker_id: int) -> Iterator[VersionedRecord]:
     """The broker is being unfenced: it may lead partitions that have no leader."""
     return _changes(
         change_partition(state, topic, index, joining=broker_id)
@@ -290,8 +290,8 @@ def changes_for_joining_broker(state: ControllerState, broker_id: int) -> list[V
     )
 
 
-def _changes(changes: Iterable[VersionedRecord | None]) -> list[VersionedRecord]:
-    return [change for change in changes if change is not None]
+def _changes(changes: Iterable[VersionedRecord | None]) -> Iterator[VersionedRecord]:
+    return (change for change in changes if change is not None)
 
 
 def _changes_nothing(record: PartitionChangeRecord) -> bool:

@@ -12,6 +12,7 @@ Only ``replay`` changes the image. Beside it the machine remembers when it last 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
@@ -37,7 +38,7 @@ from ruslo.machines.controller.records import TRANSACTIONS_SUPPORTED, MetadataRe
 from ruslo.machines.controller.sessions import CHECKS_PER_SESSION
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.machines.controller.topics import create_partitions, create_topics, delete_topics
-from ruslo.machines.outcome import Append, Outcome, Reply
+from ruslo.machines.outcome import Reply
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -64,7 +65,16 @@ from ruslo.protocol.messages.update_features_request import UpdateFeaturesReques
 ControllerEvent: TypeAlias = Activated | BrokerGone | Requested | TimerFired
 Answer: TypeAlias = Message | KafkaError
 """A KafkaError stands for an answer that is nothing but an error; who asked translates it."""
-ControllerOutcome: TypeAlias = Outcome[VersionedRecord, Hashable, Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOutcome:
+    """As in ``machines/outcome.py``, but the records may be worked out as they are asked for, partition by
+    partition: the driver may do so in turns, and gives the machine no event until it has replayed them."""
+
+    append: Iterable[VersionedRecord] | None = None
+    """One atomic batch; nothing in it: only wait for what was appended before."""
+    replies: tuple[Reply[Hashable, Answer], ...] = ()
 
 
 class ControllerMachine:
@@ -147,8 +157,8 @@ class ControllerMachine:
                 # before has ended; it need not wait for that session to run out.
                 state.sessions.start(broker.id, now_ms, confirmed=broker.id != state.settings.node_id)
         if not state.image.is_empty:
-            return Outcome()
-        return Outcome(append=Append(tuple(self._bootstrap_records())))
+            return ControllerOutcome()
+        return ControllerOutcome(append=self._bootstrap_records())
 
     def _bootstrap_records(self) -> list[VersionedRecord]:
         # What the records themselves will have set by the time the last of them is read.
@@ -170,9 +180,9 @@ class ControllerMachine:
         try:
             records, response = self._decide(event, now_ms)
         except KafkaError as error:
-            return Outcome(replies=(Reply(event.token, error),))
+            return ControllerOutcome(replies=(Reply(event.token, error),))
         # Even without records the answer may rest on some that are not yet committed: it waits for them.
-        return Outcome(append=Append(tuple(records)), replies=(Reply(event.token, response),))
+        return ControllerOutcome(append=records, replies=(Reply(event.token, response),))
 
     def _decide(self, event: Requested, now_ms: int) -> Decision[Message]:
         state, request = self.state, event.request
@@ -218,30 +228,30 @@ class ControllerMachine:
         """The process is known to be gone: what its session would show later is done now."""
         broker = self.state.image.cluster.brokers.get(event.broker_id)
         if not self._active or broker is None or broker.epoch != event.broker_epoch:
-            return Outcome()
+            return ControllerOutcome()
         self.state.sessions.end(broker.id)
-        return Outcome() if broker.fenced else Outcome(append=Append(tuple(fence(self.state, broker))))
+        return ControllerOutcome() if broker.fenced else ControllerOutcome(append=fence(self.state, broker))
 
     def _look_around(self, now_ms: int) -> ControllerOutcome:
         """What is due: silent brokers, leaders that could lead again, partitions that nobody leads."""
         state = self.state
         if not self._active:
-            return Outcome()
+            return ControllerOutcome()
         for broker_id in state.sessions.expired(now_ms):
             state.sessions.end(broker_id)
             broker = state.image.cluster.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
                 # One at a time: what the next one changes depends on what this one leaves behind.
-                return Outcome(append=Append(tuple(fence(state, broker))))
+                return ControllerOutcome(append=fence(state, broker))
         self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
         if state.settings.auto_leader_rebalance and now_ms >= self._next_rebalance_ms:
             changes = preferred_leader_changes(state)
             if len(changes) < MAX_ELECTIONS_PER_ROUND:
                 self._next_rebalance_ms = now_ms + state.settings.leader_imbalance_check_ms
-            return Outcome(append=Append(tuple(changes)))
+            return ControllerOutcome(append=changes)
         if now_ms >= self._next_unclean_ms:
             changes = unclean_leader_changes(state)
             if len(changes) < MAX_ELECTIONS_PER_ROUND:
                 self._next_unclean_ms = now_ms + state.settings.unclean_election_check_ms
-            return Outcome(append=Append(tuple(changes)))
-        return Outcome()
+            return ControllerOutcome(append=changes)
+        return ControllerOutcome()

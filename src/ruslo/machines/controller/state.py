@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol, TypeAlias, TypeVar
@@ -18,8 +18,9 @@ from ruslo.protocol.message import Message
 
 ResponseT = TypeVar("ResponseT", bound=Message, covariant=True)
 
-Decision: TypeAlias = tuple[list[VersionedRecord], ResponseT]
-"""What to append, and what to answer once that is committed."""
+Decision: TypeAlias = tuple[Iterable[VersionedRecord], ResponseT]
+"""What to append, and what to answer once that is committed. Where every partition of the cluster may be
+concerned the records are worked out as they are asked for."""
 
 MAX_RECORDS_PER_REQUEST = 10_000
 """A user's request must fit into one atomic batch."""

@@ -6,7 +6,8 @@ Each topic of a request succeeds or fails by itself; all that succeed are append
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.placement import place_replicas
@@ -34,7 +35,8 @@ USE_DEFAULT = -1
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
-    records: list[VersionedRecord] = []
+    records: list[Iterable[VersionedRecord]] = []
+    record_count = 0
     results: list[CreatableTopicResult] = []
     counts = Counter(topic.name for topic in request.topics)
     duplicates = {name for name, count in counts.items() if count > 1}
@@ -48,17 +50,19 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
             continue
         try:
             _check_new_name(state, topic.name, taken)
-            made, result = _create_topic(state, topic)
+            first, partitions, result = _create_topic(state, topic)
         except KafkaError as error:
             results.append(_creation_failed(topic.name, error.code, error.message))
             continue
         collision_name = collision_name_of(topic.name)
         if collision_name is not None:
             taken[collision_name] = topic.name
-        records += made
+        records += first, partitions
+        record_count += len(first) + result.num_partitions
         results.append(result)
-    check_record_count(len(records))
-    return [] if request.validate_only else records, CreateTopicsResponse(topics=results)
+    check_record_count(record_count)
+    made = () if request.validate_only else chain.from_iterable(records)
+    return made, CreateTopicsResponse(topics=results)
 
 
 def _check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
@@ -83,7 +87,8 @@ def _check_new_name(state: ControllerState, name: str, taken: dict[str, str]) ->
 
 def _create_topic(
     state: ControllerState, topic: CreatableTopic
-) -> tuple[list[VersionedRecord], CreatableTopicResult]:
+) -> tuple[list[VersionedRecord], Iterator[VersionedRecord], CreatableTopicResult]:
+    """The records of the topic, of its partitions, and the answer."""
     given = {config.name: config.value for config in topic.configs}
     configs = state.rules.replaced(TOPIC, topic.name, {}, given)
     assignments = (
@@ -97,14 +102,14 @@ def _create_topic(
         )
     if MIN_INSYNC_REPLICAS in configs and state.elr_enabled:
         records.append((ClearElrRecord(topic_name=topic.name), 0))
-    records += _partition_records(state, topic_id, 0, assignments)
-    return records, CreatableTopicResult(
+    result = CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=len(assignments),
         replication_factor=len(assignments[0]),
     )
+    return records, _partition_records(state, topic_id, 0, assignments), result
 
 
 def _automatic_assignments(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
@@ -183,12 +188,11 @@ def _check_assignments(
 
 def _partition_records(
     state: ControllerState, topic_id: Uuid, first_index: int, assignments: list[list[int]]
-) -> list[VersionedRecord]:
+) -> Iterator[VersionedRecord]:
     brokers = state.image.cluster.brokers
     active = {broker.id for broker in brokers.values() if broker.active}
     default_dirs = {broker.id: broker.default_dir() for broker in brokers.values()}
     metadata_version = state.metadata_version
-    records: list[VersionedRecord] = []
     for index, replicas in enumerate(assignments, first_index):
         isr = tuple([replica for replica in replicas if replica in active])
         partition = PartitionImage(
@@ -199,8 +203,7 @@ def _partition_records(
             isr=isr,
             directories=tuple([default_dirs[replica] for replica in replicas]),
         )
-        records.append(partition_record(topic_id, index, partition, metadata_version))
-    return records
+        yield partition_record(topic_id, index, partition, metadata_version)
 
 
 def _creation_failed(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
@@ -256,7 +259,8 @@ def _topic_to_delete(state: ControllerState, name: str | None, topic_id: Uuid) -
 def create_partitions(
     state: ControllerState, request: CreatePartitionsRequest
 ) -> Decision[CreatePartitionsResponse]:
-    records: list[VersionedRecord] = []
+    records: list[Iterable[VersionedRecord]] = []
+    record_count = 0
     results: list[CreatePartitionsTopicResult] = []
     counts = Counter(topic.name for topic in request.topics)
     duplicates = {name for name, count in counts.items() if count > 1}
@@ -272,7 +276,7 @@ def create_partitions(
         if topic.name in duplicates:
             continue
         try:
-            records += _added_partitions(state, topic)
+            count, added = _added_partitions(state, topic)
         except KafkaError as error:
             results.append(
                 CreatePartitionsTopicResult(
@@ -280,12 +284,18 @@ def create_partitions(
                 )
             )
         else:
+            records.append(added)
+            record_count += count
             results.append(CreatePartitionsTopicResult(name=topic.name))
-    check_record_count(len(records))
-    return [] if request.validate_only else records, CreatePartitionsResponse(results=results)
+    check_record_count(record_count)
+    made = () if request.validate_only else chain.from_iterable(records)
+    return made, CreatePartitionsResponse(results=results)
 
 
-def _added_partitions(state: ControllerState, request: CreatePartitionsTopic) -> list[VersionedRecord]:
+def _added_partitions(
+    state: ControllerState, request: CreatePartitionsTopic
+) -> tuple[int, Iterator[VersionedRecord]]:
+    """How many there will be, and their records."""
     topic = state.image.topics.by_name.get(request.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name!r}")
@@ -307,4 +317,4 @@ def _added_partitions(state: ControllerState, request: CreatePartitionsTopic) ->
             )
         assignments = [each.broker_ids for each in request.assignments]
         _check_assignments(state, assignments, replication_factor)
-    return _partition_records(state, topic.id, present, assignments)
+    return added, _partition_records(state, topic.id, present, assignments)

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from ruslo.broker.drivers import controller
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -146,11 +147,13 @@ def test_silent_brokers_are_fenced_by_the_timer() -> None:
     asyncio.run(story())
 
 
-def test_more_changes_than_fit_into_a_batch() -> None:
+def test_more_changes_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "MAX_RECORDS_PER_REQUEST", 1_000)
+
     async def story() -> None:
         async with admin_node() as node:
             for name in ("a", "b"):
-                await node.controller.submit(creating(name, 6000))
+                await node.controller.submit(creating(name, 800))
             assert await node.lifecycle.shut_down()
             assert {each.leader for _, _, each in node.image.topics.partitions()} == {-1}
 

@@ -6,10 +6,12 @@ import asyncio
 import errno
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from ruslo.broker.partitions import manager as manager_module
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -57,6 +59,32 @@ def test_topics_come_grow_and_go(tmp_path: Path) -> None:
             again = await node.create("t", 1)
             assert again != topic_id
             assert (await node.produce(client, batch_of(b"b"))).base_offset == 0
+
+    run(story())
+
+
+def test_many_partitions_come_and_go_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn without time is a turn of one partition each; who makes a topic anew waits for the old one."""
+    monkeypatch.setattr(manager_module, "TURN_MS", 0)
+
+    async def story() -> None:
+        async with live_node(tmp_path) as node:
+            manager = node.node.partitions
+            sizes: list[int] = []
+
+            async def watch(change: asyncio.Task[object]) -> None:
+                while not change.done():
+                    sizes.append(len(manager.by_name.get("t", {})))
+                    await asyncio.sleep(0)
+
+            for count in (manager_module.FEW, manager_module.FEW + 10):
+                await watch(asyncio.create_task(node.create("t", count)))
+                assert set(manager.by_name["t"]) == set(range(count))
+                await watch(asyncio.create_task(node.delete("t")))
+                assert "t" not in manager.by_name
+                assert set(sizes) == set(range(count + 1))
+                assert max(abs(after - before) for before, after in pairwise(sizes)) == 1
+                sizes.clear()
 
     run(story())
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ruslo.broker.drivers.commit_feed import AppendedBatch
+from ruslo.broker.drivers.commit_feed import LONG_BATCH, AppendedBatch
 from ruslo.broker.drivers.metadata_batches import (
     MAX_BATCH_BYTES,
     VersionedRecord,
@@ -64,11 +64,13 @@ class ReplicaLog:
 
     # -- on the leader ---------------------------------------------------------------------------------------
 
-    def append(self, epoch: int, records: Sequence[VersionedRecord]) -> AppendedBatch:
+    def append(
+        self, epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+    ) -> AppendedBatch:
         """One batch of metadata records. Raises KafkaError if it is too large, DiskError."""
         now_ms = self._clock.now_ms()
         base_offset = self.store.end_offset
-        batch = data_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms)
+        batch = data_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=now_ms, values=values)
         if len(batch) > MAX_BATCH_BYTES:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -152,15 +154,17 @@ class ReplicaLog:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def read(self, from_offset: int, to_offset: int) -> Iterator[AppendedBatch]:
+    def read(self, from_offset: int, to_offset: int) -> Iterator[AppendedBatch | None]:
+        """For ``CommitFeed``."""
         for header, batch in self.store.batches(from_offset, to_offset):
-            yield AppendedBatch(
-                header.base_offset,
-                header.last_offset + 1,
-                header.leader_epoch,
-                header.size,
-                () if header.is_control else read_data(batch),
-            )
+            records: list[Message] = []
+            if not header.is_control:
+                for record in read_data(batch):
+                    records.append(record)
+                    if len(records) % LONG_BATCH == 0:
+                        yield None
+            end_offset = header.last_offset + 1
+            yield AppendedBatch(header.base_offset, end_offset, header.leader_epoch, header.size, records)
 
     def filled(self, answer: Answer) -> Answer:
         """The machine's answer with the bytes that go with it."""
