@@ -2,78 +2,85 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.records.batch import CONTROL, LENGTH_OVERHEAD
 from ruslo.storage.batch_scan import HeaderFields, buffer_headers, checked_batches
-from ruslo.storage.producer_replay import read_marker, replay_batch
+from ruslo.storage.producer_replay import read_marker, replay
+from ruslo.storage.producer_state import TransactionMarker
 
 if TYPE_CHECKING:
     from ruslo.storage.log import Log
 
 
+class _Batch(NamedTuple):
+    start: int
+    """Where it begins in what was sent."""
+    stop: int
+    header: HeaderFields
+    marker: TransactionMarker | None
+
+    @property
+    def aborts(self) -> bool:
+        return self.marker is not None and not self.marker.committed
+
+
 def append_as_is(log: Log, data: ReadBuffer, now_ms: int) -> int:
-    batches = checked_batches(data, log.end_offset)
     view = memoryview(data)
+    # All markers are read before anything is written: one that cannot be read must not be in the log.
+    batches = [_batch(view, start, header) for start, header in checked_batches(data, log.end_offset)]
     at = 0
     while at < len(batches):
-        start, first = batches[at]
-        stop = start + first[1] + LENGTH_OVERHEAD
-        log.make_room(first[0], first[0] + first[6], stop - start, first[8], now_ms)
+        start, stop, header, _ = batches[at]
+        log.make_room(header[0], header[0] + header[6], stop - start, header[8], now_ms)
         run = [batches[at]]
-        if _is_abort(view, start, first):
-            _append_abort_marker(log, view[start:stop], first)
+        if batches[at].aborts:
+            _append_abort_marker(log, view, batches[at])
         else:
             for batch in batches[at + 1 :]:
-                begin, header = batch
-                size = header[1] + LENGTH_OVERHEAD
-                fits = log.limits.allow(
-                    log.active.size + stop - start + size, header[8], header[0] + header[6]
-                )
-                if not fits or _is_abort(view, begin, header):
+                header = batch.header
+                size = log.active.size + batch.stop - start
+                if batch.aborts or not log.limits.allow(size, header[8], header[0] + header[6]):
                     break
-                stop += size
                 run.append(batch)
-            _append_run(log, view, start, stop, run)
+            _append_run(log, view, run)
         at += len(run)
     return log.end_offset
 
 
-def _is_abort(view: memoryview, start: int, header: HeaderFields) -> bool:
-    if not header[5] & CONTROL:
-        return False
-    marker = read_marker(view[start : start + header[1] + LENGTH_OVERHEAD])
-    return marker is not None and not marker.committed
+def _batch(view: memoryview, start: int, header: HeaderFields) -> _Batch:
+    stop = start + header[1] + LENGTH_OVERHEAD
+    marker = read_marker(view[start:stop]) if header[5] & CONTROL else None
+    return _Batch(start, stop, header, marker)
 
 
-def _append_abort_marker(log: Log, batch: memoryview, header: HeaderFields) -> None:
+def _append_abort_marker(log: Log, view: memoryview, batch: _Batch) -> None:
     """By itself, because a second file has a part in it."""
-    marker = read_marker(batch)
-    assert marker is not None
+    assert batch.marker is not None
     position = log.active.size
-    log.write_marker(batch, position, log.producers.aborted_by(marker, header[0]))
-    _note(log, header, position, batch)
+    aborted = log.producers.aborted_by(batch.marker, batch.header[0])
+    log.write_marker(view[batch.start : batch.stop], position, aborted)
+    _note(log, batch, position)
 
 
-def _append_run(
-    log: Log, view: memoryview, start: int, stop: int, run: list[tuple[int, HeaderFields]]
-) -> None:
+def _append_run(log: Log, view: memoryview, run: list[_Batch]) -> None:
     """One write of batches that go into the active segment together."""
-    position = log.active.size
-    log.write(view[start:stop], position)
-    for at, header in run:
-        _note(log, header, position + at - start, view[at : at + header[1] + LENGTH_OVERHEAD])
+    position, start = log.active.size, run[0].start
+    log.write(view[start : run[-1].stop], position)
+    for batch in run:
+        _note(log, batch, position + batch.start - start)
 
 
-def _note(log: Log, header: HeaderFields, position: int, batch: memoryview) -> None:
+def _note(log: Log, batch: _Batch, position: int) -> None:
     """Of a batch that has been written. Nothing here may fail: the next one is written behind it."""
+    header = batch.header
     base_offset, last_offset = header[0], header[0] + header[6]
     if header[2] > log.epochs.latest:
         log.epochs.assign(header[2], base_offset)
-    log.note_batch(base_offset, position, last_offset, len(batch), header[8])
+    log.note_batch(base_offset, position, last_offset, batch.stop - batch.start, header[8])
     log.end_offset = last_offset + 1
-    replay_batch(log.producers, header, batch)
+    replay(log.producers, header, batch.marker)
 
 
 def up_to_epoch(data: ReadBuffer, leader_epoch: int) -> memoryview:

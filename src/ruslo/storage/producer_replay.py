@@ -62,12 +62,19 @@ def replay_batch(
     producers: ProducerStates, header: HeaderFields, batch: ReadBuffer
 ) -> AbortedTransaction | None:
     """Take note of a batch; the entry for the transaction index if it is a marker that aborts data."""
+    is_marker = header[9] != NO_PRODUCER_ID and header[5] & CONTROL
+    return replay(producers, header, read_marker(batch) if is_marker else None)
+
+
+def replay(
+    producers: ProducerStates, header: HeaderFields, marker: TransactionMarker | None
+) -> AbortedTransaction | None:
+    """As ``replay_batch``, of a batch whose marker, if it holds one, has been read."""
     if header[9] == NO_PRODUCER_ID:
         return None
     if not header[5] & CONTROL:
         producers.append_data(header, header[0])
         return None
-    marker = read_marker(batch)
     return producers.append_marker(marker, header[0]) if marker is not None else None
 
 

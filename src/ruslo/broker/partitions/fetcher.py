@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
@@ -305,6 +306,8 @@ class ReplicaFetcher:
             if pause_ms:
                 self._plan.drop(place)
                 self._schedule(place, followed, pause_ms)
+            elif partition.sync_as_follower(partial(self._try_again, place, followed)):
+                self._plan.drop(place)
             else:
                 self._want(place, followed)
 

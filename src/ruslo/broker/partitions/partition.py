@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +55,7 @@ class Appended(NamedTuple):
 class Partition:
     __slots__ = (
         "_ack_waiters",
+        "_after_sync",
         "_flush_messages",
         "_flush_ms",
         "_flush_timer",
@@ -112,6 +114,8 @@ class Partition:
         self._sync_due = False
         """An ack waits for a sync that has not returned yet; later appends queue behind it."""
         self._unsafe_bytes = 0
+        self._after_sync: Callable[[], None] | None = None
+        """Of a follower: what waits until ``flush.messages`` is kept again."""
         self.gone = False
         """Deleted, or its directory lost: nothing may touch its files any more."""
         self.configure(log.config)
@@ -376,6 +380,10 @@ class Partition:
         log.mark_flushed(synced, now_ms)
         if not self.is_leader:
             # What a follower has synced is not committed: its leader says how far that goes.
+            if log.end_offset - log.recovery_point < self._flush_messages:
+                go_on, self._after_sync = self._after_sync, None
+                if go_on is not None:
+                    go_on()
             return
         end_offset = log.recovery_point
         if log.end_offset - end_offset >= self._flush_messages:
@@ -414,6 +422,18 @@ class Partition:
         self.log.append_follower(records, self.leader_epoch, now_ms)
         self.traffic.replication_bytes_in += len(records)
 
+    def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
+        """Whether ``flush.messages`` asks for a sync: then ``go_on`` is called after it.
+
+        The offset of the next fetch tells the leader what this replica has, so it must not be sent before.
+        """
+        log = self.log
+        if log.end_offset - log.recovery_point < self._flush_messages:
+            return False
+        self._after_sync = go_on
+        self._flusher.request(self)
+        return True
+
     def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
         """How far the leader is; ``size`` bytes came with it."""
         log = self.log
@@ -437,6 +457,7 @@ class Partition:
             self._flush_timer.cancel()
             self._flush_timer = None
         self._sync_due = False
+        self._after_sync = None
         self._lead_alone()
         while self._ack_waiters:
             self._ack_waiters.popleft()[1].on_safe()

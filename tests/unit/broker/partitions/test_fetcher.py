@@ -53,7 +53,7 @@ def new_fetcher(clock: Clock, address: Address) -> ReplicaFetcher:
         max_bytes=1 << 20,
         max_partition_bytes=1 << 20,
         max_pause_ms=1000,
-        connection=ConnectionSettings(connect_timeout_ms=50),
+        connection=ConnectionSettings(connect_timeout_ms=1_000),
         quota=ReplicationQuota(lambda: 1 << 40, clock),
         storage_failed=raise_it,
     )

@@ -175,6 +175,34 @@ def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
     on_bench(tmp_path, story)
 
 
+def test_a_follower_syncs_before_it_tells_its_leader_what_it_has(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition()
+        partition.step_down(NODE_ID + 1, 1)
+        told: list[int] = []
+
+        def take(offset: int) -> bool:
+            batch = batch_of(b"a", base_offset=offset, leader_epoch=1)
+            partition.append_as_follower(memoryview(batch), NOW)
+            return partition.sync_as_follower(lambda: told.append(partition.log.recovery_point))
+
+        assert not take(0)
+        bench.disk.free.clear()
+        bench.disk.started.clear()
+        bench.flusher.request(partition)
+        await asyncio.to_thread(bench.disk.started.wait, 10)
+        # The sync that is under way began before the next batch came: it is not the one to wait for.
+        partition.configure(LogConfig(flush_messages=1))
+        assert take(1)
+        assert told == []
+        bench.disk.free.set()
+        await until(lambda: bool(told))
+        assert told == [2]
+        assert partition.log.high_watermark == 0, "that is for the leader to say"
+
+    on_bench(tmp_path, story)
+
+
 def test_a_leader_that_syncs_brings_what_it_found_to_the_disk_first(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition()
