@@ -27,15 +27,18 @@ _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.argument("directories", nargs=-1, type=_DIRECTORY, metavar="[DIR]...")
 @click.option("--topic", "topics", multiple=True, help="Read a topic from its brokers instead. Repeatable.")
+@click.option("--all", "show_all", is_flag=True, help="Show every partition, not only damaged ones.")
 @bootstrap_option
 @output_option
-def verify(directories: tuple[Path, ...], topics: tuple[str, ...], bootstrap: str, output: str) -> None:
+def verify(
+    directories: tuple[Path, ...], topics: tuple[str, ...], show_all: bool, bootstrap: str, output: str
+) -> None:
     """Check every batch of log directories, or of topics that are being served.
 
     In a DIR (a log directory, or one partition's): checksums, order, counts, and that indexes, producer
     snapshots and checkpoints agree with the log. Nothing is changed; a running broker may be using it, and
     then what is just being written can show as damaged at the very end. Of a --topic: what its leaders send.
-    Exits 1 if anything is damaged.
+    Sound partitions are only counted, unless --all. Exits 1 if anything is damaged.
     """
     if bool(directories) == bool(topics):
         raise click.UsageError("Give log directories, or --topic to check what brokers serve.")
@@ -43,7 +46,7 @@ def verify(directories: tuple[Path, ...], topics: tuple[str, ...], bootstrap: st
     if output == "json":
         print_json({"partitions": [_as_json(report) for report in reports]})
     else:
-        _print(reports)
+        _print(reports, show_all)
     damaged = sum(bool(report.findings) for report in reports)
     if damaged:
         if directories:
@@ -68,31 +71,46 @@ def repair(directories: tuple[Path, ...], execute: bool, keep: Path | None, outp
 
     What a damaged batch held is lost; offsets stay, so that a gap remains. If another replica has the
     records, deleting the partition's directory instead lets the broker fetch them again. The broker must be
-    stopped. Without --execute it only says what it would do.
+    stopped. Without --execute it only says what it would do. Exits 1 if something could not be repaired.
     """
+    from ruslo.model.errors import StorageError
     from ruslo.storage.dir_lock import DirLock
     from ruslo.storage.disk import LocalDisk
     from ruslo.storage.repair import repair_partition
 
     locks = []
+    failures: dict[str, str] = {}
     try:
         if execute:
             # A log directory is locked as a whole, also when one partition of it is named.
             for root in dict.fromkeys(_log_directory(path) for path in directories):
                 locks.append(DirLock(LocalDisk(root)))
         reports = [report for report in _verify_directories(directories) if report.findings]
-        for report in reports:
-            if execute:
+        for report in reports if execute else ():
+            try:
                 disk = LocalDisk(os.path.dirname(report.path))
                 repair_partition(disk, report, None if keep is None else str(keep))
+            except StorageError as error:
+                # What has become of the others is to be told all the same.
+                failures[report.path] = str(error)
     finally:
         for lock in locks:
             lock.release(remove=True)
     if output == "json":
-        print_json({"executed": execute, "partitions": [_as_json(report) for report in reports]})
-        return
+        partitions = [{**_as_json(each), "failure": failures.get(each.path)} for each in reports]
+        print_json({"executed": execute, "partitions": partitions})
+    else:
+        _print_repair(reports, execute, failures)
+    if failures:
+        raise click.ClickException(f"{len(failures)} of {len(reports)} damaged partitions are not repaired")
+
+
+def _print_repair(reports: list[PartitionReport], execute: bool, failures: dict[str, str]) -> None:
     verb = "cut" if execute else "would be cut"
     for report in reports:
+        if report.path in failures:
+            click.echo(f"{report.path}: not repaired: {failures[report.path]}")
+            continue
         for finding in report.findings:
             click.echo(f"{finding.file}: {_remedy(finding, verb, execute)}: {finding.message}")
     if not reports:
@@ -148,18 +166,22 @@ def _remedy(finding: Finding, verb: str, execute: bool) -> str:
     return "cannot be repaired"
 
 
-def _print(reports: list[PartitionReport]) -> None:
+def _print(reports: list[PartitionReport], show_all: bool) -> None:
     for report in reports:
-        state = "damaged" if report.findings else "sound"
-        click.echo(
-            f"{report.path}: {state}, {report.records} records in {report.batches} batches, "
-            f"{human_bytes(report.bytes)}"
-        )
+        if report.findings or show_all:
+            click.echo(f"{report.path}: {'damaged' if report.findings else 'sound'}, {_amount([report])}")
         for finding in report.findings:
             where = ""
             if finding.position >= 0:
                 where = f"{finding.size} bytes from position {finding.position} on: "
             click.echo(f"  {finding.file}: {where}{finding.message}")
+    sound = sum(not report.findings for report in reports)
+    click.echo(f"{sound} of {len(reports)} partitions sound; {_amount(reports)} checked")
+
+
+def _amount(reports: list[PartitionReport]) -> str:
+    records, batches = sum(each.records for each in reports), sum(each.batches for each in reports)
+    return f"{records} records in {batches} batches, {human_bytes(sum(each.bytes for each in reports))}"
 
 
 def _as_json(report: PartitionReport) -> dict[str, object]:

@@ -154,15 +154,17 @@ class Topics:
                 timeout_ms=_TIMEOUT_MS,
             )
             response = await self._cluster.node(node, request, DeleteRecordsResponse)
-            return {
-                TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, f"{topic.name}-{part.partition_index}")
-                    if part.error_code
-                    else part.low_watermark
-                )
-                for topic in response.topics
-                for part in topic.partitions
-            }
+            answers: dict[TopicPartition, int | KafkaError] = {}
+            for topic in response.topics:
+                for part in topic.partitions:
+                    place = TopicPartition(topic.name, part.partition_index)
+                    answers[place] = part.low_watermark
+                    if part.error_code:
+                        what = (
+                            "all records" if before[place] < 0 else f"records before offset {before[place]}"
+                        )
+                        answers[place] = error_of(part.error_code, f"{place}: {what} cannot be deleted")
+            return answers
 
         return await self._cluster.each_leader(list(before), ask)
 

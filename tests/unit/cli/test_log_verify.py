@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,8 +53,22 @@ def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> No
     assert done.exit_code == 0
     assert (tmp_path / "kept" / "t-0" / f"{0:020d}.log").read_bytes() == before
     sound = ruslo("verify", str(data))
-    assert (sound.exit_code, "sound, 9 records" in sound.stdout) == (0, True)
+    assert sound.exit_code == 0
+    assert sound.stdout.startswith("1 of 1 partitions sound; 9 records in 9 batches, ")
+    assert f"{data}/t-0: sound, 9 records" in ruslo("verify", str(data), "--all").stdout
     assert ruslo("repair", str(data), "--execute").stdout == "nothing to repair\n"
+
+
+def test_a_partition_that_cannot_be_repaired_does_not_hide_what_became_of_the_others(data: Path) -> None:
+    shutil.copytree(data / "t-0", data / "s-0")
+    (data / "s-0" / "partition.metadata").write_text("version: 0\n")
+    result = ruslo("repair", str(data), "--execute")
+    assert result.exit_code == 1
+    assert f"{data}/s-0: not repaired: " in result.stdout
+    assert f"{data}/t-0/{0:020d}.log: from offset 2 on" in result.stdout
+    assert "1 of 2 damaged partitions are not repaired" in result.stderr
+    again = json.loads(ruslo("repair", str(data), "--execute", "-o", "json").stdout)["partitions"]
+    assert [(Path(each["path"]).name, bool(each["failure"])) for each in again] == [("s-0", True)]
 
 
 def test_repair_keeps_away_from_a_directory_in_use(data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ruslo.broker.drivers.lifecycle import ControllerChannel
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _RETRY_MS = 50
+AT_MOST = 250
+"""In one request: with a broker that comes back thousands of partitions are in sync at once, and the event
+loops of controller and leader serve others too."""
 
 
 class IsrProposals:
@@ -58,7 +62,9 @@ class IsrProposals:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                round_, self._waiting = self._waiting, {}
+                round_ = dict(islice(self._waiting.items(), AT_MOST))
+                for place in round_:
+                    del self._waiting[place]
                 try:
                     again = self._settle(round_, await self._ask(round_))
                 except KafkaError as error:
