@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.placement import place_replicas
@@ -32,6 +33,13 @@ from ruslo.protocol.messages.remove_topic_record import RemoveTopicRecord
 from ruslo.protocol.messages.topic_record import TopicRecord
 
 USE_DEFAULT = -1
+
+
+class _Assignments(NamedTuple):
+    partition_count: int
+    replication_factor: int
+    replicas: Iterable[Sequence[int]]
+    """Of each partition, once: they may be worked out as they are asked for."""
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
@@ -106,13 +114,13 @@ def _create_topic(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
-        num_partitions=len(assignments),
-        replication_factor=len(assignments[0]),
+        num_partitions=assignments.partition_count,
+        replication_factor=assignments.replication_factor,
     )
     return records, _partition_records(state, topic_id, 0, assignments), result
 
 
-def _automatic_assignments(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+def _automatic_assignments(state: ControllerState, topic: CreatableTopic) -> _Assignments:
     partition_count, replication_factor = topic.num_partitions, topic.replication_factor
     if replication_factor == USE_DEFAULT:
         replication_factor = state.settings.default_replication_factor
@@ -131,7 +139,7 @@ def _automatic_assignments(state: ControllerState, topic: CreatableTopic) -> lis
     return _place(state, partition_count, replication_factor)
 
 
-def _manual_assignments(state: ControllerState, topic: CreatableTopic) -> list[list[int]]:
+def _manual_assignments(state: ControllerState, topic: CreatableTopic) -> _Assignments:
     if topic.replication_factor != USE_DEFAULT or topic.num_partitions != USE_DEFAULT:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -147,14 +155,15 @@ def _manual_assignments(state: ControllerState, topic: CreatableTopic) -> list[l
         )
     assignments = [by_index[index] for index in range(len(by_index))]
     _check_assignments(state, assignments, len(assignments[0]))
-    return assignments
+    return _Assignments(len(assignments), len(assignments[0]), assignments)
 
 
-def _place(state: ControllerState, partition_count: int, replication_factor: int) -> list[list[int]]:
+def _place(state: ControllerState, partition_count: int, replication_factor: int) -> _Assignments:
     # Checked before anything is built: a count of 2^31-1 would otherwise cost gigabytes only to be refused.
     check_record_count(partition_count)
     brokers = state.image.cluster.brokers.values()
-    return list(place_replicas(brokers, partition_count, replication_factor, state.random))
+    replicas = place_replicas(brokers, partition_count, replication_factor, state.random)
+    return _Assignments(partition_count, replication_factor, replicas)
 
 
 def _check_assignments(
@@ -187,13 +196,13 @@ def _check_assignments(
 
 
 def _partition_records(
-    state: ControllerState, topic_id: Uuid, first_index: int, assignments: list[list[int]]
+    state: ControllerState, topic_id: Uuid, first_index: int, assignments: _Assignments
 ) -> Iterator[VersionedRecord]:
     brokers = state.image.cluster.brokers
     active = {broker.id for broker in brokers.values() if broker.active}
     default_dirs = {broker.id: broker.default_dir() for broker in brokers.values()}
     metadata_version = state.metadata_version
-    for index, replicas in enumerate(assignments, first_index):
+    for index, replicas in enumerate(assignments.replicas, first_index):
         isr = tuple([replica for replica in replicas if replica in active])
         partition = PartitionImage(
             leader=isr[0],
@@ -315,6 +324,7 @@ def _added_partitions(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{added} partition(s) are to be added, but {len(request.assignments)} assigned",
             )
-        assignments = [each.broker_ids for each in request.assignments]
-        _check_assignments(state, assignments, replication_factor)
+        given = [each.broker_ids for each in request.assignments]
+        _check_assignments(state, given, replication_factor)
+        assignments = _Assignments(added, replication_factor, given)
     return added, _partition_records(state, topic.id, present, assignments)
