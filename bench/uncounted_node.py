@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ruslo.broker.handlers.fetch import Fetch
+from ruslo.broker.handlers.fetch_walk import Fetch
 from ruslo.broker.metrics.api_stats import ApiStats
 from ruslo.broker.metrics.loop_watch import LoopWatch
 from ruslo.broker.metrics.traffic import TopicTraffic

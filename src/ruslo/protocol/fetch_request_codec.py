@@ -72,6 +72,7 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _REPLICA_STATE = Struct(">iq")
+_ONLY_REPLICA_STATE = bytes((1, 1, 13))  # one tagged field, of tag 1, of 13 bytes: what followers send
 
 
 def decode_fetch_request(buf: ReadBuffer, pos: int, end: int, version: int) -> FetchBody:
@@ -150,7 +151,10 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
     else:
         rack_id, pos = _compact_string(buf, pos, end)
     cluster_id, replica_epoch = None, -1
-    if buf[pos]:
+    if version >= _REPLICA_STATE_FROM and buf[pos : pos + 3] == _ONLY_REPLICA_STATE and not buf[pos + 15]:
+        replica_id, replica_epoch = _REPLICA_STATE.unpack_from(buf, pos + 3)
+        pos += 16
+    elif buf[pos]:
         reader = FlatReader("Fetch request", buf, pos, end, flexible=True)
         cluster_id, state_id, replica_epoch = _decode_request_tags(reader, version)
         pos = reader.pos

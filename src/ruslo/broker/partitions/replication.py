@@ -160,16 +160,19 @@ class LeaderReplication:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return follower
 
-    def fetched(self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int) -> None:
+    def fetched(
+        self, follower: Follower, offset: int, log_start_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
         """A follower asks for what comes from ``offset`` on, so it has what lies before."""
         log = self._partition.log
-        now_ms = self._settings.clock.monotonic_ms()
         follower.fetched(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
         if log.high_watermark < log.end_offset:
             self.advance()
-        proposal = self.machine.growth(follower, log.high_watermark)
-        if proposal is not None:
-            self._settings.propose(self._partition, proposal)
+        machine = self.machine
+        if follower.broker_id not in machine.isr.committed:
+            proposal = machine.growth(follower, log.high_watermark)
+            if proposal is not None:
+                self._settings.propose(self._partition, proposal)
 
     def must_wait(self, follower: Follower) -> bool:
         """Whether a throttled replica has had its share for now."""

@@ -78,22 +78,29 @@ class SecondBroker:
         assert response.is_fenced is want_fence
 
     async def fetch(self, topic_id: Uuid, offset: int, *, epoch: int | None = None) -> PartitionData:
-        asked = FetchPartition(
-            partition=0,
-            current_leader_epoch=0,
-            fetch_offset=offset,
-            last_fetched_epoch=0 if offset else -1,
-            log_start_offset=0,
-            partition_max_bytes=1 << 20,
-        )
-        request = FetchRequest(
+        request = self.request(topic_id, offset, epoch=epoch)
+        (topic,) = (await self._client.call(request, FetchResponse)).responses
+        return topic.partitions[0]
+
+    def request(self, topic_id: Uuid, *offsets: int, epoch: int | None = None) -> FetchRequest:
+        """For partition 0 at each of these offsets: one, or none in a session that knows it."""
+        listed = [
+            FetchPartition(
+                partition=0,
+                current_leader_epoch=0,
+                fetch_offset=offset,
+                last_fetched_epoch=0 if offset else -1,
+                log_start_offset=0,
+                partition_max_bytes=1 << 20,
+            )
+            for offset in offsets
+        ]
+        return FetchRequest(
             replica_state=ReplicaState(
                 replica_id=SECOND, replica_epoch=self.epoch if epoch is None else epoch
             ),
-            topics=[FetchTopic(topic_id=topic_id, partitions=[asked])],
+            topics=[FetchTopic(topic_id=topic_id, partitions=listed)] if listed else [],
         )
-        (topic,) = (await self._client.call(request, FetchResponse)).responses
-        return topic.partitions[0]
 
 
 @contextlib.asynccontextmanager
@@ -151,6 +158,55 @@ def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Path) -> 
             )
             assert (at_once.error_code, at_once.base_offset) == (0, 1)
             assert (await node.fetch(client, 1)).records in (None, b""), "consumers wait for the follower"
+
+    run(story())
+
+
+def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path) as (node, second, topic_id),
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as follower,
+        ):
+            session = 0
+
+            async def told(
+                session_epoch: int, *offsets: int, max_wait_ms: int = 0, epoch: int | None = None
+            ) -> list[tuple[str, int, list[bytes | None]]]:
+                """Error, high watermark and values of each partition in the answer."""
+                nonlocal session
+                request = second.request(topic_id, *offsets, epoch=epoch)
+                request.session_id, request.session_epoch = session, session_epoch
+                request.max_wait_ms, request.min_bytes = max_wait_ms, 1
+                answer = await follower.call(request, FetchResponse)
+                assert answer.error_code == 0
+                session = answer.session_id
+                return [
+                    (
+                        ErrorCode(each.error_code).name,
+                        each.high_watermark,
+                        [record.value for record in records_in(each.records)],
+                    )
+                    for topic in answer.responses
+                    for each in topic.partitions
+                ]
+
+            assert await told(0, 0) == [("NONE", 0, [])], "a full request is told everything"
+            assert await told(1) == []
+            waiting = asyncio.create_task(told(2, max_wait_ms=20_000))
+            replication = node.partition().replication
+            assert replication is not None
+            await until(lambda: len(replication.readers) == 1)
+            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+            assert await waiting == [("NONE", 0, [b"one"])]
+            assert await told(3, 1) == [("NONE", 1, [])], "its own ack has moved the high watermark"
+            assert produced(await client.receive(ProduceResponse)).error_code == 0
+            assert await told(4) == []
+            newer = second.epoch + 1
+            assert await told(5, epoch=newer) == []
+            assert await told(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that registration is over"
+            assert await told(7, epoch=newer) == [("NONE", 1, [])], "told again, so that the error is over"
 
     run(story())
 

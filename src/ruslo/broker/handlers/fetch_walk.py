@@ -1,0 +1,291 @@
+"""What happens to a Fetch: read, perhaps wait and read again, answer.
+
+Reading finds out *where* the bytes are; they travel from the page cache to the socket when the connection has
+room for them. A fetch that finds less than ``min_bytes`` waits in purgatory and then reads again from the
+start.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ruslo.broker.partitions.purgatory import DelayedFetch, Readers
+from ruslo.broker.partitions.whereabouts import NOBODY_ELSE, leader_hint
+from ruslo.machines.fetch_session import FetchContext, FetchedPartition
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.protocol.fetch_codec import FetchBody, FetchHints, encode_fetch_response
+from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
+from ruslo.storage.disk import FileSlice
+from ruslo.storage.log_reader import LogRead
+
+if TYPE_CHECKING:
+    from ruslo.broker.handlers.fetch import FetchHandler
+    from ruslo.broker.metrics.traffic import TopicTraffic
+    from ruslo.broker.partitions.partition import Partition
+    from ruslo.net.connection import Chunk, Reply
+
+FLEXIBLE_FROM = 12
+TOPIC_IDS_FROM = 13
+ZSTD_FROM = 10
+RACKS_FROM = 11
+STORAGE_ERROR_FROM = 6
+READ_COMMITTED = 1
+
+_FRAME_HEAD = struct.Struct(">ii")
+
+
+class Fetch:
+    """One request on its way: read, perhaps wait and read again, answer."""
+
+    __slots__ = (
+        "_answers",
+        "_begun_ns",
+        "_body",
+        "_conclusive",
+        "_context",
+        "_correlation_id",
+        "_leaders",
+        "_listener_name",
+        "_manager",
+        "_max_bytes",
+        "_min_bytes",
+        "_readable",
+        "_reply",
+        "_size",
+        "_stats",
+        "_version",
+        "_whereabouts",
+    )
+
+    def __init__(
+        self,
+        handler: FetchHandler,
+        listener_name: str,
+        body: FetchBody,
+        context: FetchContext,
+        version: int,
+        correlation_id: int,
+        begun_ns: int,
+    ) -> None:
+        self._stats = handler.stats
+        self._begun_ns = begun_ns
+        self._manager = handler.partitions
+        self._whereabouts = handler.whereabouts
+        self._listener_name = listener_name
+        self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
+        # Nobody can wait for more than would be sent.
+        self._min_bytes = min(body.min_bytes, self._max_bytes)
+        self._body = body
+        self._context = context
+        self._version = version
+        self._correlation_id = correlation_id
+        self._answers: list[tuple[FetchedPartition, PartitionAnswer[FileSlice], Partition | None]] = []
+        self._readable: list[Partition] = []
+        self._size = 0
+        self._conclusive = False
+        """Waiting would not change the answer, or must not delay it."""
+        self._reply: Reply | None = None
+        self._leaders: set[int] = set()
+        """Brokers to which the client is referred."""
+
+    def read(self) -> bool:
+        """Find what can be sent now; True if the request should rather wait for more."""
+        self._answers.clear()
+        self._readable.clear()
+        self._size = 0
+        self._conclusive = False
+        by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
+        for asked in self._context:
+            known = by_topic.get(asked.topic)
+            self._take_in(asked, known.get(asked.index) if known is not None else None)
+        return self._should_wait()
+
+    def _should_wait(self) -> bool:
+        return not self._conclusive and bool(self._readable) and self._size < self._min_bytes
+
+    def _take_in(self, asked: FetchedPartition, partition: Partition | None) -> None:
+        """Find what can be sent now of one partition."""
+        try:
+            if partition is None:
+                raise self._manager.missing(asked.topic, asked.index)
+            answer = self._read_partition(partition, asked)
+        except KafkaError as error:
+            answer = self._refusal(asked.index, error.code, partition)
+        except StorageError as error:
+            self._manager.storage_failed(error)
+            answer = self._refusal(asked.index, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            assert partition is not None
+            self._readable.append(partition)
+        if answer[1] != 0 or answer[6] != NOBODY_ELSE or answer[9] is not None:
+            self._conclusive = True
+        self._answers.append((asked, answer, partition))
+
+    def _read_partition(self, partition: Partition, asked: FetchedPartition) -> PartitionAnswer[FileSlice]:
+        error = partition.check_epoch(asked.current_leader_epoch, self._may_read_follower)
+        if error:
+            raise KafkaError(error)
+        log = partition.log
+        if self._version < ZSTD_FROM and log.config.compression_type == "zstd":
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if asked.last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+            if epoch < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+                return self._offsets_only(
+                    partition, asked.index, FetchHints(diverging_epoch=(epoch, end_offset))
+                )
+        limit = max(min(asked.max_bytes, self._max_bytes - self._size), 0)
+        return self._read_records(partition, asked, limit)
+
+    def _read_records(
+        self, partition: Partition, asked: FetchedPartition, limit: int
+    ) -> PartitionAnswer[FileSlice]:
+        nearer = NOBODY_ELSE
+        if self._body.rack_id:
+            nearer = self._whereabouts.nearer_replica(partition, asked.fetch_offset, self._body.rack_id)
+        if nearer != NOBODY_ELSE:
+            return self._offsets_only(partition, asked.index, None, nearer)
+        committed_only = self._body.isolation_level == READ_COMMITTED
+        read = partition.read(asked.fetch_offset, limit, committed_only, self._size == 0)
+        aborted = None
+        if committed_only:
+            aborted = []
+            if read.slice is not None:
+                log = partition.log
+                aborted = [
+                    (transaction.producer_id, transaction.first_offset)
+                    for transaction in log.aborted_transactions(asked.fetch_offset, log.end_of_read(read))
+                ]
+        return self._found(partition, asked.index, read, aborted)
+
+    def _found(
+        self,
+        partition: Partition,
+        index: int,
+        read: LogRead,
+        aborted: Sequence[tuple[int, int]] | None = None,
+    ) -> PartitionAnswer[FileSlice]:
+        log = partition.log
+        size = 0
+        if read.slice is not None:
+            size = read.slice.size
+            self._size += size
+            if read.first_batch_offset < log.active.base_offset:
+                # A read covers one segment, and this one grows no more: the rest comes with the next fetch.
+                self._conclusive = True
+        return (
+            index,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.start_offset,
+            aborted,
+            -1,
+            read.slice,
+            size,
+            None,
+        )
+
+    @property
+    def _may_read_follower(self) -> bool:
+        """Consumers that know of racks also know that a follower may be behind (KIP-392)."""
+        return self._version >= RACKS_FROM
+
+    def _offsets_only(
+        self, partition: Partition, index: int, hints: FetchHints | None, nearer_replica: int = NOBODY_ELSE
+    ) -> PartitionAnswer[FileSlice]:
+        log = partition.log
+        return (
+            index,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.start_offset,
+            None,
+            nearer_replica,
+            None,
+            0,
+            hints,
+        )
+
+    def _refusal(
+        self, index: int, code: int, partition: Partition | None = None
+    ) -> PartitionAnswer[FileSlice]:
+        hints = None
+        leader = leader_hint(partition, code)
+        if leader is not None:
+            self._leaders.add(leader[0])
+            hints = FetchHints(current_leader=leader)
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_FROM:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return (index, code, -1, -1, -1, None, -1, None, 0, hints)
+
+    def wait(self, reply: Reply) -> None:
+        self._reply = reply
+        delayed = DelayedFetch(
+            self._waiting_in(),
+            self._min_bytes - self._size,
+            self._body.isolation_level == READ_COMMITTED,
+            self._body.max_wait_ms,
+            self._complete,
+        )
+        reply.on_abandoned = delayed.wake
+
+    def _waiting_in(self) -> list[Readers]:
+        return [each.readers for each in self._readable]
+
+    def _complete(self) -> None:
+        assert self._reply is not None
+        if self._reply.abandoned:
+            return
+        self.read()
+        self._reply.send(self.answer())
+
+    def answer(self) -> Sequence[Chunk]:
+        context = self._context
+        topics: list[tuple[str | bytes, list[PartitionAnswer[FileSlice]]]] = []
+        returned: list[FetchedPartition] = []
+        for asked, answer, partition in self._answers:
+            _, error, high_watermark, _, log_start, _, nearer, _, size, hints = answer
+            if partition is not None:
+                self._count(partition.traffic, size)
+            if error:
+                self._count_failure(partition, error)
+            if size:
+                returned.append(asked)
+            if context.must_tell(
+                asked, error, size, high_watermark, log_start, hints is not None or nearer != NOBODY_ELSE
+            ):
+                if not topics or topics[-1][0] != asked.topic:
+                    topics.append((asked.topic, []))
+                topics[-1][1].append(answer)
+        context.rotate(returned)
+        out = bytearray(9 if self._version >= FLEXIBLE_FROM else 8)
+        chunks, size = encode_fetch_response(
+            out,
+            self._version,
+            topics,
+            error_code=context.error,
+            session_id=context.session_id,
+            node_endpoints=self._whereabouts.endpoints(self._leaders, self._listener_name)
+            if self._leaders
+            else (),
+        )
+        _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
+        if context.error:
+            self._stats.failed(context.error)
+        self._stats.answered(self._begun_ns)
+        return chunks
+
+    def _count(self, traffic: TopicTraffic, size: int) -> None:
+        traffic.fetches += 1
+        traffic.bytes_out += size
+
+    def _count_failure(self, partition: Partition | None, error: int) -> None:
+        self._stats.failed(error)
+        if partition is not None:
+            partition.traffic.failed_fetches += 1

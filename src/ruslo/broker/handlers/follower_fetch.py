@@ -1,0 +1,133 @@
+"""A Fetch that another broker sends for its replicas.
+
+It may have all that is in a log, what is not committed too; and where it asks from is the ack of what lies
+before. That makes it half of every replicated produce, while most partitions of its session are quiet at any
+moment: of those that have nothing new no more is found out than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
+from ruslo.broker.partitions.purgatory import Readers
+from ruslo.broker.partitions.whereabouts import NOBODY_ELSE
+from ruslo.machines.fetch_session import FetchContext, FetchedPartition
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.fetch_codec import FetchBody
+from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
+from ruslo.storage.disk import FileSlice
+from ruslo.storage.log_reader import EMPTY_READ
+
+if TYPE_CHECKING:
+    from ruslo.broker.handlers.fetch import FetchHandler
+    from ruslo.broker.metrics.traffic import TopicTraffic
+    from ruslo.broker.partitions.partition import Partition
+    from ruslo.net.connection import Chunk
+
+
+class FollowerFetch(Fetch):
+    __slots__ = ("_came_ms", "_quiet")
+
+    def __init__(
+        self,
+        handler: FetchHandler,
+        listener_name: str,
+        body: FetchBody,
+        context: FetchContext,
+        version: int,
+        correlation_id: int,
+        begun_ns: int,
+    ) -> None:
+        super().__init__(handler, listener_name, body, context, version, correlation_id, begun_ns)
+        self._came_ms = handler.clock.monotonic_ms()
+        self._quiet: list[tuple[FetchedPartition, Partition]] = []
+        """Who has nothing new for this follower."""
+
+    def read(self) -> bool:
+        self._answers.clear()
+        self._readable.clear()
+        self._quiet.clear()
+        self._size = 0
+        self._conclusive = False
+        by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
+        for asked in self._context:
+            known = by_topic.get(asked.topic)
+            partition = known.get(asked.index) if known is not None else None
+            if partition is not None and self._is_quiet(asked, partition):
+                self._readable.append(partition)
+                self._quiet.append((asked, partition))
+            else:
+                self._take_in(asked, partition)
+        return self._should_wait()
+
+    def _is_quiet(self, asked: FetchedPartition, partition: Partition) -> bool:
+        """Whether the follower has all there is, which is noted then; False: look closer."""
+        replication = partition.replication
+        log = partition.log
+        if (
+            replication is None
+            or asked.fetch_offset != log.end_offset
+            or asked.current_leader_epoch != partition.leader_epoch
+            or (asked.last_fetched_epoch != log.epochs.latest and asked.last_fetched_epoch >= 0)
+        ):
+            return False
+        body = self._body
+        follower = replication.machine.followers.get(body.replica_id)
+        if follower is None or body.replica_epoch < follower.broker_epoch:
+            return False
+        if self._reply is None:
+            replication.fetched(
+                follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
+            )
+        return True
+
+    def _read_records(
+        self, partition: Partition, asked: FetchedPartition, limit: int
+    ) -> PartitionAnswer[FileSlice]:
+        replication = partition.replication
+        if replication is None:
+            # Nobody but this broker holds a replica, so whoever says so is not believed.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        body = self._body
+        follower = replication.follower(body.replica_id, body.replica_epoch)
+        read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        if self._reply is None:
+            # Once for each request: what it says was true when it came, not when its wait ends.
+            replication.fetched(
+                follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
+            )
+        if replication.must_wait(follower):
+            read = EMPTY_READ
+        elif read.slice is not None:
+            replication.sent(follower, read.slice.size)
+        return self._found(partition, asked.index, read)
+
+    @property
+    def _may_read_follower(self) -> bool:
+        """Replicas follow leaders only."""
+        return False
+
+    def _waiting_in(self) -> list[Readers]:
+        return [each.replication.readers for each in self._readable if each.replication is not None]
+
+    def answer(self) -> Sequence[Chunk]:
+        """With the watermarks of quiet partitions, where they have moved since they were told."""
+        tells_all = not self._context.is_incremental
+        for asked, partition in self._quiet:
+            log = partition.log
+            if (
+                tells_all
+                or asked.told_high_watermark != log.high_watermark
+                or asked.told_log_start != log.start_offset
+            ):
+                told = self._offsets_only(partition, asked.index, None, NOBODY_ELSE)
+                self._answers.append((asked, told, partition))
+            else:
+                partition.traffic.fetches += 1
+        return super().answer()
+
+    def _count(self, traffic: TopicTraffic, size: int) -> None:
+        traffic.fetches += 1
+        traffic.replication_bytes_out += size
