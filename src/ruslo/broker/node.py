@@ -456,7 +456,6 @@ class Node:
         config = self.config
         return FetcherSettings(
             node_id=config.node_id,
-            cluster_id=self.cluster_id,
             broker_epoch=lambda: self.lifecycle.epoch,
             clock=self._clock,
             max_wait_ms=config.int("replica.fetch.wait.max.ms"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ruslo.client.frames import FrameProtocol
@@ -31,6 +31,18 @@ class ConnectionSettings(NamedTuple):
     max_response_bytes: int = 256 * 1024 * 1024
 
 
+class Waiter(Protocol):
+    """Who waits for one answer. A future of asyncio is one; others are called while the answer is read."""
+
+    def done(self) -> bool:
+        """Nobody wants to hear of it any more."""
+        ...
+
+    def set_result(self, frame: ReadBuffer, /) -> None: ...
+
+    def set_exception(self, error: KafkaError, /) -> None: ...
+
+
 class Connection:
     """Made by ``open``. Any fault (time-out, garbage, a closed peer) ends it; the owner opens another."""
 
@@ -43,7 +55,7 @@ class Connection:
         self._settings = settings
         self._frames = FrameProtocol(settings.max_response_bytes, self._frame_received, self._lost)
         self._transport: asyncio.Transport | None = None
-        self._waiting: dict[int, asyncio.Future[ReadBuffer]] = {}
+        self._waiting: dict[int, Waiter] = {}
         self._next_correlation_id = 0
         self._closed: KafkaError | None = None
         self.lost = False
@@ -117,6 +129,12 @@ class Connection:
         self._send(message, self.version_for(message, min_version))
         await self._frames.drain()
 
+    def send_for(
+        self, waiter: Waiter, api_key: int, version: int, write_body: Callable[[bytearray], None]
+    ) -> None:
+        """Send a request whose body is encoded elsewhere; ``waiter`` hears of its answer, without a limit."""
+        self._waiting[self._send_body(api_key, version, write_body)] = waiter
+
     async def wait_lost(self) -> None:
         """Return when there is no connection any more, whoever ended it."""
         await self._gone.wait()
@@ -143,13 +161,13 @@ class Connection:
             )
             body = memoryview(frame)[read_response_header(frame, 0, ApiVersionsRequest.API_KEY, version)[1] :]
             if len(body) < 2:
-                raise self._garbled(ProtocolError("the answer to ApiVersions is empty"))
+                raise self.garbled(ProtocolError("the answer to ApiVersions is empty"))
             unsupported = _INT16.unpack_from(body, 0)[0] == ErrorCode.UNSUPPORTED_VERSION
             try:
                 # A version the broker does not know is answered in version 0, with the table (KIP-511).
                 answer = ApiVersionsResponse.from_bytes(body, 0 if unsupported else version)
             except ProtocolError as error:
-                raise self._garbled(error) from error
+                raise self.garbled(error) from error
             if not unsupported:
                 break
             offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
@@ -169,9 +187,9 @@ class Connection:
             _, pos = read_response_header(frame, 0, message.API_KEY, version)
             response, end = response_type.read(frame, pos, version)
         except ProtocolError as error:
-            raise self._garbled(error) from error
+            raise self.garbled(error) from error
         if end != len(frame):
-            raise self._garbled(
+            raise self.garbled(
                 ProtocolError(f"{len(frame) - end} bytes too many after {response_type.__name__}")
             )
         return response
@@ -179,31 +197,36 @@ class Connection:
     async def _exchange_raw(self, message: Message, version: int, timeout_ms: int | None) -> ReadBuffer:
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         correlation_id = self._send(message, version)
-        answer = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ReadBuffer] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = answer
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._frames.drain()
-                frame: ReadBuffer = await answer
-                return frame
+                return await answer
         except TimeoutError:
-            name = API_BY_KEY[message.API_KEY].name
-            error = RequestTimedOut(f"{self.host}:{self.port} did not answer {name} within {limit_ms} ms")
-            # Answers come in order: behind one that hangs nothing more will arrive.
-            self._end(error)
-            raise error from None
+            raise self.give_up_waiting(message.API_KEY, limit_ms) from None
         finally:
             self._waiting.pop(correlation_id, None)
 
+    def give_up_waiting(self, api_key: int, limit_ms: int) -> RequestTimedOut:
+        """Answers come in order: behind one that hangs nothing more will arrive."""
+        name = API_BY_KEY[api_key].name
+        error = RequestTimedOut(f"{self.host}:{self.port} did not answer {name} within {limit_ms} ms")
+        self._end(error)
+        return error
+
     def _send(self, message: Message, version: int) -> int:
+        return self._send_body(message.API_KEY, version, lambda out: message.write(out, version))
+
+    def _send_body(self, api_key: int, version: int, write_body: Callable[[bytearray], None]) -> int:
         if self._closed is not None:
             raise self._closed
         assert self._transport is not None, "the connection is not open"
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         out = bytearray(4)
-        write_request_header(out, message.API_KEY, version, correlation_id, self._settings.client_id)
-        message.write(out, version)
+        write_request_header(out, api_key, version, correlation_id, self._settings.client_id)
+        write_body(out)
         _SIZE.pack_into(out, 0, len(out) - 4)
         self._transport.write(out)
         return correlation_id
@@ -224,7 +247,8 @@ class Connection:
         reason = str(cause) if cause else "it closed the connection"
         self._end(ConnectionLost(f"lost {self.host}:{self.port}: {reason}"))
 
-    def _garbled(self, error: ProtocolError) -> ConnectionLost:
+    def garbled(self, error: ProtocolError) -> ConnectionLost:
+        """End the connection because of an answer that cannot be read; the error to raise for it."""
         lost = ConnectionLost(f"{self.host}:{self.port} sent what this client cannot read: {error}")
         self._end(lost)
         return lost

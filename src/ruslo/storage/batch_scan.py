@@ -84,14 +84,19 @@ def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
         position += size
 
 
-def checked_batches(data: ReadBuffer, next_offset: int) -> list[tuple[int, HeaderFields]]:
-    """The batches of a buffer to be appended as it is: whole, sound, offsets rising from the log's end."""
+def whole_batches(data: ReadBuffer) -> list[tuple[int, HeaderFields]]:
+    """The batches of a buffer that must hold nothing else; raises KafkaError if it does."""
     batches = list(buffer_headers(data))
     whole = batches[-1][0] + batches[-1][1][1] + LENGTH_OVERHEAD if batches else 0
     if whole != len(data):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"{len(data) - whole} bytes from position {whole} on are not a batch"
         )
+    return batches
+
+
+def check_batches(data: ReadBuffer, batches: list[tuple[int, HeaderFields]], next_offset: int) -> None:
+    """Of batches to be appended as they are: sound, offsets rising from the log's end; or KafkaError."""
     view = memoryview(data)
     for start, header in batches:
         if header[0] < next_offset:
@@ -102,4 +107,3 @@ def checked_batches(data: ReadBuffer, next_offset: int) -> list[tuple[int, Heade
         if crc32c(view[start + ATTRIBUTES_AT : start + header[1] + LENGTH_OVERHEAD]) != header[4]:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header[0]} fails its checksum")
         next_offset = header[0] + header[6] + 1
-    return batches

@@ -149,7 +149,7 @@ class Log(LogState):
 
     def append_follower(self, data: ReadBuffer, leader_epoch: int, now_ms: int) -> int:
         """Append what the leader of ``leader_epoch`` sent; batches of later epochs wait for a later fetch."""
-        return log_verbatim.append_as_is(self, log_verbatim.up_to_epoch(data, leader_epoch), now_ms)
+        return log_verbatim.append_up_to_epoch(self, data, leader_epoch, now_ms)
 
     def write(self, data: ReadBuffer, position: int) -> None:
         """Write at the end of the active segment, which is ``position``; all of it, or nothing stays."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.records.batch import CONTROL, LENGTH_OVERHEAD
-from ruslo.storage.batch_scan import HeaderFields, buffer_headers, checked_batches
+from ruslo.storage.batch_scan import HeaderFields, buffer_headers, check_batches, whole_batches
 from ruslo.storage.producer_replay import read_marker, replay
 from ruslo.storage.producer_state import TransactionMarker
 
@@ -27,13 +27,30 @@ class _Batch(NamedTuple):
 
 
 def append_as_is(log: Log, data: ReadBuffer, now_ms: int) -> int:
+    return _append(log, data, whole_batches(data), now_ms)
+
+
+def append_up_to_epoch(log: Log, data: ReadBuffer, leader_epoch: int, now_ms: int) -> int:
+    """Only the leading batches whose epoch is not above the leader's, and what is whole of them."""
+    found = []
+    for batch in buffer_headers(data):
+        if batch[1][2] > leader_epoch:
+            break
+        found.append(batch)
+    return _append(log, data, found, now_ms)
+
+
+def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int) -> int:
+    check_batches(data, found, log.end_offset)
     view = memoryview(data)
     # All markers are read before anything is written: one that cannot be read must not be in the log.
-    batches = [_batch(view, start, header) for start, header in checked_batches(data, log.end_offset)]
+    batches = [_batch(view, start, header) for start, header in found]
     at = 0
     while at < len(batches):
         start, stop, header, _ = batches[at]
-        log.make_room(header[0], header[0] + header[6], stop - start, header[8], now_ms)
+        last_offset, limits = header[0] + header[6], log.limits
+        if now_ms > limits.now_ms or not limits.allow(log.active.size + stop - start, header[8], last_offset):
+            log.make_room(header[0], last_offset, stop - start, header[8], now_ms)
         run = [batches[at]]
         if batches[at].aborts:
             _append_abort_marker(log, view, batches[at])
@@ -81,13 +98,3 @@ def _note(log: Log, batch: _Batch, position: int) -> None:
     log.note_batch(base_offset, position, last_offset, batch.stop - batch.start, header[8])
     log.end_offset = last_offset + 1
     replay(log.producers, header, batch.marker)
-
-
-def up_to_epoch(data: ReadBuffer, leader_epoch: int) -> memoryview:
-    """The leading batches whose epoch is not above the leader's."""
-    stop = 0
-    for start, header in buffer_headers(data):
-        if header[2] > leader_epoch:
-            break
-        stop = start + header[1] + LENGTH_OVERHEAD
-    return memoryview(data)[:stop]

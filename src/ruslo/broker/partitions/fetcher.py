@@ -1,7 +1,8 @@
 """Follows one leader: fetches what it has for all partitions that this broker replicates from it.
 
 One request is under way at a time. Each asks from the ends of the own logs, which is also the ack of what
-came before; the leader holds it back until there is something to send. An answer is appended as it is.
+came before; the leader holds it back until there is something to send. An answer is appended as it is, and
+the next request leaves within the same callback (``fetch_exchange``): the task below is for all that is rare.
 
 What an answer's error means for a partition:
 
@@ -24,36 +25,38 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.broker.partitions.fetch_exchange import FetchExchange
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.client.errors import BrokerUnreachable
-from ruslo.machines.replica.fetch_plan import FetchPlan, Place, PlannedFetch, Wanted
+from ruslo.machines.replica.fetch_plan import FetchPlan, Place, Wanted
 from ruslo.machines.replica.truncation import truncation_offset
+from ruslo.model.buffers import ReadBuffer
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.log_ids import log_ids
-from ruslo.protocol.messages.fetch_request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
-from ruslo.protocol.messages.fetch_response import FetchResponse, PartitionData
+from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
+from ruslo.protocol.replica_fetch_codec import (
+    MIN_VERSION,
+    NO_DIVERGENCE,
+    PartitionNews,
+    ReplicaWish,
+    decode_replica_answer,
+    encode_replica_fetch,
+)
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.partition import Partition
 
 logger = logging.getLogger(__name__)
 
-_REPLICA_STATE_FROM = 15
 _FIRST_PAUSE_MS = 20
 _BELIEVED_LOST_MS = 10_000
 _EARLIEST_LOCAL = -4
@@ -70,7 +73,6 @@ _SESSION_ERRORS = frozenset(
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
     node_id: int
-    cluster_id: str
     broker_epoch: Callable[[], int]
     clock: Clock
     max_wait_ms: int
@@ -117,6 +119,8 @@ class ReplicaFetcher:
         self._connection: Connection | None = None
         self._requests = 0
         """Sent so far."""
+        self._out_of_range: list[_Followed] = []
+        """Of the last answer."""
         self._refused_since_ms: int | None = None
         """Since when the leader's host says that nobody listens there."""
         self._pause_ms = _FIRST_PAUSE_MS
@@ -168,7 +172,6 @@ class ReplicaFetcher:
                     continue
                 try:
                     await self._fetch()
-                    self._pause_ms = _FIRST_PAUSE_MS
                 except Exception as error:
                     # Whatever it is: a fetcher that ends would take its partitions out of replication.
                     unforeseen = None if isinstance(error, KafkaError) else error
@@ -184,32 +187,17 @@ class ReplicaFetcher:
                 await self._connection.close()
 
     async def _fetch(self) -> None:
+        """Fetch as long as nothing but answers has to be dealt with."""
         connection = await self._connected()
-        self._requests = number = self._requests + 1
-        response = await connection.request(
-            self._request(self._plan.next()), FetchResponse, min_version=_REPLICA_STATE_FROM
-        )
-        error = ErrorCode(response.error_code)
-        if error in _SESSION_ERRORS:
-            self._plan.restart()
-            return
-        if error is not ErrorCode.NONE:
-            raise KafkaError(error)
-        self._plan.answered(response.session_id)
-        out_of_range: list[_Followed] = []
-        for topic in response.responses:
-            for answer in topic.partitions:
-                place = (topic.topic_id, answer.partition_index)
-                followed = self._followed.get(place)
-                # It may have been left, or be in another epoch, since the request was sent: to be fenced in
-                # the epoch before must not take it out of replication in the present one.
-                if followed is None or followed.first_request > number or place not in self._plan:
-                    continue
-                if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    out_of_range.append(followed)
-                else:
-                    self._take(place, followed, answer)
-        for followed in out_of_range:
+        self._out_of_range.clear()
+        await FetchExchange(
+            connection,
+            connection.version_for(FetchRequest, MIN_VERSION),
+            self._settings.connection.request_timeout_ms,
+            self._next_request,
+            self._take_answer,
+        ).run()
+        for followed in self._out_of_range:
             await self._find_bounds(connection, followed)
 
     async def _connected(self) -> Connection:
@@ -233,68 +221,80 @@ class ReplicaFetcher:
             self._refused_since_ms = None
         return self._connection
 
-    def _request(self, planned: PlannedFetch) -> FetchRequest:
+    def _next_request(self, out: bytearray) -> None:
         settings = self._settings
-        topics: dict[Uuid, list[FetchPartition]] = {}
+        self._requests += 1
+        planned = self._plan.next()
+        topics: dict[Uuid, list[ReplicaWish]] = {}
         for (topic_id, index), wanted in planned.listed:
-            topics.setdefault(topic_id, []).append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=wanted.leader_epoch,
-                    fetch_offset=wanted.fetch_offset,
-                    last_fetched_epoch=wanted.last_fetched_epoch,
-                    log_start_offset=wanted.log_start_offset,
-                    partition_max_bytes=settings.max_partition_bytes,
-                    high_watermark=wanted.high_watermark,
-                )
-            )
+            topics.setdefault(topic_id, []).append((index, *wanted, settings.max_partition_bytes))
         forgotten: dict[Uuid, list[int]] = {}
         for topic_id, index in planned.forgotten:
             forgotten.setdefault(topic_id, []).append(index)
-        return FetchRequest(
-            cluster_id=settings.cluster_id,
-            replica_state=ReplicaState(replica_id=settings.node_id, replica_epoch=settings.broker_epoch()),
+        encode_replica_fetch(
+            out,
+            replica_id=settings.node_id,
+            replica_epoch=settings.broker_epoch(),
             max_wait_ms=settings.max_wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             session_id=planned.session_id,
             session_epoch=planned.session_epoch,
-            topics=[FetchTopic(topic_id=each, partitions=listed) for each, listed in topics.items()],
-            forgotten_topics_data=[
-                ForgottenTopic(topic_id=each, partitions=indexes) for each, indexes in forgotten.items()
-            ],
+            topics=list(topics.items()),
+            forgotten=list(forgotten.items()),
         )
 
     def _want(self, place: Place, followed: _Followed) -> None:
         log = followed.partition.log
         self._plan.want(
             place,
-            Wanted(
-                followed.leader_epoch, log.end_offset, log.epochs.latest, log.start_offset, log.high_watermark
-            ),
+            Wanted(followed.leader_epoch, log.end_offset, log.epochs.latest, log.start_offset),
         )
         self._something_to_do.set()
 
     # -- answers ---------------------------------------------------------------------------------------------
 
-    def _take(self, place: Place, followed: _Followed, answer: PartitionData) -> None:
+    def _take_answer(self, frame: ReadBuffer, pos: int) -> bool:
+        """Append what came; whether the next request may follow at once."""
+        answer = decode_replica_answer(frame, pos, len(frame))
+        if answer.error_code:
+            error = ErrorCode(answer.error_code)
+            if error not in _SESSION_ERRORS:
+                raise KafkaError(error)
+            self._plan.restart()
+            return True
+        self._plan.answered(answer.session_id)
+        self._pause_ms = _FIRST_PAUSE_MS
+        for news in answer.partitions:
+            place = news[:2]
+            followed = self._followed.get(place)
+            # It may have been left, or be in another epoch, since the request was sent: to be fenced in
+            # the epoch before must not take it out of replication in the present one.
+            if followed is None or followed.first_request > self._requests or place not in self._plan:
+                continue
+            if news[2] == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._out_of_range.append(followed)
+            else:
+                self._take(place, followed, news, frame)
+        return not self._out_of_range and len(self._plan) > 0
+
+    def _take(self, place: Place, followed: _Followed, news: PartitionNews, frame: ReadBuffer) -> None:
+        _, _, error_code, high_watermark, log_start, diverging, start, stop = news
         partition = followed.partition
         try:
-            if answer.error_code:
-                raise KafkaError(ErrorCode(answer.error_code))
-            if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
-                self._truncate(partition, answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
+            if error_code:
+                raise KafkaError(ErrorCode(error_code))
+            if diverging != NO_DIVERGENCE:
+                self._truncate(partition, *diverging)
             else:
-                size = 0
-                if answer.records:
+                if stop > start:
                     before = partition.log.end_offset
-                    size = len(answer.records)
                     if self._is_throttled(partition):
-                        self._settings.quota.record(size)
-                    partition.append_as_follower(memoryview(answer.records), self._settings.clock.now_ms())
+                        self._settings.quota.record(stop - start)
+                    partition.append_as_follower(memoryview(frame)[start:stop], self._settings.clock.now_ms())
                     if partition.log.end_offset == before:
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
-                partition.hear_from_leader(answer.high_watermark, answer.log_start_offset, size)
+                partition.hear_from_leader(high_watermark, log_start, stop - start)
         except (KafkaError, CorruptLogError) as error:
             self._leave_alone(place, followed, error)
         except StorageError as error:

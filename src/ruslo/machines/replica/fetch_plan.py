@@ -29,7 +29,6 @@ class Wanted(NamedTuple):
     fetch_offset: int
     last_fetched_epoch: int
     log_start_offset: int
-    high_watermark: int
 
 
 class PlannedFetch(NamedTuple):

@@ -45,7 +45,6 @@ def raise_it(error: StorageError) -> None:
 def new_fetcher(clock: Clock, address: Address) -> ReplicaFetcher:
     settings = FetcherSettings(
         node_id=2,
-        cluster_id="cluster",
         broker_epoch=lambda: 1,
         clock=clock,
         max_wait_ms=500,

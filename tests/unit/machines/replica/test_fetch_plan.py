@@ -7,9 +7,7 @@ A, B, C = (TOPIC, 0), (TOPIC, 1), (TOPIC, 2)
 
 
 def wanted(offset: int) -> Wanted:
-    return Wanted(
-        leader_epoch=1, fetch_offset=offset, last_fetched_epoch=0, log_start_offset=0, high_watermark=0
-    )
+    return Wanted(leader_epoch=1, fetch_offset=offset, last_fetched_epoch=0, log_start_offset=0)
 
 
 def test_the_first_request_lists_everything_and_later_ones_what_has_changed() -> None:

@@ -1,0 +1,154 @@
+"""Fetches that follow each other on one connection, and what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from ruslo.broker.partitions.fetch_exchange import FetchExchange
+from ruslo.client.connection import Connection
+from ruslo.client.errors import ConnectionLost, RequestTimedOut
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ProtocolError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.fetch_request import FetchRequest
+from ruslo.protocol.messages.fetch_response import FetchResponse
+from tests.support.live_node import until
+from tests.support.scripted_broker import Asked, Script, ScriptedBroker
+
+VERSION = 18
+
+
+class Fetcher:
+    """Numbers its requests by their session epochs, and keeps what the answers say."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self.sent = 0
+        self.taken: list[int] = []
+        self.tasks: set[asyncio.Task[object] | None] = set()
+        """Those in which answers were taken."""
+
+    def next_request(self, out: bytearray) -> None:
+        self.sent += 1
+        FetchRequest(session_epoch=self.sent).write(out, VERSION)
+
+    def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
+        self.taken.append(FetchResponse.from_bytes(memoryview(frame)[pos:], VERSION).session_id)
+        self.tasks.add(asyncio.current_task())
+        return len(self.taken) < self._wanted
+
+
+def with_leader(script: Script, use: Callable[[Connection, ScriptedBroker], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(30), ScriptedBroker(script) as broker:
+            connection = await Connection.open("127.0.0.1", broker.port)
+            try:
+                await use(connection, broker)
+            finally:
+                await connection.close()
+
+    asyncio.run(run())
+
+
+def answer_by_epoch(asked: Asked) -> Message:
+    if not isinstance(asked.message, FetchRequest):
+        raise KeyError
+    return FetchResponse(session_id=100 + asked.message.session_epoch)
+
+
+async def silence(asked: Asked) -> Message:
+    if not isinstance(asked.message, FetchRequest):
+        raise KeyError
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def exchange(connection: Connection, fetcher: Fetcher, timeout_ms: int = 30_000) -> FetchExchange:
+    return FetchExchange(connection, VERSION, timeout_ms, fetcher.next_request, fetcher.take_answer)
+
+
+def test_each_answer_brings_the_next_request_without_a_task_in_between() -> None:
+    async def use(connection: Connection, _: ScriptedBroker) -> None:
+        fetcher = Fetcher(wanted=5)
+        await exchange(connection, fetcher).run()
+        assert fetcher.taken == [101, 102, 103, 104, 105]
+        assert fetcher.sent == 5
+        assert fetcher.tasks == {None}
+        await exchange(connection, fetcher).run()
+        assert fetcher.sent == 6, "the connection is as good as before"
+
+    with_leader(answer_by_epoch, use)
+
+
+def test_what_an_answer_leads_to_is_raised_where_it_is_run() -> None:
+    async def use(connection: Connection, _: ScriptedBroker) -> None:
+        class Failing(Fetcher):
+            def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
+                raise ValueError("it cannot be appended")
+
+        with pytest.raises(ValueError, match="cannot be appended"):
+            await exchange(connection, Failing(1)).run()
+        assert not connection.closed
+
+    with_leader(answer_by_epoch, use)
+
+
+def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+    async def use(connection: Connection, _: ScriptedBroker) -> None:
+        class Puzzled(Fetcher):
+            def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
+                raise ProtocolError("a strange answer")
+
+        with pytest.raises(ConnectionLost, match="a strange answer"):
+            await exchange(connection, Puzzled(1)).run()
+        assert connection.closed
+
+    with_leader(answer_by_epoch, use)
+
+
+def test_a_leader_that_does_not_answer_is_given_up() -> None:
+    async def use(connection: Connection, _: ScriptedBroker) -> None:
+        with pytest.raises(RequestTimedOut, match="did not answer Fetch within 20 ms"):
+            await exchange(connection, Fetcher(1), timeout_ms=20).run()
+        assert connection.closed
+        assert not connection.lost, "silence is no sign of death"
+
+    with_leader(silence, use)
+
+
+def test_a_lost_connection_ends_it() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        running = asyncio.create_task(exchange(connection, Fetcher(1)).run())
+        await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
+        broker.hang_up()
+        with pytest.raises(ConnectionLost):
+            await running
+        assert connection.lost
+
+    with_leader(silence, use)
+
+
+def test_after_a_cancellation_answers_are_let_go() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        let_go = asyncio.Event()
+
+        async def late(asked: Asked) -> Message:
+            answer = answer_by_epoch(asked)
+            await let_go.wait()
+            return answer
+
+        broker.script = late
+        fetcher = Fetcher(5)
+        running = asyncio.create_task(exchange(connection, fetcher).run())
+        await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        let_go.set()
+        second = Fetcher(1)
+        await exchange(connection, second).run()
+        assert (fetcher.taken, second.taken) == ([], [101])
+
+    with_leader(answer_by_epoch, use)
