@@ -22,6 +22,9 @@ NextRequest: TypeAlias = Callable[[bytearray], None]
 TakeAnswer: TypeAlias = Callable[[ReadBuffer, int], bool]
 """Given a frame, and where in it the answer begins; whether to fetch on."""
 
+_TICK_S = 0.001
+"""Event loops have timers of whole milliseconds: one for less would be called again at the same time."""
+
 
 class FetchExchange:
     """``run`` it once. It is the waiter for its own answers (``client.connection.Waiter``)."""
@@ -60,9 +63,9 @@ class FetchExchange:
 
     def _watch(self) -> None:
         self._timer = None
-        left_s = self._sent_s + self._timeout_ms / 1000 - self._loop.time()
-        if left_s > 0:
-            self._timer = self._loop.call_later(left_s, self._watch)
+        due_s = self._sent_s + self._timeout_ms / 1000
+        if self._loop.time() + _TICK_S < due_s:
+            self._timer = self._loop.call_at(due_s, self._watch)
         else:
             self._connection.give_up_waiting(FetchRequest.API_KEY, self._timeout_ms)
 

@@ -1,0 +1,63 @@
+"""Fetches of another broker, played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.fetch_response import FetchResponse
+from ruslo.protocol.messages.produce_response import ProduceResponse
+from tests.support.live_node import batch_of, records_in, run, until
+from tests.support.raw_client import connected
+from tests.support.second_broker import two_brokers
+
+
+def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path) as (node, second, topic_id),
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as follower,
+        ):
+            session = 0
+
+            async def told(
+                session_epoch: int, *offsets: int, max_wait_ms: int = 0, epoch: int | None = None
+            ) -> list[tuple[str, int, list[bytes | None]]]:
+                """Error, high watermark and values of each partition in the answer."""
+                nonlocal session
+                request = second.request(topic_id, *offsets, epoch=epoch)
+                request.session_id, request.session_epoch = session, session_epoch
+                request.max_wait_ms, request.min_bytes = max_wait_ms, 1
+                answer = await follower.call(request, FetchResponse)
+                assert answer.error_code == 0
+                session = answer.session_id
+                return [
+                    (
+                        ErrorCode(each.error_code).name,
+                        each.high_watermark,
+                        [record.value for record in records_in(each.records)],
+                    )
+                    for topic in answer.responses
+                    for each in topic.partitions
+                ]
+
+            assert await told(0, 0) == [("NONE", 0, [])], "a full request is told everything"
+            assert await told(1) == []
+            waiting = asyncio.create_task(told(2, max_wait_ms=20_000))
+            replication = node.partition().replication
+            assert replication is not None
+            await until(lambda: len(replication.readers) == 1)
+            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+            assert await waiting == [("NONE", 0, [b"one"])]
+            assert await told(3, 1) == [("NONE", 1, [])], "its own ack has moved the high watermark"
+            acked = await client.receive(ProduceResponse)
+            assert acked.responses[0].partition_responses[0].error_code == 0
+            assert await told(4) == []
+            newer = second.epoch + 1
+            assert await told(5, epoch=newer) == []
+            assert await told(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that registration is over"
+            assert await told(7, epoch=newer) == [("NONE", 1, [])], "told again, so that the error is over"
+
+    run(story())
