@@ -76,6 +76,8 @@ class IsrProposals:
                     self._waiting = {
                         place: asked for place, asked in again.items() if _still_stands(*asked)
                     } | self._waiting
+                # A controller in this process works out the next answer in the same turn as it is asked.
+                await asyncio.sleep(0)
         finally:
             self._task = None
 
