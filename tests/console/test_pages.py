@@ -221,7 +221,7 @@ def test_a_pipeline_moves_and_its_dead_letters_go_back(
         page.click("a:has-text('replay')")
         expect(page.locator("#preview")).to_contain_text("not a number")
         page.click("button:has-text('Replay them')")
-        expect(page.locator("[role=status]")).to_contain_text("1 dead letter went back. They were removed")
+        expect(page.locator("[role=status]")).to_contain_text("1 dead letter went back. It was removed")
     page.goto("/topics/source/messages")
     expect(page.locator("#records tr")).to_have_count(2)
     page.click("#records tr:first-child a")

@@ -14,6 +14,7 @@ _UNPRINTABLE = re.compile(
     r"\ud800-\udfff]"
 )
 _DASH = "–"
+_WITHOUT_LIMIT = 2**63 - 1
 
 
 def visible(text: str) -> str:
@@ -45,6 +46,14 @@ def rate(number: float | None) -> str:
     return f"{number:.1f}G"
 
 
+def per_second(number: float | None) -> str:
+    return _DASH if number is None else f"{rate(number)}/s"
+
+
+def bytes_per_second(number: float | None) -> str:
+    return _DASH if number is None else f"{size(number)}/s"
+
+
 def size(number: float | None) -> str:
     return _DASH if number is None or number < 0 else human_bytes(number)
 
@@ -58,9 +67,11 @@ def duration(seconds: float | None) -> str:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     minutes, rest = divmod(int(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return f"{minutes} min {rest} s".removesuffix(" 0 s")
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    if hours < 48:
+        return f"{hours} h {minutes} min".removesuffix(" 0 min")
+    return f"{hours // 24} d {hours % 24} h".removesuffix(" 0 h")
 
 
 def ago(time_ms: float | None) -> str:
@@ -87,6 +98,25 @@ def moment(time_ms: float | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{int(time_ms) % 1000:03}Z"
 
 
+def setting(value: str, name: str) -> str:
+    """What the number of a setting means, where its name tells a unit: 604800000 is 7 days. Else nothing."""
+    unit = name.rpartition(".")[2]
+    if unit not in ("ms", "bytes") or not value.isdecimal():
+        return ""
+    number = int(value)
+    if number >= _WITHOUT_LIMIT:
+        return "no limit"
+    if unit == "bytes":
+        return size(number) if number >= 1024 else ""
+    return duration(number / 1000) if number >= 1000 else ""
+
+
+def brief_addresses(bootstrap: str) -> str:
+    """The first one, and how many there are besides."""
+    first, *others = bootstrap.split(",")
+    return f"{first} +{len(others)}" if others else first
+
+
 def plural(number: int, one: str, many: str | None = None) -> str:
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
@@ -99,7 +129,11 @@ FILTERS: dict[str, Callable[..., str]] = {
     "exact": Exact,
     "count": count,
     "rate": rate,
+    "per_second": per_second,
+    "bytes_per_second": bytes_per_second,
     "size": size,
+    "setting": setting,
+    "brief_addresses": brief_addresses,
     "duration": duration,
     "ago": ago,
     "moment": moment,

@@ -65,7 +65,8 @@ class Sampler:
         self._watched_s = time.monotonic()
         self._one_at_a_time = asyncio.Lock()
         self._wake = asyncio.Event()
-        self._news = asyncio.Condition()
+        self._news = asyncio.Event()
+        """Of the next look; each has its own, so that listeners share no lock that one of them could keep."""
 
     # -- for pages
 
@@ -101,9 +102,8 @@ class Sampler:
     async def unhurried_news(self) -> AsyncIterator[None]:
         """As ``news``, for listeners who are no reason to look often."""
         while True:
-            async with self._news:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), _WATCHED_FOR_S / 2)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), _WATCHED_FOR_S / 2)
             yield
 
     # -- the loop
@@ -136,16 +136,18 @@ class Sampler:
                     produce_ms = await self._request_times.look(now.nodes)
             except (KafkaError, ProtocolError, TimeoutError) as error:
                 self._failure, self._failed_s = error, time.monotonic()
-                async with self._news:
-                    self._news.notify_all()
+                self._tell()
                 raise
             self._failure = None
             self.last = now
             if before is not None:
                 self._note(before, now, produce_ms)
             self._taken += 1
-        async with self._news:
-            self._news.notify_all()
+        self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
 
     def _note(self, before: Snapshot, now: Snapshot, produce_ms: float | None = None) -> None:
         elapsed_s = max(now.at_s - before.at_s, 0.001)

@@ -4,7 +4,20 @@ import time
 
 import pytest
 
-from ruslo.console.formats import ago, count, duration, moment, plural, rate, size, visible
+from ruslo.console.formats import (
+    ago,
+    brief_addresses,
+    bytes_per_second,
+    count,
+    duration,
+    moment,
+    per_second,
+    plural,
+    rate,
+    setting,
+    size,
+    visible,
+)
 
 
 def test_what_cannot_be_seen_is_shown_by_its_number() -> None:
@@ -38,7 +51,10 @@ def test_rates(number: float | None, text: str) -> None:
         (0.25, "250 ms"),
         (3, "3 s"),
         (61, "1 min 1 s"),
+        (900, "15 min"),
         (7260, "2 h 1 min"),
+        (86400, "24 h"),
+        (604800, "7 d"),
         (200000, "2 d 7 h"),
     ],
 )
@@ -55,8 +71,8 @@ def test_moments_are_in_utc_and_never_fail() -> None:
 def test_ago() -> None:
     now_ms = time.time() * 1000
     assert ago(now_ms) == "now"
-    assert ago(now_ms - 120_500) == "2 min 0 s ago"
-    assert ago(now_ms + 120_500) == "in 2 min 0 s"
+    assert ago(now_ms - 120_500) == "2 min ago"
+    assert ago(now_ms + 120_500) == "in 2 min"
     assert ago(None) == "–"
 
 
@@ -64,3 +80,29 @@ def test_counts_and_sizes() -> None:
     assert (count(1234567), count(None)) == ("1\u202f234\u202f567", "–")
     assert (size(2048), size(-1), size(None)) == ("2.0 KiB", "–", "–")
     assert (plural(1, "topic"), plural(2, "topic")) == ("1 topic", "2 topics")
+
+
+def test_what_is_not_known_has_no_unit() -> None:
+    assert (per_second(None), per_second(1500)) == ("–", "1.5k/s")
+    assert (bytes_per_second(None), bytes_per_second(2048)) == ("–", "2.0 KiB/s")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "means"),
+    [
+        ("retention.ms", "604800000", "7 d"),
+        ("segment.bytes", "1073741824", "1.0 GiB"),
+        ("flush.ms", str(2**63 - 1), "no limit"),
+        ("retention.ms", "-1", ""),
+        ("retention.bytes", "512", ""),
+        ("min.insync.replicas", "2000", ""),
+        ("message.timestamp.type", "CreateTime", ""),
+    ],
+)
+def test_settings_are_said_in_their_unit(name: str, value: str, means: str) -> None:
+    assert setting(value, name) == means
+
+
+def test_many_addresses_are_the_first_and_a_number() -> None:
+    assert brief_addresses("a:9092") == "a:9092"
+    assert brief_addresses("a:9092,b:9092,c:9092") == "a:9092 +2"

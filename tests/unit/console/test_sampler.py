@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 
 from ruslo.client.admin import Admin
@@ -65,3 +66,36 @@ def test_a_cluster_that_is_not_there_is_a_problem_and_told() -> None:
     problem = asyncio.run(look()).problem
     assert problem is not None
     assert "connection refused" in problem.lower()
+
+
+def test_listeners_that_leave_in_the_middle_of_news_keep_nothing_from_others() -> None:
+    """A browser that goes away is cancelled again and again; a shared lock once stayed with one for good."""
+
+    async def story() -> None:
+        sampler = Sampler(Admin("127.0.0.1:1"))
+
+        async def listen() -> None:
+            async for _ in sampler.unhurried_news():
+                return
+
+        async def look() -> None:
+            with contextlib.suppress(KafkaError):
+                await sampler.fresh(0)
+
+        leaving = [asyncio.create_task(listen()) for _ in range(20)]
+        await asyncio.sleep(0)
+        await look()
+        for _ in range(3):
+            for task in leaving:
+                task.cancel()
+            await asyncio.sleep(0)
+        ended = await asyncio.gather(*leaving, return_exceptions=True)
+        assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
+
+        staying = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await look()
+            await staying
+
+    asyncio.run(story())

@@ -56,7 +56,7 @@ async def replay(request: Request) -> Response:
                 await console.admin.topics.delete_records(
                     {TopicPartition(topic, number): place for number, place in letters.places.items()}
                 )
-                text += f" They were removed from {topic}."
+                text += f" {'It was' if sent == 1 else 'They were'} removed from {topic}."
             return console.done("/pipelines", text)
         preview = _preview(topic, letters)
     except (FormMistake, KafkaError) as error:

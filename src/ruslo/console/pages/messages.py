@@ -126,7 +126,7 @@ async def message(request: Request) -> Response:
         formats=FORMATS,
         key=show(record.key, "auto" if wanted == "avro" else wanted, _WHOLE_CHARS),
         value=show(record.value, wanted, _WHOLE_CHARS, schema),
-        headers=[(name, show(data, "auto", _LINE_CHARS * 4)) for name, data in record.headers[:_HEADERS_MAX]],
+        headers=[(name, one_line(data, _LINE_CHARS * 4)) for name, data in record.headers[:_HEADERS_MAX]],
         headers_left=max(0, len(record.headers) - _HEADERS_MAX),
         schema="" if schema is None else schema.text,
         mistake=None,
