@@ -7,6 +7,24 @@ import click
 from ruslo.cli.options import examples
 
 VARIABLE = "_RUSLO_COMPLETE"
+_WHOLE_ADDRESSES = """
+# bash cuts words at colons: 127.0.0.1:9092 would be three of them.
+_ruslo_whole_words() {
+    local -a words=()
+    local at
+    for ((at = 0; at <= COMP_CWORD; at++)); do
+        if ((at > 1)) && [[ ${COMP_WORDS[at]} == :* || ${COMP_WORDS[at - 1]} == *: ]]; then
+            words[-1]+=${COMP_WORDS[at]}
+        else
+            words+=("${COMP_WORDS[at]}")
+        fi
+    done
+    local -a COMP_WORDS=("${words[@]}")
+    local COMP_CWORD=$((${#words[@]} - 1))
+    _ruslo_completion "$@"
+}
+complete -o nosort -F _ruslo_whole_words ruslo
+"""
 
 
 @click.command(
@@ -31,3 +49,5 @@ def completion(shell: str) -> None:
     assert kind is not None, "click knows these shells"
     # Not source(), which wants a bash to ask for its version: the script may be made for another machine.
     click.echo(kind.source_template % kind(cli, {}, "ruslo", VARIABLE).source_vars())
+    if shell == "bash":
+        click.echo(_WHOLE_ADDRESSES)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -67,3 +71,36 @@ def test_nobody_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUSLO_BOOTSTRAP", "127.0.0.1:1")
     assert completions("topic", "describe", "x") == []
     assert completions("topic", "describe", "-b", "not an address", "x") == []
+
+
+def test_a_live_bash_completes_names_behind_an_address(ruslo_broker: EmbeddedBroker, tmp_path: Path) -> None:
+    async def create() -> None:
+        async with Admin(ruslo_broker.bootstrap) as admin:
+            await admin.topics.create([NewTopic("live-completed")])
+
+    asyncio.run(create())
+    script = tmp_path / "ruslo.bash"
+    script.write_text(CliRunner().invoke(cli, ["completion", "bash"]).output)
+    typed = f"ruslo topic describe -b {ruslo_broker.bootstrap} live-comp"
+    keyboard, terminal = pty.openpty()
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TERM": "dumb"}
+    with subprocess.Popen(
+        ["bash", "--noprofile", "--rcfile", script, "-i"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        start_new_session=True,
+    ) as shell:
+        os.close(terminal)
+        try:
+            os.write(keyboard, typed.encode())
+            shown, deadline = b"", time.monotonic() + 120
+            while b"live-completed" not in shown and time.monotonic() < deadline:
+                os.write(keyboard, b"\t")  # again and again: whoever is slow to answer is not waited for
+                while select.select([keyboard], [], [], 2)[0]:
+                    shown += os.read(keyboard, 4096)
+            assert b"live-completed" in shown
+        finally:
+            shell.kill()
+            os.close(keyboard)

@@ -59,6 +59,7 @@ document.querySelectorAll("[data-live]").forEach((element) => {
 
 const plots = [];
 const KEPT = 300;
+const SPAN_S = 20; // at least: a single sample has no width of its own
 
 function short(value, unit) {
   if (value == null) return "";
@@ -102,7 +103,7 @@ class LivePlot {
       cursor: { points: { size: 6 }, drag: { x: false, y: false } },
       legend: { show: false },
       padding: [10, 26, 0, 0],
-      scales: { y: { range: (self, low, high) => [0, Math.max(high * 1.15, 1)] } },
+      scales: { x: { range: (self, first, last) => (last == null ? [null, null] : [Math.min(first, last - SPAN_S), last]) }, y: { range: (self, low, high) => [0, Math.max(high * 1.15, 1)] } },
       axes: [
         { ...axis, space: 70, values: [[1, "{HH}:{mm}:{ss}"]], size: 28, font: "11px system-ui" },
         { ...axis, space: 34, size: 62, font: "11px system-ui", values: (self, ticks) => ticks.map((tick) => short(tick, this.unit)), ...steps },
