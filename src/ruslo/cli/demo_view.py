@@ -82,6 +82,9 @@ class PlainView:
 def _in_a_word(reports: list[RunReport]) -> str:
     if not reports:
         return STARTING
+    errors = (query.error for report in reports for query in report.queries if query.state == "waiting")
+    if failure := next(filter(None, errors), None):
+        return f"tries again after: {failure.splitlines()[0]}"
     if not any(query.batches for report in reports for query in report.queries):
         return "works on its first batch"
     return f"lag {sum(report.lag_records or 0 for report in reports)}"

@@ -36,7 +36,8 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise PortTaken(
-            f"the console cannot listen at {host}:{port}: {os.strerror(error.errno or 0).lower()}"
+            f"the console cannot listen at {host}:{port}: {os.strerror(error.errno or 0).lower()}; "
+            "choose another port, 0 takes any free one"
         ) from error
     return listener
 
