@@ -20,7 +20,7 @@ from collections.abc import Hashable
 from random import Random
 from typing import NamedTuple
 
-from ruslo.machines.txns.decision import TxnOutcome
+from ruslo.machines.txns.decision import Decision
 from ruslo.machines.txns.events import MarkersAnswered, MarkerSend, TimerFired
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.records import state_of
@@ -57,7 +57,7 @@ class WorldBench(TxnBench):
         self.ends: dict[int, int] = {}
         """Log offset behind an outcome's records, by the outcome's identity."""
 
-    def _append(self, outcome: TxnOutcome) -> None:
+    def _append(self, outcome: Decision) -> None:
         super()._append(outcome)
         self.ends[id(outcome)] = len(self.log)
 
@@ -264,7 +264,7 @@ class World:
             self.write_unheard(self.late_markers.pop(self.random.randrange(len(self.late_markers))))
 
     def write_unheard(self, send: MarkerSend) -> None:
-        for marker in markers_of(send.node, send.request):
+        for marker in markers_of(send):
             self.write(marker)
 
     def write(self, marker: Marker) -> ErrorCode:
@@ -335,7 +335,7 @@ class World:
 
     # -- what must hold --------------------------------------------------------------------------------------
 
-    def check_committed(self, outcome: TxnOutcome) -> None:
+    def check_committed(self, outcome: Decision) -> None:
         for transition in outcome.transitions:
             transactional_id = transition.transaction.id
             assert transition.to is not None, "no id is unused for long enough here"
@@ -375,7 +375,7 @@ class World:
     def check_sends(self) -> None:
         decided = {metadata.producer_id: metadata for metadata in self.decisions.values()}
         for send in self.bench.sends:
-            for marker in markers_of(send.node, send.request):
+            for marker in markers_of(send):
                 decision = decided[marker.producer_id]
                 assert marker.epoch == decision.epoch
                 assert marker.commits is (decision.state is TxnState.PREPARE_COMMIT)

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import re2  # type: ignore[import-untyped]
 
-from ruslo.machines.txns.decision import TxnOutcome
+from ruslo.machines.txns.decision import Decision
 from ruslo.machines.txns.events import (
     ClusterChanged,
     Loaded,
@@ -26,6 +26,7 @@ from ruslo.machines.txns.events import (
     Unloaded,
     WantProducerId,
 )
+from ruslo.machines.txns.marker_requests import codes_of, request_of
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.refusals import refusal
@@ -110,7 +111,7 @@ class TxnBench:
         self.sends: list[MarkerSend] = []
         """Under way to leaders; empty while ``leaders_answer``."""
         self.leaders_answer = True
-        self.uncommitted: list[TxnOutcome] = []
+        self.uncommitted: list[Decision] = []
         """Appended, and nobody has confirmed it; empty while ``commits_at_once``."""
         self.commits_at_once = True
         self.append_error: ErrorCode | None = None
@@ -263,11 +264,11 @@ class TxnBench:
     def answer_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
         """A leader answers one of the requests under way."""
         send = self.sends.pop(at)
-        request = WriteTxnMarkersRequest.from_bytes(send.request.to_bytes(2), 2)
+        request = WriteTxnMarkersRequest.from_bytes(request_of(send.markers).to_bytes(2), 2)
         judge: Verdict = (lambda marker: verdict) if isinstance(verdict, ErrorCode) else verdict
-        codes = {marker: judge(marker) for marker in markers_of(send.node, request)}
+        codes = {marker: judge(marker) for marker in markers_of(send)}
         self.markers += [marker for marker, code in codes.items() if code is ErrorCode.NONE]
-        self.run(MarkersAnswered(send.send_id, _response(request, codes)))
+        self.run(MarkersAnswered(send.send_id, codes_of(_response(request, codes))))
 
     def lose_markers(self, at: int = 0) -> None:
         """The connection to a leader breaks."""
@@ -278,12 +279,12 @@ class TxnBench:
         for outcome in failed:
             self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
 
-    def _carry_out(self, outcome: TxnOutcome) -> None:
+    def _carry_out(self, outcome: Decision) -> None:
         self.stopped += outcome.stopped
-        if outcome.append is None:
-            self._release(outcome)
-        else:
+        if outcome.transitions:
             self._append(outcome)
+        else:
+            self._release(outcome)
         for ask in outcome.asks:
             self.asks.append(ask)
             if self.ids_at_hand:
@@ -293,13 +294,12 @@ class TxnBench:
         while self.leaders_answer and self.sends:
             self.answer_markers()
 
-    def _append(self, outcome: TxnOutcome) -> None:
-        assert outcome.append is not None
+    def _append(self, outcome: Decision) -> None:
         if self.append_error is not None:
             code, self.append_error = self.append_error, None
             self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
             return
-        self.log += (_encoded(record) for record in outcome.append.records)
+        self.log += (transition.record for transition in outcome.transitions)
         if self.commit_error is not None:
             code, self.commit_error = self.commit_error, None
             self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
@@ -308,7 +308,7 @@ class TxnBench:
         if self.commits_at_once:
             self.commit()
 
-    def _release(self, outcome: TxnOutcome) -> None:
+    def _release(self, outcome: Decision) -> None:
         for reply in outcome.replies:
             assert reply.token not in self.answers, f"{reply.token} was answered twice"
             request, version = self._requests.pop(reply.token)
@@ -321,19 +321,18 @@ class TxnBench:
         return TxnShard(self.settings, compile_pattern, self.cluster)
 
 
-def markers_of(node: int, request: WriteTxnMarkersRequest) -> Iterable[Marker]:
-    for marker in request.markers:
-        for topic in marker.topics:
-            for index in topic.partition_indexes:
-                yield Marker(
-                    node,
-                    TopicPartition(topic.name, index),
-                    marker.producer_id,
-                    marker.producer_epoch,
-                    marker.transaction_result,
-                    marker.coordinator_epoch,
-                    marker.transaction_version,
-                )
+def markers_of(send: MarkerSend) -> Iterable[Marker]:
+    for each in send.markers:
+        for partition in each.partitions:
+            yield Marker(
+                send.node,
+                partition,
+                each.producer_id,
+                each.epoch,
+                each.commits,
+                each.coordinator_epoch,
+                each.transaction_version,
+            )
 
 
 def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -> WriteTxnMarkersResponse:
@@ -360,13 +359,6 @@ def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -
         ]
     )
     return WriteTxnMarkersResponse.from_bytes(response.to_bytes(2), 2)
-
-
-def _encoded(record: TxnRecord) -> tuple[bytes, bytes | None]:
-    key = TRANSACTION_RECORDS.encode_key(record.key)
-    if record.value is None:
-        return key, None
-    return key, TRANSACTION_RECORDS.encode_value(record.value, record.version)
 
 
 def _decoded(key: bytes, value: bytes | None) -> TxnRecord:

@@ -24,7 +24,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 
 from ruslo.machines.outcome import Reply
-from ruslo.machines.txns.decision import Answer, Decision
+from ruslo.machines.txns.decision import Answer, Decision, answer
 from ruslo.machines.txns.events import RequestInfo
 from ruslo.machines.txns.fencing import fenced_code
 from ruslo.machines.txns.records import by_topic
@@ -53,10 +53,11 @@ Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
 def handle(
     state: ShardState, request: AddPartitionsToTxnRequest, info: RequestInfo, token: Hashable
 ) -> Decision:
-    transactions = transactions_of(request, info.api_version)
+    if info.api_version < SEVERAL_TRANSACTIONS_FROM:
+        return _add_for_client(state, request, info, token)
     codes: dict[str, Codes] = {}
     pending: dict[str, Transition] = {}
-    for each in transactions:
+    for each in request.transactions:
         partitions = partitions_of(each.topics)
         bad = _bad_partitions(state, partitions, info)
         if bad:
@@ -79,7 +80,7 @@ def handle(
                 each.producer_id,
                 each.producer_epoch,
                 partitions,
-                client_version=TV2 if info.api_version >= SEVERAL_TRANSACTIONS_FROM else TV0,
+                client_version=TV2,
                 api_version=info.api_version,
             )
             if isinstance(added, Transition):
@@ -94,10 +95,38 @@ def handle(
         return response_of(codes | unwritten, info.api_version)
 
     return Decision(
-        transitions=list(pending.values()),
-        replies=[Reply(token, response_of(codes, info.api_version))],
+        transitions=tuple(pending.values()),
+        replies=(Reply(token, response_of(codes, info.api_version)),),
         on_failure=failed,
     )
+
+
+def _add_for_client(
+    state: ShardState, request: AddPartitionsToTxnRequest, info: RequestInfo, token: Hashable
+) -> Decision:
+    partitions = partitions_of(request.v3_and_below_topics)
+
+    def response(code: ErrorCode) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=_results(dict.fromkeys(partitions, code))
+        )
+
+    bad = _bad_partitions(state, partitions, info)
+    if bad:
+        codes = {each: bad.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+        return answer(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes)))
+    added = add(
+        state,
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        partitions,
+        client_version=TV0,
+        api_version=info.api_version,
+    )
+    if isinstance(added, Transition):
+        return Decision((added,), (Reply(token, response(ErrorCode.NONE)),), on_failure=response)
+    return answer(token, response(added))
 
 
 def add(
@@ -214,13 +243,24 @@ def verify(
     api_version: int,
 ) -> Codes:
     """A pending transition does not matter: what is added already stays added until the end is prepared."""
+    return {
+        partition: verify_one(state, transactional_id, producer_id, epoch, partition, api_version)
+        for partition in partitions
+    }
+
+
+def verify_one(
+    state: ShardState,
+    transactional_id: str,
+    producer_id: int,
+    epoch: int,
+    partition: TopicPartition,
+    api_version: int,
+) -> ErrorCode:
     transaction = state.transactions.get(transactional_id)
     refusal = _refusal(transactional_id, transaction, producer_id, epoch, api_version)
     if refusal is not ErrorCode.NONE:
-        return dict.fromkeys(partitions, refusal)
+        return refusal
     assert transaction is not None
-    added = transaction.metadata.partitions
-    return {
-        partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
-        for partition in partitions
-    }
+    added = partition in transaction.metadata.partitions
+    return ErrorCode.NONE if added else ErrorCode.TRANSACTION_ABORTABLE

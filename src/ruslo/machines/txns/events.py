@@ -6,11 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ruslo.machines.outcome import Send
 from ruslo.machines.txns.cluster_view import ClusterView
+from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes
 from ruslo.protocol.message import Message
-from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 
 class RequestInfo(NamedTuple):
@@ -21,8 +19,7 @@ class RequestInfo(NamedTuple):
     """Topics of AddPartitionsToTxn that the client may not write to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
+class Requested(NamedTuple):
     """A request for ids of this shard. Its answer carries ``token``, maybe in a later Outcome."""
 
     token: Hashable
@@ -39,13 +36,12 @@ class ProducerIdGiven:
     """None: there is none at hand; whoever waits is told to come again."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkersAnswered:
+class MarkersAnswered(NamedTuple):
     """Answer to a ``MarkerSend``; exactly one for each."""
 
     send_id: int
-    response: WriteTxnMarkersResponse | None
-    """None: the connection failed, and nobody knows what became of the request."""
+    codes: MarkerCodes | None
+    """None: the connection failed, and nobody knows what became of the markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +76,11 @@ class WantProducerId:
     ask_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class MarkerSend(Send[WriteTxnMarkersRequest]):
+class MarkerSend(NamedTuple):
     """Markers for partitions that this node leads, of one transaction or several."""
 
+    node: int
+    markers: list[EndMarker]
     send_id: int
 
 

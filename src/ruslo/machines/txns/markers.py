@@ -28,20 +28,14 @@ from ruslo.machines.txns.cluster_view import NO_LEADER
 from ruslo.machines.txns.decision import Decision
 from ruslo.machines.txns.end_txn import complete
 from ruslo.machines.txns.events import MarkersAnswered, MarkerSend
+from ruslo.machines.txns.marker_requests import EndMarker
 from ruslo.machines.txns.metadata import TxnMetadata
-from ruslo.machines.txns.records import by_topic
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import TxnState
 from ruslo.machines.txns.timers import TimerKey, TimerKind
 from ruslo.machines.txns.transaction import Transaction, Transition
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
-from ruslo.protocol.messages.write_txn_markers_request import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 _RETRY = TimerKey(TimerKind.RETRY)
@@ -82,31 +76,32 @@ class Markers:
         return self._send(state, begun)
 
     def answered(self, state: ShardState, event: MarkersAnswered) -> Decision:
-        decision = Decision()
-        codes = {} if event.response is None else _codes(event.response)
+        completed: list[Transition] = []
+        stopped: list[str] = []
+        codes = {} if event.codes is None else event.codes
         for completion, partitions in self._in_flight.pop(event.send_id, ()):
             if completion.stopped:
                 continue
             producer_id = completion.prepared.producer_id
-            told = {partition: codes.get((producer_id, partition)) for partition in partitions}
-            if not _FENCED.isdisjoint(told.values()):
+            told = [codes.get((producer_id, partition)) for partition in partitions]
+            if not _FENCED.isdisjoint(told):
                 completion.stopped = True
                 self._unsent.pop(completion.transition.transaction.id, None)
-                decision.stopped.append(completion.transition.transaction.id)
+                stopped.append(completion.transition.transaction.id)
                 continue
-            for partition, code in told.items():
+            for partition, code in zip(partitions, told, strict=True):
                 if code == ErrorCode.NONE:
                     completion.left.discard(partition)
                 else:
                     completion.unsent.add(partition)
-            self._settle(state, completion, decision)
-        return decision
+            self._settle(state, completion, completed)
+        return Decision(completed, stopped=stopped)
 
     def retry(self, state: ShardState) -> Decision:
         """What did not get through, again; after a while, or because leaders changed."""
         unsent, unwritten = self._unsent, self._unwritten
         self._unsent, self._unwritten = {}, {}
-        return self._send(state, unsent.values()).add(Decision(list(unwritten.values())))
+        return self._send(state, unsent.values()).add(Decision(tuple(unwritten.values())))
 
     def write_again(self, state: ShardState, transition: Transition) -> None:
         """The record that ends a completion could not be written. Nothing else can follow Prepare*."""
@@ -119,12 +114,14 @@ class Markers:
         self._unwritten.clear()
 
     def _send(self, state: ShardState, completions: Iterable[_Completion]) -> Decision:
-        decision = Decision()
+        completed: list[Transition] = []
+        sends: list[MarkerSend] = []
         by_node: defaultdict[int, list[tuple[_Completion, list[TopicPartition]]]] = defaultdict(list)
+        leader_of = state.cluster.leader_of
         for completion in completions:
             of_node: defaultdict[int, list[TopicPartition]] = defaultdict(list)
             for partition in sorted(completion.unsent):
-                leader = state.cluster.leader_of(partition.topic, partition.partition)
+                leader = leader_of(*partition)
                 if leader == NO_LEADER:
                     continue
                 completion.unsent.discard(partition)
@@ -134,44 +131,29 @@ class Markers:
                     of_node[leader].append(partition)
             for node, partitions in of_node.items():
                 by_node[node].append((completion, partitions))
-            self._settle(state, completion, decision)
+            self._settle(state, completion, completed)
         for node, parts in by_node.items():
             send_id = next(self._send_ids)
             self._in_flight[send_id] = parts
-            request = WriteTxnMarkersRequest(markers=[_marker(state, *part) for part in parts])
-            decision.sends.append(MarkerSend(node, request, send_id))
-        return decision
+            sends.append(MarkerSend(node, [_marker(state, *part) for part in parts], send_id))
+        return Decision(completed, sends=sends)
 
-    def _settle(self, state: ShardState, completion: _Completion, decision: Decision) -> None:
+    def _settle(self, state: ShardState, completion: _Completion, completed: list[Transition]) -> None:
         """Is it done, or is there something to come back to?"""
         if not completion.left:
-            decision.transitions.append(completion.transition)
+            completed.append(completion.transition)
         elif completion.unsent:
             self._unsent[completion.transition.transaction.id] = completion
             state.timers.set_once(_RETRY, state.now_ms + state.settings.retry_backoff_ms)
 
 
-def _marker(
-    state: ShardState, completion: _Completion, partitions: Iterable[TopicPartition]
-) -> WritableTxnMarker:
+def _marker(state: ShardState, completion: _Completion, partitions: list[TopicPartition]) -> EndMarker:
     prepared = completion.prepared
-    return WritableTxnMarker(
-        producer_id=prepared.producer_id,
-        producer_epoch=prepared.epoch,
-        transaction_result=prepared.state is TxnState.PREPARE_COMMIT,
-        topics=[
-            WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
-            for topic, indexes in by_topic(partitions)
-        ],
-        coordinator_epoch=state.coordinator_epoch,
-        transaction_version=prepared.client_version,
+    return EndMarker(
+        prepared.producer_id,
+        prepared.epoch,
+        prepared.state is TxnState.PREPARE_COMMIT,
+        state.coordinator_epoch,
+        prepared.client_version,
+        partitions,
     )
-
-
-def _codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, TopicPartition], int]:
-    return {
-        (marker.producer_id, TopicPartition(topic.name, partition.partition_index)): partition.error_code
-        for marker in response.markers
-        for topic in marker.topics
-        for partition in topic.partitions
-    }

@@ -10,7 +10,7 @@
 Tag 0, the producer id before the transition, is in every record; tag 1, the next producer id, only in
 Prepare* when epochs have run out; tag 2, the client's transaction version, only when it is not 0.
 Tags exist from value version 1 on, which ``transaction.version`` 1 and above write. Versions and fields are
-those of Apache Kafka 4.3: either system reads what the other has left.
+those of Apache Kafka 4.3: either system reads what the other has left. ``record_bytes`` writes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ruslo.machines.txns.states import LOGGED, TxnState
 from ruslo.model.errors import CorruptLogError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
-from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
+from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
 
 PLAIN_VERSION = 0
 TAGGED_VERSION = 1
@@ -35,32 +35,6 @@ class TxnRecord(NamedTuple):
     """None: the id is forgotten."""
     version: int = TAGGED_VERSION
     """Of the value; means nothing for a tombstone."""
-
-
-def tombstone(transactional_id: str) -> TxnRecord:
-    return TxnRecord(TransactionLogKey(transactional_id=transactional_id), None)
-
-
-def state_record(transactional_id: str, metadata: TxnMetadata, version: int) -> TxnRecord:
-    value = TransactionLogValue(
-        producer_id=metadata.producer_id,
-        producer_epoch=metadata.epoch,
-        transaction_timeout_ms=metadata.timeout_ms,
-        transaction_status=metadata.state,
-        transaction_partitions=None
-        if metadata.state is TxnState.EMPTY
-        else [
-            PartitionsSchema(topic=topic, partition_ids=indexes)
-            for topic, indexes in by_topic(metadata.partitions)
-        ],
-        transaction_last_update_timestamp_ms=metadata.last_update_ms,
-        transaction_start_timestamp_ms=metadata.start_ms,
-    )
-    if version >= TAGGED_VERSION:
-        value.previous_producer_id = metadata.previous_producer_id
-        value.next_producer_id = metadata.next_producer_id
-        value.client_transaction_version = metadata.client_version
-    return TxnRecord(TransactionLogKey(transactional_id=transactional_id), value, version)
 
 
 def state_of(value: TransactionLogValue) -> TxnMetadata:

@@ -4,8 +4,8 @@ The driver's part:
 
 - before leading: ``replay`` every record of the log, in order, and when the high watermark has reached what
   was replayed ``handle(Loaded(leader epoch))``: a decision must be safe before its markers are sent;
-- for each event: ``handle`` it, append what the outcome says as one batch (outcomes may share one, in their
-  order), send what it sends, get what it asks for;
+- for each event: ``handle`` it, append the records of the transitions that the outcome names as one batch
+  (outcomes may share one, in their order), send what it sends, get what it asks for;
 - when appends have committed: release their replies and call ``append_committed`` with their outcomes. Only
   now do their states change (the records need no ``replay``), and what follows is another outcome: markers,
   and completions;
@@ -24,16 +24,7 @@ from collections.abc import Hashable, Iterable
 from ruslo.machines.outcome import Reply
 from ruslo.machines.txns import add_offsets, add_partitions, admin, end_txn, init_producer, timeouts
 from ruslo.machines.txns.cluster_view import ClusterView
-from ruslo.machines.txns.decision import (
-    NOTHING,
-    Answer,
-    Decision,
-    TxnOutcome,
-    TxnReply,
-    answer,
-    outcome_of,
-    refuse,
-)
+from ruslo.machines.txns.decision import Answer, Decision, TxnReply, answer, refuse
 from ruslo.machines.txns.events import (
     ClusterChanged,
     Loaded,
@@ -88,27 +79,27 @@ class TxnShard:
         else:
             self.state.transactions[transactional_id] = Transaction(transactional_id, state_of(record.value))
 
-    def handle(self, event: TxnEvent, now_ms: int, wall_ms: int) -> TxnOutcome:
+    def handle(self, event: TxnEvent, now_ms: int, wall_ms: int) -> Decision:
         """``now_ms``: monotonic, for deadlines. ``wall_ms``: for records and the age of transactions."""
         state = self.state
         state.now_ms, state.wall_ms = now_ms, wall_ms
-        if isinstance(event, Loaded):
-            return outcome_of(self._load(event))
-        if isinstance(event, ClusterChanged):
-            state.cluster = event.view
-            return outcome_of(self._markers.retry(state))
         if isinstance(event, Requested):
             if not state.active:
                 lost = KafkaError(ErrorCode.NOT_COORDINATOR, "this node does not lead the id's partition")
-                return TxnOutcome(replies=(Reply(event.token, lost),))
-            return outcome_of(self._answer(event.request, event.context, event.token))
+                return answer(event.token, lost)
+            return self._answer(event.request, event.context, event.token)
         if isinstance(event, MarkersAnswered):
-            return outcome_of(self._markers.answered(state, event))
+            return self._markers.answered(state, event)
+        if isinstance(event, Loaded):
+            return self._load(event)
+        if isinstance(event, ClusterChanged):
+            state.cluster = event.view
+            return self._markers.retry(state)
         if isinstance(event, ProducerIdGiven):
-            return outcome_of(self._resume(event))
+            return self._resume(event)
         if isinstance(event, TimerFired):
-            return outcome_of(self._fire())
-        return outcome_of(self._unload())
+            return self._fire()
+        return self._unload()
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
@@ -117,17 +108,16 @@ class TxnShard:
 
         Nothing changes by it, so that it needs no event.
         """
-        codes = add_partitions.verify(
+        return add_partitions.verify_one(
             self.state,
             transactional_id,
             producer_id,
             epoch,
-            (partition,),
+            partition,
             add_partitions.SEVERAL_TRANSACTIONS_FROM,
         )
-        return codes[partition]
 
-    def append_committed(self, outcomes: Iterable[TxnOutcome], now_ms: int, wall_ms: int) -> TxnOutcome:
+    def append_committed(self, outcomes: Iterable[Decision], now_ms: int, wall_ms: int) -> Decision:
         """The records of these outcomes are safe. Given together they need fewer requests for markers."""
         state = self.state
         state.now_ms, state.wall_ms = now_ms, wall_ms
@@ -146,9 +136,9 @@ class TxnShard:
             elif transition.to.state in PREPARED:
                 transaction.late_from_ms = None
                 decided.append(transaction)
-        return outcome_of(self._markers.complete(state, decided)) if decided else NOTHING
+        return self._markers.complete(state, decided) if decided else Decision()
 
-    def append_failed(self, outcome: TxnOutcome, code: ErrorCode, now_ms: int, wall_ms: int) -> TxnOutcome:
+    def append_failed(self, outcome: Decision, code: ErrorCode, now_ms: int, wall_ms: int) -> Decision:
         """The outcome's records were not written, or not committed in time. Its own replies must be dropped.
 
         ``code``: what the log said, or REQUEST_TIMED_OUT. In that case the records may turn up in the log all
@@ -171,7 +161,7 @@ class TxnShard:
         instead: Answer = KafkaError(told, f"the transaction's record could not be written: {code.name}")
         if outcome.on_failure is not None:
             instead = outcome.on_failure(told)
-        return TxnOutcome(replies=tuple(Reply(reply.token, instead) for reply in outcome.replies))
+        return Decision(replies=[Reply(reply.token, instead) for reply in outcome.replies])
 
     def deadline_ms(self) -> int | None:
         """When ``TimerFired`` is due, on the clock of ``now_ms``."""
@@ -179,7 +169,7 @@ class TxnShard:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def _settled(self, outcomes: Iterable[TxnOutcome]) -> Iterable[Transition]:
+    def _settled(self, outcomes: Iterable[Decision]) -> Iterable[Transition]:
         """What these outcomes had under way, unless the shard has been unloaded since."""
         for outcome in outcomes:
             for transition in outcome.transitions:

@@ -10,7 +10,7 @@ from ruslo.machines.txns.cluster_view import ClusterView, NoCluster
 from ruslo.machines.txns.decision import Decision
 from ruslo.machines.txns.events import WantProducerId
 from ruslo.machines.txns.metadata import NO_EPOCH, TxnMetadata
-from ruslo.machines.txns.records import state_record, tombstone
+from ruslo.machines.txns.record_bytes import state_bytes, tombstone_bytes
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.states import TxnState, is_legal
 from ruslo.machines.txns.timers import Timers
@@ -72,7 +72,7 @@ class ShardState:
         before = TxnState.PREPARE_EPOCH_FENCE if fences else transaction.metadata.state
         assert transaction.pending is None, f"{transaction.id} is on its way to another state already"
         assert is_legal(before, to.state, to.client_version), f"{before.name} to {to.state.name}"
-        record = state_record(transaction.id, to, self.settings.value_version)
+        record = state_bytes(transaction.id, to, self.settings.value_version)
         transaction.pending = Transition(transaction, to, record, last_epoch, fences)
         return transaction.pending
 
@@ -80,11 +80,11 @@ class ShardState:
         """Set out to forget the id."""
         assert transaction.pending is None, f"{transaction.id} is on its way to another state already"
         assert is_legal(transaction.metadata.state, TxnState.DEAD, transaction.metadata.client_version)
-        transaction.pending = Transition(transaction, None, tombstone(transaction.id), NO_EPOCH)
+        transaction.pending = Transition(transaction, None, tombstone_bytes(transaction.id), NO_EPOCH)
         return transaction.pending
 
     def want_producer_id(self, token: Hashable | None, resume: Callable[[int], Decision]) -> Decision:
         """Nothing changes until there is one."""
         ask_id = next(self._ask_ids)
         self.parked[ask_id] = Parked(token, resume)
-        return Decision(asks=[WantProducerId(ask_id)])
+        return Decision(asks=(WantProducerId(ask_id),))

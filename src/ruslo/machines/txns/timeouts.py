@@ -7,7 +7,7 @@ from ruslo.machines.txns.fencing import begin_fence_abort, needs_producer_id
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import IDLE, TxnState
 from ruslo.machines.txns.timers import TimerKey, TimerKind
-from ruslo.machines.txns.transaction import Transaction
+from ruslo.machines.txns.transaction import Transaction, Transition
 
 IDS_PER_STEP = 500
 """A sweep must neither hold up the shard nor make a batch that does not fit."""
@@ -57,7 +57,7 @@ def start_expiry(state: ShardState) -> None:
 
 def expire_ids(state: ShardState) -> Decision:
     """Ids that are idle and were last used too long ago."""
-    decision = Decision()
+    forgotten: list[Transition] = []
     used_since_ms = state.wall_ms - state.settings.id_expiration_ms
     for transaction in state.transactions.values():
         if (
@@ -65,12 +65,12 @@ def expire_ids(state: ShardState) -> Decision:
             and transaction.metadata.state in IDLE
             and transaction.metadata.last_update_ms <= used_since_ms
         ):
-            decision.transitions.append(state.begin_end(transaction))
-            if len(decision.transitions) == IDS_PER_STEP:
+            forgotten.append(state.begin_end(transaction))
+            if len(forgotten) == IDS_PER_STEP:
                 state.timers.set(_EXPIRY, state.now_ms)
-                return decision
+                return Decision(forgotten)
     start_expiry(state)
-    return decision
+    return Decision(forgotten)
 
 
 def _late_from_ms(state: ShardState, transaction: Transaction) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ruslo.machines.txns.metadata import LAST_EPOCH, NO_EPOCH, TxnMetadata
-from ruslo.machines.txns.records import TxnRecord
+from ruslo.machines.txns.record_bytes import RecordBytes
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +44,6 @@ class Transition:
     transaction: Transaction
     to: TxnMetadata | None
     """None: the id is forgotten."""
-    record: TxnRecord
+    record: RecordBytes
     last_epoch: int = NO_EPOCH
     fences: bool = False

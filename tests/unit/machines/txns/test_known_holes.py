@@ -113,10 +113,10 @@ def test_marker_retries_are_the_same_marker() -> None:
     client.add(ORDERS_0)
     bench.leaders_answer = False
     client.commit()
-    first = bench.sends[0].request
+    first = bench.sends[0].markers
     bench.lose_markers()
     bench.advance(100)
-    assert bench.sends[0].request == first
+    assert bench.sends[0].markers == first
     bench.answer_markers()
     assert bench.state() is TxnState.COMPLETE_COMMIT
 

@@ -26,6 +26,7 @@ from ruslo.machines.controller.feature_image import TRANSACTION_VERSION
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.txns.events import ClusterChanged, MarkerSend, RequestInfo
+from ruslo.machines.txns.marker_requests import MarkerCodes, request_of
 from ruslo.machines.txns.refusals import refusal
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
@@ -113,10 +114,7 @@ class TransactionCoordinator:
         shard = self._shards.serving(partition)
         if isinstance(shard, ErrorCode):
             return refusal(request, api_version, shard)
-        promise = shard.submit(request, RequestInfo(api_version))
-        if promise.done() and promise.exception() is None:
-            return promise.result()
-        return promise
+        return shard.submit(request, RequestInfo(api_version))
 
     # -- the way of partition leaders to coordinators --------------------------------------------------------
 
@@ -195,10 +193,12 @@ class TransactionCoordinator:
             on_storage_error=self._partitions.storage_failed,
         )
 
-    def _send_markers(self, send: MarkerSend) -> Message | asyncio.Future[Message]:
+    def _send_markers(
+        self, send: MarkerSend
+    ) -> MarkerCodes | asyncio.Future[MarkerCodes] | asyncio.Future[Message]:
         if send.node == self._node_id:
-            return self._markers.write(send.request)
-        return self._links.request(send.node, send.request, WriteTxnMarkersResponse)
+            return self._markers.write(send.markers)
+        return self._links.request(send.node, request_of(send.markers), WriteTxnMarkersResponse)
 
     def _get_producer_id(self, give: Callable[[int | None], None]) -> None:
         producer_id = self._producer_ids.take()

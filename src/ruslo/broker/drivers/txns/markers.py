@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes, markers_of, response_of
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.topics import GROUP_OFFSETS_TOPIC
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
-from ruslo.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
-from ruslo.protocol.messages.write_txn_markers_response import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersResponse,
-)
+from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.control import end_txn_batch
 
 MARKERS_PER_TURN = 64
@@ -50,9 +45,8 @@ class _Step(NamedTuple):
     """A marker for one partition."""
 
     batch: bytearray
-    transaction_version: int
-    topic: str
-    result: WritableTxnMarkerPartitionResult
+    marker: EndMarker
+    place: TopicPartition
 
 
 class _Unsafe(NamedTuple):
@@ -60,7 +54,17 @@ class _Unsafe(NamedTuple):
     end_offset: int
     leader_epoch: int
     """Of the append: under another leader the offset may hold another record."""
-    result: WritableTxnMarkerPartitionResult
+    key: tuple[int, TopicPartition]
+
+
+class _Written:
+    """What became of the markers so far."""
+
+    __slots__ = ("codes", "unsafe")
+
+    def __init__(self) -> None:
+        self.codes: dict[tuple[int, TopicPartition], int] = {}
+        self.unsafe: list[_Unsafe] = []
 
 
 class MarkerWriter:
@@ -72,85 +76,102 @@ class MarkerWriter:
         self._clock = clock
         self._timeout_ms = timeout_ms
 
-    def write(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
+    def answer(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
+        """As ``write``, for a coordinator on another node or for an administrator."""
+        codes = self.write(markers_of(request))
+        if not isinstance(codes, asyncio.Future):
+            return response_of(request, codes)
+        promise: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+        def finish(done: asyncio.Future[MarkerCodes]) -> None:
+            if not promise.done():
+                promise.set_result(response_of(request, done.result()))
+
+        codes.add_done_callback(finish)
+        return promise
+
+    def write(self, markers: Iterable[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
         """Answers at once if the markers are few and safe at once."""
-        steps: deque[_Step] = deque()
-        response = WriteTxnMarkersResponse(markers=[self._plan(marker, steps) for marker in request.markers])
-        unsafe: list[_Unsafe] = []
-        self._turn(steps, unsafe)
-        if not steps and not unsafe:
-            return response
+        now_ms = self._clock.now_ms()
+        steps = deque(
+            _Step(batch, marker, place)
+            for marker in markers
+            for batch in (_batch(marker, now_ms),)
+            for place in marker.partitions
+        )
+        written = _Written()
+        self._turn(steps, written, now_ms)
+        if not steps and not written.unsafe:
+            return written.codes
         loop = asyncio.get_running_loop()
-        promise: asyncio.Future[Message] = loop.create_future()
+        promise: asyncio.Future[MarkerCodes] = loop.create_future()
 
         def finish() -> None:
             if not promise.done():
-                promise.set_result(response)
+                promise.set_result(written.codes)
 
         def go_on() -> None:
-            self._turn(steps, unsafe)
+            self._turn(steps, written, self._clock.now_ms())
+            wait()
+
+        def wait() -> None:
             if steps:
                 loop.call_soon(go_on)
             else:
-                self._when_safe(unsafe, finish)
+                self._when_safe(written, finish)
 
-        loop.call_soon(go_on)
+        wait()
         return promise
 
-    def _plan(self, marker: WritableTxnMarker, steps: deque[_Step]) -> WritableTxnMarkerResult:
-        batch = end_txn_batch(
-            commit=marker.transaction_result,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            coordinator_epoch=marker.coordinator_epoch,
-            timestamp=self._clock.now_ms(),
-        )
-        result = WritableTxnMarkerResult(producer_id=marker.producer_id)
-        for topic in marker.topics:
-            results = [
-                WritableTxnMarkerPartitionResult(partition_index=index) for index in topic.partition_indexes
-            ]
-            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
-            steps.extend(_Step(batch, marker.transaction_version, topic.name, each) for each in results)
-        return result
-
-    def _turn(self, steps: deque[_Step], unsafe: list[_Unsafe]) -> None:
+    def _turn(self, steps: deque[_Step], written: _Written, now_ms: int) -> None:
         for _ in range(min(len(steps), MARKERS_PER_TURN)):
-            step = steps.popleft()
-            result = step.result
+            batch, marker, place = steps.popleft()
+            key = marker.producer_id, place
             try:
-                partition = self._partitions.get(step.topic, result.partition_index)
-                appended = self._append(partition, step)
+                partition = self._partitions.get(*place)
+                if place.topic == GROUP_OFFSETS_TOPIC:
+                    copy = bytearray(batch)
+                    appended = self._groups.append_marker(place.partition, copy, marker.transaction_version)
+                else:
+                    appended = partition.append_marker(batch, now_ms, marker.transaction_version)
             except KafkaError as error:
-                result.error_code = error.code
+                written.codes[key] = error.code
             except StorageError as error:
                 self._partitions.storage_failed(error)
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                written.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
             else:
+                written.codes[key] = ErrorCode.NONE
                 if appended.end_offset > partition.log.high_watermark:
-                    unsafe.append(_Unsafe(partition, appended.end_offset, partition.leader_epoch, result))
+                    written.unsafe.append(
+                        _Unsafe(partition, appended.end_offset, partition.leader_epoch, key)
+                    )
 
-    def _append(self, partition: Partition, step: _Step) -> Appended:
-        marker = bytearray(step.batch)
-        if step.topic == GROUP_OFFSETS_TOPIC:
-            return self._groups.append_marker(partition.index, marker, step.transaction_version)
-        return partition.append_marker(marker, self._clock.now_ms(), step.transaction_version)
-
-    def _when_safe(self, unsafe: list[_Unsafe], finish: Callable[[], None]) -> None:
-        waiting = [each for each in unsafe if each.end_offset > each.partition.log.high_watermark]
+    def _when_safe(self, written: _Written, finish: Callable[[], None]) -> None:
+        waiting = [each for each in written.unsafe if each.end_offset > each.partition.log.high_watermark]
         if not waiting:
             finish()
             return
 
         def complete() -> None:
-            for partition, end_offset, leader_epoch, result in waiting:
+            for partition, end_offset, leader_epoch, key in waiting:
                 if not partition.is_leader or partition.leader_epoch != leader_epoch:
-                    result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    written.codes[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
                 elif partition.log.high_watermark < end_offset:
                     late = ErrorCode.REQUEST_TIMED_OUT
-                    result.error_code = late if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    written.codes[key] = late if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
             finish()
 
         delayed = DelayedProduce(len(waiting), self._timeout_ms, complete)
         for partition, end_offset, _, _ in waiting:
             partition.when_safe(end_offset, delayed)
+
+
+def _batch(marker: EndMarker, now_ms: int) -> bytearray:
+    """Written into every partition in turn: offset and leader epoch are set in place each time."""
+    return end_txn_batch(
+        commit=marker.commits,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        timestamp=now_ms,
+    )

@@ -13,14 +13,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import TypeAlias
 
-from ruslo.broker.drivers.coordination.record_codec import decode_records, encode_record
+from ruslo.broker.drivers.coordination.record_codec import decode_records
 from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
 from ruslo.broker.drivers.coordination.turns import Turns
 from ruslo.broker.drivers.coordination.waiter import Waiter
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedProduce
-from ruslo.machines.txns.decision import NOTHING, TxnOutcome, TxnReply
+from ruslo.machines.txns.decision import Decision, TxnReply
 from ruslo.machines.txns.events import (
     Loaded,
     MarkersAnswered,
@@ -32,6 +33,7 @@ from ruslo.machines.txns.events import (
     TxnEvent,
     Unloaded,
 )
+from ruslo.machines.txns.marker_requests import MarkerCodes, codes_of
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.refusals import refusal
 from ruslo.machines.txns.shard import TxnShard
@@ -48,6 +50,11 @@ from ruslo.records.record import Record
 
 logger = logging.getLogger(__name__)
 
+SendMarkers: TypeAlias = Callable[
+    [MarkerSend], MarkerCodes | asyncio.Future[MarkerCodes] | asyncio.Future[Message]
+]
+"""What became of them; the Message is WriteTxnMarkersResponse, of another node."""
+
 
 class TxnShardDriver:
     def __init__(
@@ -58,7 +65,7 @@ class TxnShardDriver:
         turns: Turns,
         *,
         commit_timeout_ms: int,
-        send_markers: Callable[[MarkerSend], Message | asyncio.Future[Message]],
+        send_markers: SendMarkers,
         get_producer_id: Callable[[Callable[[int | None], None]], None],
         on_storage_error: Callable[[StorageError], None],
     ) -> None:
@@ -75,10 +82,10 @@ class TxnShardDriver:
         self._send_markers = send_markers
         self._get_producer_id = get_producer_id
         self._on_storage_error = on_storage_error
-        self._steps: deque[Callable[[], TxnOutcome]] = deque()
+        self._steps: deque[Callable[[], Decision]] = deque()
         """What happens next, in order: a step may lead to others before it is carried out."""
         self._in_turn = False
-        self._unsafe: dict[DelayedProduce, TxnOutcome] = {}
+        self._unsafe: dict[DelayedProduce, Decision] = {}
         """Appended, but the high watermark is not there yet."""
         self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
 
@@ -101,23 +108,22 @@ class TxnShardDriver:
 
     # -- events ----------------------------------------------------------------------------------------------
 
-    def submit(self, request: Message, info: RequestInfo) -> asyncio.Future[Message]:
-        """The future is done already if nothing has to be waited for."""
+    def submit(self, request: Message, info: RequestInfo) -> Message | asyncio.Future[Message]:
+        """The answer itself if nothing has to be waited for."""
         waiter = Waiter(request, info.api_version, refusal)
+        self._take(partial(self._request, waiter, request, info))
+        return waiter.promise
 
-        def step() -> TxnOutcome:
-            try:
-                return self._handle(Requested(waiter, request, info))
-            except Exception as error:
-                waiter.fail(error)
-                return NOTHING
-
-        self._take(step)
-        return waiter.future
+    def _request(self, waiter: Waiter, request: Message, info: RequestInfo) -> Decision:
+        try:
+            return self._handle(Requested(waiter, request, info))
+        except Exception as error:
+            waiter.fail(error)
+            return Decision()
 
     def run(self, event: TxnEvent) -> None:
         if not self.closed:
-            self._take(lambda: self._handle(event))
+            self._take(partial(self._handle, event))
 
     def close(self) -> None:
         """Answer whoever waits, decide nothing any more."""
@@ -133,28 +139,29 @@ class TxnShardDriver:
             self._unsafe.clear()
             _release(self._handle(Unloaded()).replies)
 
-    def _handle(self, event: TxnEvent) -> TxnOutcome:
+    def _handle(self, event: TxnEvent) -> Decision:
         return self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
 
-    def _take(self, step: Callable[[], TxnOutcome]) -> None:
-        self._steps.append(step)
+    def _take(self, step: Callable[[], Decision]) -> None:
+        steps = self._steps
+        steps.append(step)
         if self._in_turn:
             return
         self._in_turn = True
         try:
-            while self._steps:
-                self._carry_out(self._steps.popleft()())
+            while steps:
+                self._carry_out(steps.popleft()())
         finally:
             self._in_turn = False
             self._timer.arm()
 
     # -- what the machine decided ----------------------------------------------------------------------------
 
-    def _carry_out(self, outcome: TxnOutcome) -> None:
-        if outcome.append is None:
-            _release(outcome.replies)
-        else:
+    def _carry_out(self, outcome: Decision) -> None:
+        if outcome.transitions:
             self._append(outcome)
+        else:
+            _release(outcome.replies)
         for send in outcome.sends:
             self._send(send)
         for ask in outcome.asks:
@@ -172,21 +179,17 @@ class TxnShardDriver:
         self.run(ProducerIdGiven(ask_id, producer_id))
 
     def _send(self, send: MarkerSend) -> None:
-        answer = self._send_markers(send)
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(lambda done: self.run(_answered(send, done)))
+        codes = self._send_markers(send)
+        if isinstance(codes, asyncio.Future):
+            codes.add_done_callback(lambda done: self.run(_answered(send, done)))
         else:
-            assert isinstance(answer, WriteTxnMarkersResponse)
-            self.run(MarkersAnswered(send.send_id, answer))
+            self.run(MarkersAnswered(send.send_id, codes))
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def _append(self, outcome: TxnOutcome) -> None:
-        assert outcome.append is not None
+    def _append(self, outcome: Decision) -> None:
         now_ms = self._clock.now_ms()
-        data = build_batch(
-            [Record(at, now_ms, *encode_record(record)) for at, record in enumerate(outcome.append.records)]
-        )
+        data = build_batch([Record(at, now_ms, *each.record) for at, each in enumerate(outcome.transitions)])
         try:
             appended = self.partition.append_records(data, now_ms)
         except KafkaError as error:
@@ -196,14 +199,14 @@ class TxnShardDriver:
             self._could_not_write(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
         else:
             if appended.end_offset <= self.partition.log.high_watermark:
-                self._steps.append(lambda: self._committed(outcome))
+                self._steps.append(partial(self._committed, outcome))
                 return
             end_offset = appended.end_offset
             delayed = DelayedProduce(1, self._commit_timeout_ms, lambda: self._settle(delayed, end_offset))
             self._unsafe[delayed] = outcome
             self.partition.when_safe(end_offset, delayed)
 
-    def _could_not_write(self, outcome: TxnOutcome, code: ErrorCode, error: Exception) -> None:
+    def _could_not_write(self, outcome: Decision, code: ErrorCode, error: Exception) -> None:
         logger.error("%s-%d could not be written: %s", self.partition.topic, self.partition.index, error)
         self._steps.append(lambda: self._failed(outcome, code))
 
@@ -218,11 +221,11 @@ class TxnShardDriver:
             late, lost = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._take(lambda: self._failed(outcome, late if delayed.late else lost))
 
-    def _committed(self, outcome: TxnOutcome) -> TxnOutcome:
+    def _committed(self, outcome: Decision) -> Decision:
         _release(outcome.replies)
         return self.shard.append_committed((outcome,), self._clock.monotonic_ms(), self._clock.now_ms())
 
-    def _failed(self, outcome: TxnOutcome, code: ErrorCode) -> TxnOutcome:
+    def _failed(self, outcome: Decision, code: ErrorCode) -> Decision:
         return self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
 
 
@@ -232,13 +235,17 @@ def _record(key: Message, value: Message | None, version: int) -> TxnRecord:
     return TxnRecord(key, value, version)
 
 
-def _answered(send: MarkerSend, done: asyncio.Future[Message]) -> MarkersAnswered:
-    """Whatever went wrong on the way: nobody knows what became of the request."""
+def _answered(
+    send: MarkerSend, done: asyncio.Future[MarkerCodes] | asyncio.Future[Message]
+) -> MarkersAnswered:
+    """Whatever went wrong on the way: nobody knows what became of the markers."""
     if done.cancelled() or done.exception() is not None:
         return MarkersAnswered(send.send_id, None)
-    response = done.result()
-    assert isinstance(response, WriteTxnMarkersResponse)
-    return MarkersAnswered(send.send_id, response)
+    answer = done.result()
+    if isinstance(answer, Message):
+        assert isinstance(answer, WriteTxnMarkersResponse)
+        answer = codes_of(answer)
+    return MarkersAnswered(send.send_id, answer)
 
 
 def _release(replies: Iterable[TxnReply]) -> None:

@@ -24,6 +24,7 @@ from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.txns.cluster_view import ClusterView
 from ruslo.machines.txns.events import ClusterChanged, MarkerSend, RequestInfo
+from ruslo.machines.txns.marker_requests import request_of
 from ruslo.machines.txns.refusals import refusal
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
@@ -224,7 +225,7 @@ class SimTxnNode:
         return self._cluster.call(self, node, request, ADD_PARTITIONS_VERSION)
 
     def _send_markers(self, send: MarkerSend) -> asyncio.Future[Message]:
-        return self._cluster.call(self, send.node, send.request, MARKERS_VERSION)
+        return self._cluster.call(self, send.node, request_of(send.markers), MARKERS_VERSION)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -235,7 +236,7 @@ class SimTxnNode:
             case OffsetFetchRequest(groups=[group]):
                 reply = self.submit(group.group_id, request, RequestContext(version))
             case WriteTxnMarkersRequest():
-                reply = self._markers.write(request)
+                reply = self._markers.answer(request)
             case _:
                 shard = self._txns.get(STATE_INDEX)
                 if shard is not None and shard.active:

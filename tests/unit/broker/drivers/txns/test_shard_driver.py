@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.drivers.coordination.record_codec import decode_records, encode_record
+from ruslo.broker.drivers.coordination.record_codec import decode_records
 from ruslo.machines.txns.metadata import TxnMetadata
-from ruslo.machines.txns.records import TxnRecord, state_record
+from ruslo.machines.txns.record_bytes import RecordBytes, state_bytes, tombstone_bytes
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.coordinator_records import TRANSACTION_RECORDS
 from ruslo.protocol.message import Message
-from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
 from ruslo.records.batch import BatchHeader
 from ruslo.records.builder import build_batch
@@ -62,9 +61,9 @@ def states(node: LiveNode) -> list[tuple[TxnState, int]]:
     ]
 
 
-def write(node: LiveNode, record: TxnRecord) -> None:
+def write(node: LiveNode, record: RecordBytes) -> None:
     """Put a record into the state log behind the coordinator's back."""
-    key, value = encode_record(record)
+    key, value = record
     node.partition(STATE).append_records(build_batch([Record(0, NOW, key, value)]), NOW)
 
 
@@ -113,7 +112,7 @@ def test_what_was_decided_is_brought_to_its_end_after_a_load(tmp_path: Path, sta
             await node.create("t")
             await find_txn_coordinator(client, "tx")
             metadata = found_state(state, ("t", 0), ("deleted long ago", 3))
-            write(node, state_record("tx", metadata, 1))
+            write(node, state_bytes("tx", metadata, 1))
         async with live_node(tmp_path, ONE) as node:
             log = node.partition().log
             await until(lambda: log.end_offset == 1)
@@ -132,7 +131,7 @@ def test_a_record_that_cannot_be_read_refuses_the_partition(
     async def story() -> None:
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
             await find_txn_coordinator(client, "tx")
-            key, _ = encode_record(TxnRecord(TransactionLogKey(transactional_id="tx"), None))
+            key, _ = tombstone_bytes("tx")
             newer = build_batch([Record(0, NOW, key, (77).to_bytes(2, "big"))])
             node.partition(STATE).append_records(newer, NOW)
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
