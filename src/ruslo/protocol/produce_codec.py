@@ -48,8 +48,8 @@ TopicResult: TypeAlias = tuple[str | bytes, Sequence[PartitionResult]]
 """Topic name (its id from version 13 on), and its partitions."""
 
 # Requests of one topic and one partition; where a name stands in the middle, a struct lies on each side.
-_ID_START = Struct(">BhiB16sBiB")  # null transactional id, acks, timeout, topics, id, then as below
-_FLEXIBLE_START = Struct(">BhiBB")  # transactional id (null), acks, timeout, topics, length of the name
+_ID_START = Struct(">BhiB16sBiB")  # end of transactional id, acks, timeout, topics, id, then as below
+_FLEXIBLE_START = Struct(">BhiBB")  # end of transactional id, acks, timeout, topics, length of the name
 _FLEXIBLE_MIDDLE = Struct(">BiB")  # partitions, index, length of the records (first byte)
 _OLD_START = Struct(">hhiih")  # transactional id (null), acks, timeout, topics, length of the name
 _OLD_MIDDLE = Struct(">iii")  # partitions, index, length of the records
@@ -76,23 +76,30 @@ def decode_produce_request(buf: ReadBuffer, pos: int, end: int, version: int) ->
     if end > len(buf):
         raise ProtocolError(f"malformed Produce request: {end - pos} bytes announced, {len(buf) - pos} there")
     try:
+        transactional_id = None
+        # One byte before acks: the length of the transactional id if that is null, else its last letter.
+        at = pos
+        if version >= _FLEXIBLE_FROM and end > pos and 1 < (length := buf[pos]) < 128:
+            at = pos + length - 1
+            if at < end:
+                transactional_id = str(buf[pos + 1 : at + 1], "utf-8")
         if version >= _TOPIC_IDS_FROM:
-            if end - pos >= 30:
-                no_id, acks, timeout_ms, topics, topic, partitions, index, size = _ID_START.unpack_from(
-                    buf, pos
+            if end - at >= 30:
+                last, acks, timeout_ms, topics, topic, partitions, index, size = _ID_START.unpack_from(
+                    buf, at
                 )
-                if no_id == 0 and topics == 2 and partitions == 2:
-                    start = pos + 30
+                if (last == 0 or at > pos) and topics == 2 and partitions == 2:
+                    start = at + 30
                     if size > 127:
                         size, start = uvarint_tail(buf, start, size)
                     stop = start + size - 1
                     if size and stop + 3 == end and buf[stop:end] == _THREE_EMPTY_TAGS:
-                        return None, acks, timeout_ms, [(topic, [(index, start, stop)])]
+                        return transactional_id, acks, timeout_ms, [(topic, [(index, start, stop)])]
         elif version >= _FLEXIBLE_FROM:
-            if end - pos >= 9:
-                no_id, acks, timeout_ms, topics, length = _FLEXIBLE_START.unpack_from(buf, pos)
-                if no_id == 0 and topics == 2 and 0 < length < 128:
-                    start = pos + 9
+            if end - at >= 9:
+                last, acks, timeout_ms, topics, length = _FLEXIBLE_START.unpack_from(buf, at)
+                if (last == 0 or at > pos) and topics == 2 and 0 < length < 128:
+                    start = at + 9
                     stop = start + length - 1
                     if stop + 6 <= end:
                         partitions, index, size = _FLEXIBLE_MIDDLE.unpack_from(buf, stop)
@@ -103,7 +110,7 @@ def decode_produce_request(buf: ReadBuffer, pos: int, end: int, version: int) ->
                                 size, start = uvarint_tail(buf, start, size)
                             stop = start + size - 1
                             if size and stop + 3 == end and buf[stop:end] == _THREE_EMPTY_TAGS:
-                                return None, acks, timeout_ms, [(name, [(index, start, stop)])]
+                                return transactional_id, acks, timeout_ms, [(name, [(index, start, stop)])]
         elif end - pos >= 14:
             no_id, acks, timeout_ms, topics, length = _OLD_START.unpack_from(buf, pos)
             if no_id == -1 and topics == 1 and length >= 0:

@@ -32,6 +32,8 @@ _NULL: Final = encode_varint(-1)
 _EMPTY: Final = encode_varint(0)
 _NO_ATTRIBUTES: Final = b"\x00"
 """The attributes byte of a record; Kafka has never given its bits a meaning."""
+_FIRST: Final = _NO_ATTRIBUTES + encode_varint(0) + encode_varint(0)
+"""How the first record of a batch begins: it lags behind neither its timestamp nor its offset."""
 
 
 def build_batch(
@@ -157,24 +159,22 @@ def set_crc(batch: bytearray | memoryview) -> None:
 
 def _append_record(out: bytearray, record: Record, timestamp_delta: int, offset_delta: int) -> None:
     _, _, key, value, headers = record
-    parts = [_NO_ATTRIBUTES, encode_varint(timestamp_delta), encode_varint(offset_delta)]
-    _append_bytes(parts, key)
-    _append_bytes(parts, value)
-    if headers:
-        parts.append(encode_varint(len(headers)))
-        for name, content in headers:
-            _append_bytes(parts, name.encode(errors=HEADER_KEY_ERRORS))
-            _append_bytes(parts, content)
+    if timestamp_delta or offset_delta:
+        start = _NO_ATTRIBUTES + encode_varint(timestamp_delta) + encode_varint(offset_delta)
     else:
-        parts.append(_EMPTY)
-    body = b"".join(parts)
+        start = _FIRST
+    body = start + _sized(key) + _sized(value)
+    if headers:
+        parts = [body, encode_varint(len(headers))]
+        for name, content in headers:
+            parts.append(_sized(name.encode(errors=HEADER_KEY_ERRORS)))
+            parts.append(_sized(content))
+        body = b"".join(parts)
+    else:
+        body += _EMPTY
     out += encode_varint(len(body))
     out += body
 
 
-def _append_bytes(parts: list[bytes], content: bytes | None) -> None:
-    if content is None:
-        parts.append(_NULL)
-    else:
-        parts.append(encode_varint(len(content)))
-        parts.append(content)
+def _sized(content: bytes | None) -> bytes:
+    return _NULL if content is None else encode_varint(len(content)) + content

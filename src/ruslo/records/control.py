@@ -15,13 +15,19 @@ from typing import NamedTuple
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.model.ids import ZERO_UUID, Uuid
-from ruslo.records.batch import CONTROL, TRANSACTIONAL
-from ruslo.records.builder import build_batch
+from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, MAGIC, NO_SEQUENCE, TRANSACTIONAL
+from ruslo.records.builder import build_batch, set_crc
 from ruslo.records.record import Record
 from ruslo.records.varint import encode_uvarint
 
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
+END_RECORD = struct.Struct(">5shhBhiB")
+"""The record of a marker: lengths and deltas, key, length of the value, value, no headers."""
+END_RECORD_START = b"\x20\x00\x00\x00\x08"
+END_VALUE_LENGTH = 12
+"""Six, as a varint."""
+_END_BATCH = struct.Struct(HEADER.format + END_RECORD.format[1:])
 _NO_TAGS = b"\x00"
 _VERSION_0 = b"\x00\x00"
 _VERSION_1 = b"\x00\x01"
@@ -97,15 +103,33 @@ def end_txn_batch(
     leader_epoch: int = -1,
 ) -> bytearray:
     """A transaction marker, 78 bytes; under transaction.version 2 its epoch is the data's + 1 (KIP-890)."""
-    marker = ControlType.COMMIT if commit else ControlType.ABORT
-    return build_batch(
-        [Record(0, timestamp, control_key(marker), _MARKER.pack(0, coordinator_epoch))],
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        leader_epoch=leader_epoch,
-        attributes=TRANSACTIONAL | CONTROL,
+    batch = bytearray(_END_BATCH.size)
+    _END_BATCH.pack_into(
+        batch,
+        0,
+        base_offset,
+        _END_BATCH.size - LENGTH_OVERHEAD,
+        leader_epoch,
+        MAGIC,
+        0,
+        TRANSACTIONAL | CONTROL,
+        0,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,
+        END_RECORD_START,
+        0,
+        ControlType.COMMIT if commit else ControlType.ABORT,
+        END_VALUE_LENGTH,
+        0,
+        coordinator_epoch,
+        0,
     )
+    set_crc(batch)
+    return batch
 
 
 def control_batch(

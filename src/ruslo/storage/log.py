@@ -100,7 +100,11 @@ class Log(LogState):
                 self.make_room(base_offset, last_offset, size, timestamp, now_ms)
                 position = self.active.size
             _PATCH.pack_into(batch, 0, base_offset, length, leader_epoch)
-            self.write(batch, position)
+            try:
+                self._write(batch)
+            except DiskError as error:
+                self._cut_torn_tail(position, error)
+                raise
         except DiskError:
             if producer_id >= 0 and check_sequence:
                 self.producers.turned_away[producer_id] = (epoch, sequence)
@@ -131,7 +135,10 @@ class Log(LogState):
             self.make_room(base_offset, base_offset, size, marker.timestamp, now_ms)
             position = self.active.size
         _PATCH.pack_into(batch, 0, base_offset, size - LENGTH_OVERHEAD, leader_epoch)
-        self.write_marker(batch, position, self.producers.aborted_by(marker, base_offset))
+        if marker.committed:
+            self.write(batch, position)
+        else:
+            self.write_marker(batch, position, self.producers.aborted_by(marker, base_offset))
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         self.note_batch(base_offset, position, base_offset, size, marker.timestamp)

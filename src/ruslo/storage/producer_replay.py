@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from struct import Struct
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.records.batch import CONTROL, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, NO_PRODUCER_ID, TRANSACTIONAL
-from ruslo.records.control import ControlType, read_control_type, read_coordinator_epoch
+from ruslo.records.control import (
+    END_RECORD,
+    END_RECORD_START,
+    END_VALUE_LENGTH,
+    ControlType,
+    read_control_type,
+    read_coordinator_epoch,
+)
 from ruslo.records.reader import read_records
 from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
 from ruslo.storage.disk import Disk
@@ -17,11 +23,8 @@ from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction
 
-_BODY = Struct(">5shhBhiB")
-"""Of the batch that brokers write for a marker: lengths and deltas, key, a length, value, no headers."""
-_BODY_START = b"\x20\x00\x00\x00\x08"
-_VALUE_LENGTH = 12
-"""Six, as a varint."""
+_COMMIT = int(ControlType.COMMIT)
+_MARKER_KINDS = (int(ControlType.ABORT), _COMMIT)
 
 
 def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
@@ -29,13 +32,13 @@ def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
     header: HeaderFields = HEADER.unpack_from(batch)
     if header[5] & (CONTROL | TRANSACTIONAL) != CONTROL | TRANSACTIONAL:
         return None
-    if len(batch) == HEADER_SIZE + _BODY.size:
-        start, key_version, kind, length, version, coordinator_epoch, headers = _BODY.unpack_from(
+    if len(batch) == HEADER_SIZE + END_RECORD.size:
+        start, key_version, kind, length, version, coordinator_epoch, headers = END_RECORD.unpack_from(
             batch, HEADER_SIZE
         )
-        usual = start == _BODY_START and length == _VALUE_LENGTH and key_version == version == headers == 0
-        if usual and kind in (ControlType.ABORT, ControlType.COMMIT):
-            committed = kind == ControlType.COMMIT
+        zeros = key_version == version == headers == 0
+        if zeros and start == END_RECORD_START and length == END_VALUE_LENGTH and kind in _MARKER_KINDS:
+            committed = kind == _COMMIT
             return TransactionMarker(header[9], header[10], coordinator_epoch, committed, header[8])
     return _decode_marker(header, batch)
 

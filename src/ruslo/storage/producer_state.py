@@ -205,7 +205,7 @@ class ProducerStates:
 
     def append_marker(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
         """Take note of a marker at ``offset``; the entry for the transaction index if it aborted any data."""
-        aborted = self.aborted_by(marker, offset)
+        aborted = None if marker.committed else self.aborted_by(marker, offset)
         self.guards.pop(marker.producer_id, None)
         entry = self.entries.get(marker.producer_id)
         if entry is None:

@@ -69,6 +69,17 @@ def test_records_of_any_length(version: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("length", [0, 1, 126, 127, 128, 300])
+def test_a_transactional_id_of_any_length(version: int, length: int) -> None:
+    request = simple_request()
+    request.transactional_id = "i" * length
+    body = request.to_bytes(version)
+    assert agree(body, version)
+    for cut in range(length + 3):
+        assert not agree(body[:cut], version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_null_records_and_long_names_go_the_general_way(version: int) -> None:
     body = simple_request(records=None, name="n" * 200).to_bytes(version)
     topic = TOPIC_ID if version >= 13 else "n" * 200

@@ -95,16 +95,15 @@ class TransactionalProduce:
                 except KafkaError as error:
                     self._settled(topic_at, at, index, None, error)
                     continue
-                done = partial(self._settled, topic_at, at, index, partition)
                 try:
                     if self._acks == ALL and partition.replication is not None:
                         partition.replication.require_enough()
-                    appended = self._append(partition, batch, now_ms, done)
+                    appended = self._append(partition, batch, now_ms, topic_at, at, index)
                 except (KafkaError, StorageError) as error:
-                    done(error)
+                    self._settled(topic_at, at, index, partition, error)
                 else:
                     if appended is not None:
-                        done(appended)
+                        self._settled(topic_at, at, index, partition, appended)
         if self._waiting:
             self._appends.submit(self._transactional_id, self._waiting)
         if self._outstanding:
@@ -114,7 +113,7 @@ class TransactionalProduce:
             self._finish()
 
     def _append(
-        self, partition: Partition, batch: memoryview, now_ms: int, done: partial[None]
+        self, partition: Partition, batch: memoryview, now_ms: int, topic_at: int, at: int, index: int
     ) -> Appended | None:
         """None: it waits for the coordinator."""
         header = partition.check(batch)
@@ -133,6 +132,7 @@ class TransactionalProduce:
         )
         if isinstance(appended, Appended):
             return appended
+        done = partial(self._settled, topic_at, at, index, partition)
         kept = memoryview(bytearray(batch))
         self._waiting.append(WaitingBatch(partition, kept, header, appended, self._version, done))
         return None
@@ -187,7 +187,8 @@ class TransactionalProduce:
             )
         else:
             self._stats.answered(self._begun_ns)
-            answer = encode(self._results, self._version, self._correlation_id, self._endpoints())
+            endpoints = self._endpoints() if self._failed else ()
+            answer = encode(self._results, self._version, self._correlation_id, endpoints)
             if self._reply is not None:
                 self._reply.send((answer,))
             else:

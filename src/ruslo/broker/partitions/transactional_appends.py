@@ -79,6 +79,8 @@ class TransactionalAppends:
         self._config = config
         self._clock = clock
         self._waiting: dict[_Place, list[WaitingBatch]] = {}
+        self._seen_config: BrokerConfig | None = None
+        self._verification_enabled = True
 
     def append(
         self,
@@ -118,11 +120,16 @@ class TransactionalAppends:
             return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
         if partition.log.producers.has_open_transaction(producer_id, epoch):
             return None
-        if version < TRANSACTION_V2_FROM and not self._config().bool(
-            "transaction.partition.verification.enable"
-        ):
+        if version < TRANSACTION_V2_FROM and not self._verifies():
             return None
         return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
+
+    def _verifies(self) -> bool:
+        config = self._config()
+        if config is not self._seen_config:
+            self._seen_config = config
+            self._verification_enabled = config.bool("transaction.partition.verification.enable")
+        return self._verification_enabled
 
     def submit(self, transactional_id: str, batches: Iterable[WaitingBatch]) -> None:
         """Append each when its transaction is known to be open, or refuse it. All are of one producer."""

@@ -85,6 +85,8 @@ class TxnShardDriver:
         self._steps: deque[Callable[[], Decision]] = deque()
         """What happens next, in order: a step may lead to others before it is carried out."""
         self._in_turn = False
+        self._now_ms = self._wall_ms = 0
+        """Of the turn under way, by both clocks: it is over before they move far."""
         self._unsafe: dict[DelayedProduce, Decision] = {}
         """Appended, but the high watermark is not there yet."""
         self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
@@ -134,13 +136,17 @@ class TxnShardDriver:
         self.refusal = ErrorCode.NOT_COORDINATOR
         self._timer.stop()
         if was_active:
+            self._look_at_clocks()
             for outcome in self._unsafe.values():
                 _release(self._failed(outcome, ErrorCode.NOT_COORDINATOR).replies)
             self._unsafe.clear()
             _release(self._handle(Unloaded()).replies)
 
     def _handle(self, event: TxnEvent) -> Decision:
-        return self.shard.handle(event, self._clock.monotonic_ms(), self._clock.now_ms())
+        return self.shard.handle(event, self._now_ms, self._wall_ms)
+
+    def _look_at_clocks(self) -> None:
+        self._now_ms, self._wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
 
     def _take(self, step: Callable[[], Decision]) -> None:
         steps = self._steps
@@ -148,6 +154,7 @@ class TxnShardDriver:
         if self._in_turn:
             return
         self._in_turn = True
+        self._look_at_clocks()
         try:
             while steps:
                 self._carry_out(steps.popleft()())
@@ -188,7 +195,7 @@ class TxnShardDriver:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def _append(self, outcome: Decision) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self._wall_ms
         data = build_batch([Record(at, now_ms, *each.record) for at, each in enumerate(outcome.transitions)])
         try:
             appended = self.partition.append_records(data, now_ms)
@@ -223,10 +230,10 @@ class TxnShardDriver:
 
     def _committed(self, outcome: Decision) -> Decision:
         _release(outcome.replies)
-        return self.shard.append_committed((outcome,), self._clock.monotonic_ms(), self._clock.now_ms())
+        return self.shard.append_committed((outcome,), self._now_ms, self._wall_ms)
 
     def _failed(self, outcome: Decision, code: ErrorCode) -> Decision:
-        return self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
+        return self.shard.append_failed(outcome, code, self._now_ms, self._wall_ms)
 
 
 def _record(key: Message, value: Message | None, version: int) -> TxnRecord:
