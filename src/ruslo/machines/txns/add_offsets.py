@@ -10,8 +10,9 @@ from collections.abc import Hashable
 
 from ruslo.machines.outcome import Reply
 from ruslo.machines.txns.add_partitions import add
-from ruslo.machines.txns.decision import Decision, refuse
+from ruslo.machines.txns.decision import Decision, answer, refuse
 from ruslo.machines.txns.events import RequestInfo
+from ruslo.machines.txns.holding import Caller, hold, may_wait
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import TV0
 from ruslo.machines.txns.transaction import Transition
@@ -27,15 +28,16 @@ def handle(
     partition = state.cluster.offsets_partition_of(request.group_id)
     if partition is None:
         return refuse(token, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    caller = Caller(request.transactional_id, request.producer_id, request.producer_epoch)
     added = add(
         state,
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
+        *caller,
         frozenset({TopicPartition(GROUP_OFFSETS_TOPIC, partition)}),
         client_version=TV0,
         api_version=info.api_version,
     )
     if isinstance(added, Transition):
-        return Decision([added], [Reply(token, AddOffsetsToTxnResponse())])
-    return Decision(replies=[Reply(token, AddOffsetsToTxnResponse(error_code=added))])
+        return Decision((added,), (Reply(token, AddOffsetsToTxnResponse()),))
+    if added is ErrorCode.CONCURRENT_TRANSACTIONS and may_wait(state, caller):
+        return hold(state, caller.transactional_id, token, lambda: handle(state, request, info, token))
+    return answer(token, AddOffsetsToTxnResponse(error_code=added))

@@ -13,7 +13,8 @@ Checked in this order: partitions that do not exist or may not be written to, th
 | a transition is pending   | CONCURRENT_TRANSACTIONS                   | –                                 |
 | another producer id       | INVALID_PRODUCER_ID_MAPPING               | INVALID_PRODUCER_ID_MAPPING       |
 | another epoch             | PRODUCER_FENCED                           | PRODUCER_FENCED                   |
-| Prepare*                  | CONCURRENT_TRANSACTIONS                   | CONCURRENT_TRANSACTIONS           |
+| Prepare*                  | CONCURRENT_TRANSACTIONS; a client of      | CONCURRENT_TRANSACTIONS           |
+|                           | version 1 waits a while, see ``holding``  |                                   |
 | otherwise                 | Ongoing with these too; if they are known | each: NONE if it is added, else   |
 |                           | already, NONE without a record            | TRANSACTION_ABORTABLE             |
 """
@@ -27,6 +28,7 @@ from ruslo.machines.outcome import Reply
 from ruslo.machines.txns.decision import Answer, Decision, answer
 from ruslo.machines.txns.events import RequestInfo
 from ruslo.machines.txns.fencing import fenced_code
+from ruslo.machines.txns.holding import Caller, hold, may_wait
 from ruslo.machines.txns.records import by_topic
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import IDLE, PREPARED, TV0, TV2, TxnState
@@ -115,17 +117,18 @@ def _add_for_client(
     if bad:
         codes = {each: bad.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
         return answer(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes)))
-    added = add(
-        state,
+    caller = Caller(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
-        partitions,
-        client_version=TV0,
-        api_version=info.api_version,
     )
+    added = add(state, *caller, partitions, client_version=TV0, api_version=info.api_version)
     if isinstance(added, Transition):
-        return Decision((added,), (Reply(token, response(ErrorCode.NONE)),), on_failure=response)
+        return Decision((added,), (Reply(token, response(ErrorCode.NONE)),))
+    if added is ErrorCode.CONCURRENT_TRANSACTIONS and may_wait(state, caller):
+        return hold(
+            state, caller.transactional_id, token, lambda: _add_for_client(state, request, info, token)
+        )
     return answer(token, response(added))
 
 

@@ -22,7 +22,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from ruslo.machines.outcome import Reply
-from ruslo.machines.txns import add_offsets, add_partitions, admin, end_txn, init_producer, timeouts
+from ruslo.machines.txns import (
+    add_offsets,
+    add_partitions,
+    admin,
+    end_txn,
+    holding,
+    init_producer,
+    timeouts,
+)
 from ruslo.machines.txns.cluster_view import ClusterView
 from ruslo.machines.txns.decision import Answer, Decision, TxnReply, answer, refuse
 from ruslo.machines.txns.events import (
@@ -122,6 +130,7 @@ class TxnShard:
         state = self.state
         state.now_ms, state.wall_ms = now_ms, wall_ms
         decided: list[Transaction] = []
+        awaited: list[str] = []
         for transition in self._settled(outcomes):
             transaction = transition.transaction
             transaction.pending = None
@@ -136,7 +145,12 @@ class TxnShard:
             elif transition.to.state in PREPARED:
                 transaction.late_from_ms = None
                 decided.append(transaction)
-        return self._markers.complete(state, decided) if decided else Decision()
+            elif transaction.id in state.held:
+                awaited.append(transaction.id)
+        decision = self._markers.complete(state, decided) if decided else Decision()
+        for transactional_id in awaited:
+            decision.add(holding.resume(state, transactional_id))
+        return decision
 
     def append_failed(self, outcome: Decision, code: ErrorCode, now_ms: int, wall_ms: int) -> Decision:
         """The outcome's records were not written, or not committed in time. Its own replies must be dropped.
@@ -198,7 +212,9 @@ class TxnShard:
         replies: list[TxnReply] = [
             Reply(parked.token, lost) for parked in state.parked.values() if parked.token is not None
         ]
+        replies += [Reply(held.token, lost) for waiting in state.held.values() for held in waiting]
         state.parked.clear()
+        state.held.clear()
         return Decision(replies=replies)
 
     def _resume(self, event: ProducerIdGiven) -> Decision:
@@ -224,6 +240,8 @@ class TxnShard:
                     decision.add(self._markers.retry(state))
                 case TimerKind.EXPIRY:
                     decision.add(timeouts.expire_ids(state))
+                case TimerKind.HELD:
+                    decision.add(holding.give_up(state, key.transactional_id))
         return decision
 
     # -- requests --------------------------------------------------------------------------------------------

@@ -30,6 +30,13 @@ class Parked(NamedTuple):
     """Decides from the beginning, on the state of that moment, with this producer id at hand."""
 
 
+class Held(NamedTuple):
+    """A request that waits for the end of a transaction, see ``holding``."""
+
+    token: Hashable
+    resume: Callable[[], Decision]
+
+
 class ShardState:
     """Every part of the machine works on this one object."""
 
@@ -39,6 +46,7 @@ class ShardState:
         "cluster",
         "compile_pattern",
         "coordinator_epoch",
+        "held",
         "now_ms",
         "parked",
         "settings",
@@ -56,6 +64,7 @@ class ShardState:
         self.transactions: dict[str, Transaction] = {}
         self.timers = Timers()
         self.parked: dict[int, Parked] = {}
+        self.held: dict[str, list[Held]] = {}
         self._ask_ids = count(1)
         self.active = False
         """Loaded and leading. Before that ``replay`` alone is called, and nothing soft exists."""

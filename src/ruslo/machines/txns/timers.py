@@ -20,6 +20,8 @@ class TimerKind(enum.IntEnum):
     """Markers or completions that did not get through are tried again (no id)."""
     EXPIRY = 2
     """Ids that nobody has used for long are forgotten (no id)."""
+    HELD = 3
+    """Requests have waited long enough for the end of their client's last transaction."""
 
 
 class TimerKey(NamedTuple):

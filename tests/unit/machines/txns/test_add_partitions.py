@@ -112,8 +112,8 @@ def test_prepared_end(state: TxnState) -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     bench.start_at(state, 3, partitions=[ORDERS_0])
-    request = add_request(V1_ADD, 500, 3, ORDERS_0)
-    codes = codes_of(bench.ask(request, AddPartitionsToTxnResponse, V1_ADD))
+    request = add_request(V2_ADD, 500, 3, ORDERS_0)
+    codes = codes_of(bench.ask(request, AddPartitionsToTxnResponse, V2_ADD))
     assert codes == {ORDERS_0: ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
