@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FollowerFetch(Fetch):
-    __slots__ = ("_came_ms", "_quiet")
+    __slots__ = ("_came_ms", "_quiet", "_told")
 
     def __init__(
         self,
@@ -44,8 +44,29 @@ class FollowerFetch(Fetch):
         self._came_ms = handler.clock.monotonic_ms()
         self._quiet: list[tuple[FetchedPartition, Partition]] = []
         """Who has nothing new for this follower."""
+        self._told = False
+        """The leaders' replicas know how far it is."""
 
     def read(self) -> bool:
+        waits = self._read_all()
+        if not self._told:
+            self._told = True
+            if waits and self._has_grown():
+                return self._read_all()
+        return waits
+
+    def _has_grown(self) -> bool:
+        """Whether there is something now that was not there when it was looked for.
+
+        What a follower tells may let a coordinator of this node go on, which appends its next record within
+        the same call: nobody would wake the follower for that once it waits.
+        """
+        return any(partition.log.end_offset > asked.fetch_offset for asked, partition in self._quiet) or any(
+            partition is not None and partition.log.end_offset > asked.fetch_offset
+            for asked, _, partition in self._answers
+        )
+
+    def _read_all(self) -> bool:
         self._answers.clear()
         self._readable.clear()
         self._quiet.clear()
@@ -77,7 +98,7 @@ class FollowerFetch(Fetch):
         follower = replication.machine.followers.get(body.replica_id)
         if follower is None or body.replica_epoch < follower.broker_epoch:
             return False
-        if self._reply is None:
+        if not self._told:
             replication.fetched(
                 follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
             )
@@ -93,7 +114,7 @@ class FollowerFetch(Fetch):
         body = self._body
         follower = replication.follower(body.replica_id, body.replica_epoch)
         read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
-        if self._reply is None:
+        if not self._told:
             # Once for each request: what it says was true when it came, not when its wait ends.
             replication.fetched(
                 follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms

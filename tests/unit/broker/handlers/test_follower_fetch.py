@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.produce_response import ProduceResponse
 from tests.support.live_node import batch_of, records_in, run, until
 from tests.support.raw_client import connected
 from tests.support.second_broker import two_brokers
+
+A_MINUTE_MS = 60_000
+"""Longer than a test waits for an answer."""
 
 
 def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_path: Path) -> None:
@@ -59,5 +64,32 @@ def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_path: P
             assert await told(5, epoch=newer) == []
             assert await told(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that registration is over"
             assert await told(7, epoch=newer) == [("NONE", 1, [])], "told again, so that the error is over"
+
+    run(story())
+
+
+def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path) -> None:
+    """A coordinator writes its next record as soon as the follower's fetch has made the last one safe."""
+
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path) as (node, second, topic_id),
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as follower,
+        ):
+            partition = node.partition()
+            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+            await until(lambda: partition.log.end_offset == 1)
+
+            def go_on() -> None:
+                partition.append(memoryview(bytearray(batch_of(b"two"))), SystemClock().now_ms())
+
+            partition.when_safe(1, DelayedProduce(1, A_MINUTE_MS, go_on))
+            request = second.request(topic_id, 1)
+            request.max_wait_ms, request.min_bytes = A_MINUTE_MS, 1
+            (topic,) = (await follower.call(request, FetchResponse)).responses
+            (data,) = topic.partitions
+            assert [record.value for record in records_in(data.records)] == [b"two"]
+            await client.receive(ProduceResponse)
 
     run(story())
