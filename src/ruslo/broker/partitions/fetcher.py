@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -121,6 +122,9 @@ class ReplicaFetcher:
         """Sent so far."""
         self._out_of_range: list[_Followed] = []
         """Of the last answer."""
+        self._syncing: set[Place] = set()
+        """Appended, but nothing may be asked for from there before it is on the disk."""
+        self._all_synced = asyncio.Event()
         self._refused_since_ms: int | None = None
         """Since when the leader's host says that nobody listens there."""
         self._pause_ms = _FIRST_PAUSE_MS
@@ -153,6 +157,7 @@ class ReplicaFetcher:
         if followed is not None and followed.timer is not None:
             followed.timer.cancel()
         self._plan.drop(place)
+        self._stop_waiting_for(place)
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -199,6 +204,13 @@ class ReplicaFetcher:
         ).run()
         for followed in self._out_of_range:
             await self._find_bounds(connection, followed)
+        if self._syncing:
+            # A request without them would be held back by the leader for as long as it has nothing else to
+            # send, and the producers that wait for these partitions with it.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.max_wait_ms / 1000):
+                    await self._all_synced.wait()
+            self._syncing.clear()
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -276,7 +288,7 @@ class ReplicaFetcher:
                 self._out_of_range.append(followed)
             else:
                 self._take(place, followed, news, frame)
-        return not self._out_of_range and len(self._plan) > 0
+        return not self._out_of_range and not self._syncing and len(self._plan) > 0
 
     def _take(self, place: Place, followed: _Followed, news: PartitionNews, frame: ReadBuffer) -> None:
         _, _, error_code, high_watermark, log_start, diverging, start, stop = news
@@ -306,8 +318,10 @@ class ReplicaFetcher:
             if pause_ms:
                 self._plan.drop(place)
                 self._schedule(place, followed, pause_ms)
-            elif partition.sync_as_follower(partial(self._try_again, place, followed)):
+            elif partition.sync_as_follower(partial(self._synced, place, followed)):
                 self._plan.drop(place)
+                self._syncing.add(place)
+                self._all_synced.clear()
             else:
                 self._want(place, followed)
 
@@ -350,6 +364,15 @@ class ReplicaFetcher:
         followed.timer = None
         if self._followed.get(place) is followed and not followed.partition.gone:
             self._want(place, followed)
+
+    def _synced(self, place: Place, followed: _Followed) -> None:
+        self._try_again(place, followed)
+        self._stop_waiting_for(place)
+
+    def _stop_waiting_for(self, place: Place) -> None:
+        self._syncing.discard(place)
+        if not self._syncing:
+            self._all_synced.set()
 
     async def _find_bounds(self, connection: Connection, followed: _Followed) -> None:
         """The own end lies outside the leader's log: it was cut at the front meanwhile, or is shorter."""

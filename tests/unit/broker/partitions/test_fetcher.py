@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
@@ -21,7 +21,7 @@ from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from ruslo.testing.simulation.clock import SimClock
 from tests.support.controller import numbered_uuid
-from tests.support.live_node import live_node, run
+from tests.support.live_node import live_node, run, until
 from tests.support.scripted_broker import Asked, ScriptedBroker
 from tests.support.wire import free_port
 
@@ -42,12 +42,12 @@ def raise_it(error: StorageError) -> None:
     raise error
 
 
-def new_fetcher(clock: Clock, address: Address) -> ReplicaFetcher:
+def new_fetcher(clock: Clock, address: Address, max_wait_ms: int = 500) -> ReplicaFetcher:
     settings = FetcherSettings(
         node_id=2,
         broker_epoch=lambda: 1,
         clock=clock,
-        max_wait_ms=500,
+        max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1 << 20,
         max_partition_bytes=1 << 20,
@@ -137,6 +137,57 @@ def test_a_refusal_of_the_epoch_before_says_nothing_about_the_present_one(tmp_pa
             async with asyncio.timeout(20):
                 await next_is_here.wait()
             assert asked_epochs == [1, 2]
+            await fetcher.stop()
+
+    run(story())
+
+
+def test_the_next_request_waits_until_what_came_is_synced(tmp_path: Path) -> None:
+    """Else the leader would hold back a request that does not ask for it, and with it the ack."""
+
+    class Syncing(Followed):
+        def __init__(self, partition: Partition) -> None:
+            super().__init__(partition)
+            self.go_on: Callable[[], None] | None = None
+
+        def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
+            pass
+
+        def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
+            first, self.go_on = self.go_on is None, go_on
+            return first
+
+    async def story() -> None:
+        asked: list[int] = []
+        next_is_here = asyncio.Event()
+
+        async def fetched(request: FetchRequest) -> Message:
+            asked.append(sum(len(topic.partitions) for topic in request.topics))
+            if len(asked) > 1:
+                next_is_here.set()
+                await asyncio.Event().wait()
+            return refusal(ErrorCode.NONE)
+
+        def script(asked: Asked) -> Awaitable[Message]:
+            if not isinstance(asked.message, FetchRequest):
+                raise KeyError
+            return fetched(asked.message)
+
+        async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
+            await node.create("t")
+            partition, other = Syncing(node.partition("t")), Followed(node.partition("t"))
+            other.index = 1
+            fetcher = new_fetcher(SystemClock(), Address("127.0.0.1", leader.port), max_wait_ms=60_000)
+            for each in (partition, other):
+                fetcher.follow(cast(Partition, each))
+            await until(lambda: partition.go_on is not None)
+            await asyncio.sleep(0.05)
+            assert asked == [2]
+            assert partition.go_on is not None
+            partition.go_on()
+            async with asyncio.timeout(20):
+                await next_is_here.wait()
+            assert asked == [2, 2], "without a session both are listed again"
             await fetcher.stop()
 
     run(story())
