@@ -299,7 +299,11 @@ class Node:
             request_timeout_ms=config.int("request.timeout.ms"),
         )
         self._undo.push_async_callback(self.gateway.stop)
-        self._death_watch = DeathWatch(self._address_of, self._broker_gone)
+        self._death_watch = DeathWatch(
+            self._address_of,
+            self._broker_gone,
+            session_timeout_ms=config.int("broker.session.timeout.ms"),
+        )
         self._undo.push_async_callback(self._death_watch.stop)
         if self.controller is not None:
             self.controller.suspect = self._death_watch.suspect

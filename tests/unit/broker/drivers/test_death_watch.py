@@ -26,6 +26,36 @@ def line() -> tuple[Line, Connection]:
     return made, made  # type: ignore[return-value]
 
 
+SESSION_MS = 60_000
+"""Longer than any of these tests."""
+
+
+class Listener:
+    """A node that accepts connections, and may be killed: its listener ends first, then what it accepted."""
+
+    def __init__(self) -> None:
+        self.accepted: list[asyncio.StreamWriter] = []
+        self.callers: list[asyncio.StreamReader] = []
+
+    async def start(self) -> tuple[str, int]:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        return host, port
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.callers.append(reader)
+        self.accepted.append(writer)
+
+    def kill(self) -> None:
+        self._server.close()
+        for writer in self.accepted:
+            writer.close()
+
+    async def stop(self) -> None:
+        self.kill()
+        await self._server.wait_closed()
+
+
 def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -37,7 +67,9 @@ def test_a_lost_connection_and_a_refused_one_mean_that_the_process_is_gone() -> 
     async def story() -> None:
         gone: list[tuple[int, int]] = []
         port = unused_port()
-        watch = DeathWatch(lambda _: ("127.0.0.1", port), lambda *who: gone.append(who))
+        watch = DeathWatch(
+            lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
+        )
         ours, connection = line()
         watch.heard_from(2, 77, connection)
         ours.lose()
@@ -47,27 +79,87 @@ def test_a_lost_connection_and_a_refused_one_mean_that_the_process_is_gone() -> 
     run(story())
 
 
-def test_whoever_still_listens_is_alive() -> None:
+def test_whoever_still_listens_is_alive_until_the_knock_itself_is_hung_up_on() -> None:
     async def story() -> None:
-        probed = asyncio.Event()
         gone: list[tuple[int, int]] = []
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            probed.set()
-            writer.close()
-
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        watch = DeathWatch(lambda _: ("127.0.0.1", port), lambda *who: gone.append(who))
+        node = Listener()
+        address = await node.start()
+        watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
         ours, connection = line()
         watch.heard_from(2, 77, connection)
         ours.lose()
-        await probed.wait()
-        await until(lambda: not watch._probes)
+        await until(lambda: len(node.accepted) == 1)
+        assert gone == []
+        node.kill()
+        await until(lambda: gone == [(2, 77)])
+        await watch.stop()
+        await node.stop()
+
+    run(story())
+
+
+def test_a_broker_that_dies_before_its_first_heartbeat_to_a_new_controller_is_missed_at_once() -> None:
+    async def story() -> None:
+        gone: list[tuple[int, int]] = []
+        node = Listener()
+        address = await node.start()
+        watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+        watch.suspect(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        node.kill()
+        await until(lambda: gone == [(2, 77)])
+        await watch.stop()
+        await node.stop()
+
+    run(story())
+
+
+def test_whoever_hangs_up_but_listens_is_knocked_at_again() -> None:
+    async def story() -> None:
+        gone: list[tuple[int, int]] = []
+        node = Listener()
+        address = await node.start()
+        watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+        watch.suspect(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        node.accepted[0].close()
+        await until(lambda: len(node.accepted) == 2)
         assert gone == []
         await watch.stop()
-        server.close()
-        await server.wait_closed()
+        await node.stop()
+
+    run(story())
+
+
+def test_a_heartbeat_ends_the_knocking() -> None:
+    async def story() -> None:
+        gone: list[tuple[int, int]] = []
+        node = Listener()
+        address = await node.start()
+        watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+        watch.suspect(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        _, connection = line()
+        watch.heard_from(2, 77, connection)
+        assert not watch._probes
+        await until(node.callers[0].at_eof)
+        assert gone == []
+        await node.stop()
+        await watch.stop()
+
+    run(story())
+
+
+def test_whoever_keeps_silent_for_a_session_is_left_to_the_session() -> None:
+    async def story() -> None:
+        gone: list[tuple[int, int]] = []
+        node = Listener()
+        address = await node.start()
+        watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=50)
+        watch.suspect(2, 77)
+        await until(lambda: not watch._probes)
+        assert gone == []
+        await node.stop()
 
     run(story())
 
@@ -76,7 +168,9 @@ def test_whoever_has_come_back_on_another_connection_is_not_suspected() -> None:
     async def story() -> None:
         gone: list[tuple[int, int]] = []
         port = unused_port()
-        watch = DeathWatch(lambda _: ("127.0.0.1", port), lambda *who: gone.append(who))
+        watch = DeathWatch(
+            lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
+        )
         old, old_connection = line()
         _, new_connection = line()
         watch.heard_from(2, 77, old_connection)
@@ -93,7 +187,7 @@ def test_whoever_has_come_back_on_another_connection_is_not_suspected() -> None:
 def test_nothing_is_concluded_without_an_address() -> None:
     async def story() -> None:
         gone: list[tuple[int, int]] = []
-        watch = DeathWatch(lambda _: None, lambda *who: gone.append(who))
+        watch = DeathWatch(lambda _: None, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
         ours, connection = line()
         watch.heard_from(2, 77, connection)
         ours.lose()
