@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ruslo.broker.partitions.fetch_exchange import FetchExchange
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.client.connection import Connection, ConnectionSettings
-from ruslo.client.errors import BrokerUnreachable
+from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.machines.replica.fetch_plan import FetchPlan, Place, Wanted
 from ruslo.machines.replica.truncation import truncation_offset
 from ruslo.model.buffers import ReadBuffer
@@ -125,8 +125,9 @@ class ReplicaFetcher:
         self._syncing: set[Place] = set()
         """Appended, but nothing may be asked for from there before it is on the disk."""
         self._all_synced = asyncio.Event()
-        self._refused_since_ms: int | None = None
-        """Since when the leader's host says that nobody listens there."""
+        self._lost_since_ms: int | None = None
+        """When the leader's process closed the connection, or its host first said that nobody listens there;
+        None once it was reached again."""
         self._pause_ms = _FIRST_PAUSE_MS
         self._task = asyncio.get_running_loop().create_task(
             self._run(), name=f"replica fetcher of broker {leader_id}"
@@ -141,9 +142,9 @@ class ReplicaFetcher:
         Silence is no sign. Nor is what lasts: the controller has another leader elected by then, or knows
         that this one is alive and only refuses this broker.
         """
-        if self._refused_since_ms is None:
+        if self._lost_since_ms is None:
             return self._connection is not None and self._connection.lost
-        return self._settings.clock.monotonic_ms() - self._refused_since_ms < _BELIEVED_LOST_MS
+        return self._settings.clock.monotonic_ms() - self._lost_since_ms < _BELIEVED_LOST_MS
 
     def follow(self, partition: Partition) -> None:
         """Begin at the end of its log, or go on in a new epoch of the same leader."""
@@ -221,17 +222,25 @@ class ReplicaFetcher:
                     f"broker {self.leader_id} has no address for other brokers",
                 )
             self._plan.restart()
+            if self._connection is not None and self._connection.lost:
+                self._note_loss()
             try:
                 self._connection = await Connection.open(*address, self._settings.connection)
             except KafkaError as error:
                 self._connection = None
-                if not (isinstance(error, BrokerUnreachable) and error.refused):
-                    self._refused_since_ms = None
-                elif self._refused_since_ms is None:
-                    self._refused_since_ms = self._settings.clock.monotonic_ms()
+                if isinstance(error, BrokerUnreachable) and error.refused:
+                    self._note_loss()
+                elif not isinstance(error, ConnectionLost):
+                    # It, or its host, is silent. What is accepted and then closed is no news, however: the
+                    # listener of a process that dies may be closed after its connections.
+                    self._lost_since_ms = None
                 raise
-            self._refused_since_ms = None
+            self._lost_since_ms = None
         return self._connection
+
+    def _note_loss(self) -> None:
+        if self._lost_since_ms is None:
+            self._lost_since_ms = self._settings.clock.monotonic_ms()
 
     def _next_request(self, out: bytearray) -> None:
         settings = self._settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +14,7 @@ from ruslo.broker.partitions.fetcher import Address, FetcherSettings, ReplicaFet
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.client.connection import ConnectionSettings
-from ruslo.client.errors import BrokerUnreachable, RequestTimedOut
+from ruslo.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ErrorCode, StorageError
 from ruslo.protocol.message import Message
@@ -52,7 +53,7 @@ def new_fetcher(clock: Clock, address: Address, max_wait_ms: int = 500) -> Repli
         max_bytes=1 << 20,
         max_partition_bytes=1 << 20,
         max_pause_ms=1000,
-        connection=ConnectionSettings(connect_timeout_ms=1_000),
+        connection=ConnectionSettings(),
         quota=ReplicationQuota(lambda: 1 << 40, clock),
         storage_failed=raise_it,
     )
@@ -89,12 +90,33 @@ def test_a_leader_that_is_reached_again_is_not_lost_and_silence_is_no_sign() -> 
         assert fetcher.leader_is_lost()
         async with ScriptedBroker(lambda asked: asyncio.sleep(60)) as silent:
             fetcher._address = lambda _: Address("127.0.0.1", silent.port)
+            fetcher._settings = replace(
+                fetcher._settings, connection=ConnectionSettings(connect_timeout_ms=50)
+            )
             with pytest.raises(RequestTimedOut):
                 await fetcher._connected()
             assert not fetcher.leader_is_lost()
             await fetcher.stop()
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_dying_process_that_still_accepts_does_not_make_its_loss_forgotten() -> None:
+    async def story() -> None:
+        async with ScriptedBroker() as broker:
+            fetcher = new_fetcher(SimClock(), Address("127.0.0.1", broker.port))
+            connection = await fetcher._connected()
+        await connection.wait_lost()
+        dying = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        async with dying:
+            host, port = dying.sockets[0].getsockname()
+            fetcher._address = lambda _: Address(host, port)
+            with pytest.raises(ConnectionLost):
+                await fetcher._connected()
+        assert fetcher.leader_is_lost()
+        await fetcher.stop()
 
     asyncio.run(story())
 

@@ -1,0 +1,48 @@
+"""How soon clusters on virtual time notice that a process has ended: long before any session does."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.nodes.entropy import Entropy
+from ruslo.testing.simulation.nodes.host import SimHost
+
+PROPERTIES = {"broker.heartbeat.interval.ms": "20000", "broker.session.timeout.ms": "60000"}
+NOTICED_WITHIN_MS = 1_000
+ELECTED_WITHIN_MS = 3_000
+
+
+def active_controller(cluster: SimCluster) -> SimHost | None:
+    for host in cluster.hosts.values():
+        if host.node is not None and host.node.controller is not None and host.node.controller.is_active:
+            return host
+    return None
+
+
+def is_fenced(cluster: SimCluster, victim: SimHost) -> bool:
+    """As the other nodes know it."""
+    images = [host.node.metadata.image for host in cluster.hosts.values() if host.node is not None]
+    return all(image.cluster.brokers[victim.id].fenced for image in images)
+
+
+@pytest.mark.parametrize("pause_ms", [0, 3_000])
+def test_a_broker_that_dies_between_an_election_and_its_next_heartbeat_is_missed_at_once(
+    pause_ms: int,
+) -> None:
+    clock = SimClock(pause_ms)
+    with Entropy(clock).in_use():
+        # Of five nodes, so that a majority of the voters is left.
+        cluster = SimCluster(clock, nodes=5, properties=PROPERTIES)
+        cluster.start()
+        first = active_controller(cluster)
+        assert first is not None
+        first.kill()
+        assert cluster.run_until(lambda: active_controller(cluster) is not None, ELECTED_WITHIN_MS)
+        second = active_controller(cluster)
+        clock.run_for(pause_ms)
+        victim = next(host for host in cluster.hosts.values() if host not in (first, second))
+        victim.kill()
+        assert cluster.run_until(lambda: is_fenced(cluster, victim), NOTICED_WITHIN_MS)
+        assert cluster.run_until(lambda: is_fenced(cluster, first), NOTICED_WITHIN_MS)
