@@ -51,7 +51,7 @@ soak-spark: setup ## a Spark query with driver, workers and broker killed at ran
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)
 
-bench-cluster: setup ## three nodes beside three of Apache Kafka, at work and losing nodes (ARGS="--quick", "--help")
+bench-cluster: setup ## three nodes beside three of Apache Kafka, at work and losing nodes (ARGS="--only kill-9 --broker ruslo", "--help")
 	@$(BIN)/python -m bench.cluster $(ARGS)
 
 bench-spark: setup ## topics read and written by Spark, beside its own connector (ARGS="--only sink", "--help")

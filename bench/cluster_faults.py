@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.cluster_setting import ClusterSetting, create_replicated_topic, running_cluster
+from bench.outliers import Onlooker
 from bench.setting import Figures
 from ruslo.client.admin import Admin
 from tests.support.replicas import busiest_leader, wait_until_in_sync
@@ -37,9 +38,13 @@ def kill_9(setting: ClusterSetting) -> Figures:
                 producer.wait_for_every_partition()
                 producer.forget_stalls()
                 node = cluster.nodes[busiest_leader(cluster.bootstrap, TOPIC)]
+                controller_id = _active_controller(cluster.bootstrap)
+                onlooker = Onlooker(cluster.nodes.values())
                 node.kill()
                 producer.wait_for_every_partition()
                 stalls_s.append(producer.longest_stall_s())
+                what = f"kill -9 of node {node.node_id} (the active controller was node {controller_id})"
+                onlooker.tell(f"{what}, partitions {producer.stalled_partitions()}", stalls_s[-1])
                 node.start(GIVE_UP_AFTER_S)
                 wait_until_in_sync(cluster.bootstrap, TOPIC)
     return {
@@ -56,12 +61,17 @@ def rolling_restart(setting: ClusterSetting) -> Figures:
         with SteadyProducer(cluster.bootstrap, TOPIC, PARTITIONS, settings=DEFAULTS) as producer:
             producer.wait_for_more(SETTLED_RECORDS)
             producer.forget_stalls()
+            longest_s = 0.0
             for node in cluster.nodes.values():
+                onlooker = Onlooker(cluster.nodes.values())
                 node.stop(GIVE_UP_AFTER_S)
                 node.start(GIVE_UP_AFTER_S)
                 wait_until_in_sync(cluster.bootstrap, TOPIC)
                 producer.wait_for_every_partition()
-    return {"stall_s": producer.longest_stall_s(), "failed": len(producer.failed)}
+                onlooker.tell(f"restart of node {node.node_id}", producer.longest_stall_s())
+                longest_s = max(longest_s, producer.longest_stall_s())
+                producer.forget_stalls()
+    return {"stall_s": longest_s, "failed": len(producer.failed)}
 
 
 def kill_controller(setting: ClusterSetting) -> Figures:
@@ -74,9 +84,11 @@ def kill_controller(setting: ClusterSetting) -> Figures:
             with _TopicMaker(others, f"made-{kill}") as maker:
                 maker.wait_for_more(CREATED_AFTER_A_KILL)
                 maker.longest_s = 0.0
+                onlooker = Onlooker(cluster.nodes.values())
                 controller.kill()
                 maker.wait_for_more(CREATED_AFTER_A_KILL)
             stalls_s.append(maker.longest_s)
+            onlooker.tell(f"kill -9 of node {controller.node_id}, the active controller", maker.longest_s)
             controller.start(GIVE_UP_AFTER_S)
     return {"stall_s": statistics.median(stalls_s), "longest_stall_s": max(stalls_s)}
 

@@ -86,6 +86,11 @@ class SteadyProducer:
     def longest_stall_s(self) -> float:
         return max((acks.longest_stall_s for acks in self.acked.values()), default=0.0)
 
+    def stalled_partitions(self, longer_than_s: float = 1.0) -> list[int]:
+        return sorted(
+            partition for partition, acks in self.acked.items() if acks.longest_stall_s > longer_than_s
+        )
+
     def forget_stalls(self) -> None:
         for acks in self.acked.values():
             acks.longest_stall_s = 0.0

@@ -73,7 +73,8 @@ class TopicAnswers:
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[_Kind, _Kept]] = {}
         self.lost_leaders: Callable[[], Set[int]] = frozenset
-        """Brokers whose processes have ended as far as this one can tell, though the metadata have them."""
+        """Brokers whose processes have ended as far as this one can tell, though the metadata have them. It
+        asks the kernel: once for each request."""
 
     def clear(self) -> None:
         self._kept.clear()
@@ -89,9 +90,10 @@ class TopicAnswers:
         version: int,
         *,
         with_operations: bool,
+        lost: Set[int],
     ) -> TopicAnswer:
+        """``lost``: the ``lost_leaders`` of the moment."""
         kind = _Kind(listener_name, error_version(version), with_operations)
-        lost = self.lost_leaders()
         if lost:
             return _answer(image, topic, kind, lost)
         kinds = self._kept.setdefault(topic.id, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import NamedTuple, Protocol, Self, TypeVar
@@ -90,6 +91,17 @@ class Connection:
     @property
     def closed(self) -> bool:
         return self._closed is not None
+
+    def hung_up(self) -> bool:
+        """Ended by the other side, as the kernel knows it; the event loop may not have come to it yet."""
+        if self._closed is not None or self._transport is None:
+            return self.lost
+        sock = self._transport.get_extra_info("socket")
+        if sock is None:  # Not a real transport.
+            return False
+        kernel = select.poll()
+        kernel.register(sock.fileno(), select.POLLRDHUP)
+        return bool(kernel.poll(0))
 
     def version_for(
         self, message: type[Message] | Message, min_version: int = 0, max_version: int | None = None

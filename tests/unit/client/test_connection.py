@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import pytest
+import uvloop
 
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
@@ -133,6 +136,37 @@ def test_a_peer_that_closes_fails_every_request_and_those_to_come() -> None:
             await ask_metadata(connection)
 
     with_broker(answering_metadata(lambda asked: None), use)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("unread", [b"", b"makes it a reset"])
+def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
+    run: Callable[[Coroutine[Any, Any, None]], None], unread: bytes
+) -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            host, port = listener.getsockname()
+            connection = await Connection.open_unasked(host, port, {})
+            peer, _ = listener.accept()
+        assert not connection.hung_up()
+        if unread:
+            assert connection._transport is not None
+            connection._transport.write(unread)
+            peer.recv(1)
+        peer.close()
+        assert (connection.hung_up(), connection.lost) == (True, False)
+        await connection.wait_lost()
+        assert (connection.hung_up(), connection.lost) == (True, True)
+
+    run(story())
+
+
+def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        await connection.close()
+        assert not connection.hung_up()
+
+    with_broker(answering_metadata(lambda _: MetadataResponse()), use)
 
 
 def test_no_answer_in_time_ends_the_connection() -> None:

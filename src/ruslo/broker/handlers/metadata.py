@@ -6,7 +6,7 @@ whether topics may be created. v8: authorized operations (KIP-430). v10: topic i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Set
 
 from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.controller_id import controller_id
@@ -48,17 +48,20 @@ def _answer(
     services: Services, request: MetadataRequest, context: RequestContext, refusals: dict[str, ErrorCode]
 ) -> MetadataResponse:
     version, image = context.api_version, services.metadata.image
+    lost = services.metadata.topic_answers.lost_leaders()
     response = MetadataResponse(
-        brokers=_brokers(services, context.listener_name),
+        brokers=_brokers(services, context.listener_name, lost),
         cluster_id=services.cluster_id,
         controller_id=controller_id(services.metadata),
     )
     if request.topics is None or (version == 0 and not request.topics):
         response.topics = [
-            _known(services, topic, request, context) for topic in image.topics.by_name.values()
+            _known(services, topic, request, context, lost) for topic in image.topics.by_name.values()
         ]
     else:
-        response.topics = [_asked(services, each, request, context, refusals) for each in request.topics]
+        response.topics = [
+            _asked(services, each, request, context, refusals, lost) for each in request.topics
+        ]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
@@ -70,6 +73,7 @@ def _asked(
     request: MetadataRequest,
     context: RequestContext,
     refusals: dict[str, ErrorCode],
+    lost: Set[int],
 ) -> MetadataResponseTopic:
     topics = services.metadata.image.topics
     if context.api_version < 12 and (asked.name is None or asked.topic_id != ZERO_UUID):
@@ -79,17 +83,21 @@ def _asked(
         by_id = topics.by_id.get(asked.topic_id)
         if by_id is None:
             return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _known(services, by_id, request, context)
+        return _known(services, by_id, request, context, lost)
     by_name = topics.by_name.get(asked.name)
     if by_name is not None:
-        return _known(services, by_name, request, context)
+        return _known(services, by_name, request, context, lost)
     if topic_name_problem(asked.name) is not None:
         return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     return _failed(refusals.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), asked.name)
 
 
 def _known(
-    services: Services, topic: TopicImage, request: MetadataRequest, context: RequestContext
+    services: Services,
+    topic: TopicImage,
+    request: MetadataRequest,
+    context: RequestContext,
+    lost: Set[int],
 ) -> MetadataResponseTopic:
     return services.metadata.topic_answers.get(
         services.metadata.image,
@@ -97,6 +105,7 @@ def _known(
         context.listener_name,
         context.api_version,
         with_operations=request.include_topic_authorized_operations,
+        lost=lost,
     )
 
 
@@ -110,9 +119,8 @@ def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> 
     )
 
 
-def _brokers(services: Services, listener_name: str) -> list[MetadataResponseBroker]:
+def _brokers(services: Services, listener_name: str, lost: Set[int]) -> list[MetadataResponseBroker]:
     brokers: list[MetadataResponseBroker] = []
-    lost = services.metadata.topic_answers.lost_leaders()
     for broker in services.metadata.image.cluster.brokers.values():
         endpoint = broker.endpoint(listener_name)
         if endpoint is not None and not broker.fenced and broker.id not in lost:

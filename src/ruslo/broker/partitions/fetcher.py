@@ -143,7 +143,9 @@ class ReplicaFetcher:
         that this one is alive and only refuses this broker.
         """
         if self._lost_since_ms is None:
-            return self._connection is not None and self._connection.lost
+            # A client that has lost the same leader asks at once. On a busy machine its question is found
+            # together with the news, so that waiting for the turn of the latter would be too late.
+            return self._connection is not None and self._connection.hung_up()
         return self._settings.clock.monotonic_ms() - self._lost_since_ms < _BELIEVED_LOST_MS
 
     def follow(self, partition: Partition) -> None:

@@ -91,7 +91,7 @@ def test_a_leader_that_is_reached_again_is_not_lost_and_silence_is_no_sign() -> 
         async with ScriptedBroker(lambda asked: asyncio.sleep(60)) as silent:
             fetcher._address = lambda _: Address("127.0.0.1", silent.port)
             fetcher._settings = replace(
-                fetcher._settings, connection=ConnectionSettings(connect_timeout_ms=50)
+                fetcher._settings, connection=ConnectionSettings(connect_timeout_ms=1_000)
             )
             with pytest.raises(RequestTimedOut):
                 await fetcher._connected()
