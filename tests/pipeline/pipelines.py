@@ -49,6 +49,14 @@ def create(bootstrap: str, *topics: str, partitions: int = 2) -> None:
     Cli(bootstrap).ok("topic", "create", *topics, "-p", str(partitions), "--if-not-exists")
 
 
+def forget_last_commit(checkpoint: Path) -> None:
+    """As if the driver had died between the sink's commit and Spark's own note of it."""
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
 def supervise(
     spark: SparkSession,
     paths: Sequence[Path],

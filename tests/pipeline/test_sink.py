@@ -22,6 +22,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.records.compression import Codec
 from ruslo.records.reader import iter_batches
 from ruslo.testing.embedded import EmbeddedBroker
+from tests.pipeline.pipelines import forget_last_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -218,13 +219,6 @@ class Copy:
         query.awaitTermination()
         return query
 
-    def forget_last_commit(self) -> None:
-        """As if the driver had died between the sink's commit and Spark's own note of it."""
-        commits = self.checkpoint / "commits"
-        last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
-        (commits / str(last)).unlink()
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-
 
 ALL = Counter(str(number) for number in range(100))
 
@@ -235,7 +229,7 @@ def test_a_batch_that_is_repeated_is_not_written_again(
     copy = Copy(spark, bootstrap, topic, tmp_path / "checkpoint")
     copy.run()
     assert values_of(bootstrap, topic) == ALL
-    copy.forget_last_commit()
+    forget_last_commit(copy.checkpoint)
     again = copy.run()
     assert again.lastProgress is not None
     assert again.lastProgress["numInputRows"] > 0, "Spark has repeated a batch"
@@ -248,7 +242,7 @@ def test_at_least_once_writes_a_repeated_batch_again(
     copy = Copy(spark, bootstrap, topic, tmp_path / "checkpoint")
     copy.run(delivery="at_least_once")
     assert values_of(bootstrap, topic) == ALL
-    copy.forget_last_commit()
+    forget_last_commit(copy.checkpoint)
     copy.run(delivery="at_least_once")
     repeated = values_of(bootstrap, topic)
     assert set(repeated) == set(ALL)

@@ -14,6 +14,7 @@ import click
 from ruslo.cli.options import DEFAULT_BOOTSTRAP, examples, output_option, pairs_callback
 from ruslo.cli.output import hint, print_json, print_table
 from ruslo.cli.pipeline_files import files_argument, load_valid
+from ruslo.pipeline.session import is_connect_address
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark's: local[4], spark://…, yarn, k8s://…",
+    help="Spark's: local[4], spark://…, yarn, k8s://…, or a Spark Connect server: sc://HOST:PORT",
 )
 @click.option(
     "--conf",
@@ -97,11 +98,10 @@ def run(
     """
     if once and history:
         raise click.UsageError("--once ends when all has been read, --history goes on: choose one.")
-    if master.startswith("sc://"):
+    if environment is not None and is_connect_address(master):
         raise click.UsageError(
-            "over Spark Connect a query can only be cut short in its batch, not stopped behind it, its "
-            "consumer group cannot be published and its figures do not arrive whole: name the cluster itself "
-            "with --master. In jobs of your own format('ruslo') works over Connect."
+            "--env sends an environment to executors, and a Spark Connect server has started its own: "
+            "install Ruslo where the server runs, and leave --env out."
         )
     from ruslo.broker.log_lines import log_to_stderr
     from ruslo.cli.pipeline_view import run_view
@@ -114,7 +114,11 @@ def run(
     log_to_stderr("WARNING")
     given = {"spark.log.level": log_level.upper(), **settings}
     with StopSignals() as signals:
-        with _spark(pipelines, master, environment, given) as spark:
+        if is_connect_address(master):
+            session = _connected(pipelines, master, settings)
+        else:
+            session = _spark(pipelines, master, environment, given)
+        with session as spark:
             signals.listen()
             runs = [
                 PipelineRun(
@@ -135,6 +139,25 @@ def run(
         _summarize(runs, output)
     if not went_well:
         raise click.exceptions.Exit(1)
+
+
+@contextlib.contextmanager
+def _connected(
+    pipelines: Sequence[Pipeline], address: str, given: Mapping[str, str]
+) -> Iterator[SparkSession]:
+    from ruslo.pipeline.runner.spark_settings import settings_over_connect
+    from ruslo.pipeline.session import new_session
+
+    settings = settings_over_connect(pipelines, given)
+    if settings.left_out:
+        click.echo(
+            f"not set, because the Spark Connect server has its own: {', '.join(settings.left_out)}", err=True
+        )
+    spark = new_session(", ".join(pipeline.name for pipeline in pipelines), address, settings.kept)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 @contextlib.contextmanager

@@ -48,3 +48,14 @@ class RusloDataSource(DataSource):
         from ruslo.pipeline.sink.writer import new_stream_writer
 
         return new_stream_writer(self.options, schema, overwrite)
+
+
+class ConnectDataSource(RusloDataSource):
+    """The same format for sessions of Spark Connect, where no listener publishes groups."""
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from ruslo.pipeline.source.options import SourceOptions
+        from ruslo.pipeline.source.publishing_reader import PublishingReader
+
+        options = SourceOptions.parse(self.options, streaming=True)
+        return super().streamReader(schema) if options.group_id is None else PublishingReader(options, schema)

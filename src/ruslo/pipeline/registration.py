@@ -14,15 +14,21 @@ _listened: WeakSet[SparkSession] = WeakSet()
 def register(spark: SparkSession) -> None:
     """Register the data source, and publish the progress of queries with ``group.id`` as consumer groups.
 
-    The latter looks into the JVM, which a client of Spark Connect cannot.
+    The latter is a listener's work, which looks into the JVM; over Spark Connect the source does it.
     """
-    from pyspark.sql.utils import is_remote
+    from ruslo.pipeline.datasource import ConnectDataSource, RusloDataSource
 
-    from ruslo.pipeline.datasource import RusloDataSource
-
+    if is_connect(spark):
+        spark.dataSource.register(ConnectDataSource)
+        return
     spark.dataSource.register(RusloDataSource)
-    if not is_remote() and spark not in _listened:
+    if spark not in _listened:
         from ruslo.pipeline.group_offsets import GroupOffsetListener
 
         spark.streams.addListener(GroupOffsetListener(spark))
         _listened.add(spark)
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a client of a Spark Connect server, with no JVM of its own."""
+    return getattr(spark, "_jsparkSession", None) is None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.java import find_java_home
@@ -33,6 +36,8 @@ _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
     ),
 }
 _NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
+_CONNECT_PORT: Final = 15002
+"""Spark's own default."""
 
 
 def new_session(
@@ -51,7 +56,8 @@ def new_session(
     from ruslo.pipeline.registration import register
 
     builder = SparkSession.builder.appName(app_name)
-    if master.startswith("sc://"):
+    if is_connect_address(master):
+        _check_connect(master)
         builder = builder.remote(master)
     else:
         _prepare_environment(master)
@@ -61,6 +67,18 @@ def new_session(
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _check_connect(address: str) -> None:
+    """Spark's client would try an address where nobody listens for minutes, and say nothing."""
+    place = urlsplit(address)
+    host, port = place.hostname or "", place.port or _CONNECT_PORT
+    try:
+        socket.create_connection((host, port), timeout=10).close()
+    except OSError as error:
+        raise ConfigError(f"no Spark Connect server answers at {address}: {error}") from error
+    if find_spec("grpc") is None or find_spec("grpc_status") is None:
+        raise ConfigError("Spark Connect needs more packages than Spark: pip install 'pyspark[connect]'")
 
 
 def _prepare_environment(master: str) -> None:
@@ -79,13 +97,21 @@ def _prepare_environment(master: str) -> None:
 
 def _defaults(master: str) -> dict[str, str]:
     settings = dict(_SETTINGS)
-    if master.startswith("sc://"):
-        # The server's own start-up settings cannot be changed from here.
-        return {name: value for name, value in settings.items() if name.startswith("spark.sql.")}
+    if is_connect_address(master):
+        return {name: value for name, value in settings.items() if is_session_setting(name)}
     settings["spark.executorEnv." + _NUMBA_CACHE] = os.environ[_NUMBA_CACHE]
     if is_local(master) or master.startswith("spark://"):
         settings.update(_LOCAL_CHECKPOINTS)
     return settings
+
+
+def is_connect_address(master: str) -> bool:
+    return master.startswith("sc://")
+
+
+def is_session_setting(name: str) -> bool:
+    """Whether a client of Spark Connect may set it; the rest is what its server was started with."""
+    return name.startswith("spark.sql.") and name != "spark.sql.warehouse.dir"
 
 
 def is_local(master: str) -> bool:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.pipeline.session import is_local, numba_cache_dir
+from ruslo.model.errors import ConfigError
+from ruslo.pipeline.session import is_local, is_session_setting, new_session, numba_cache_dir
+from tests.support.wire import free_port
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,21 @@ def test_or_in_a_temporary_folder_where_the_user_has_none(
 )
 def test_what_runs_on_this_machine(master: str, local: bool) -> None:
     assert is_local(master) is local
+
+
+def test_a_connect_server_that_is_not_there_is_told_at_once() -> None:
+    address = f"sc://127.0.0.1:{free_port()}/;user_id=me"
+    with pytest.raises(ConfigError, match=f"no Spark Connect server answers at {address}: "):
+        new_session("job", address)
+
+
+@pytest.mark.parametrize(
+    ("name", "belongs"),
+    [
+        ("spark.sql.session.timeZone", True),
+        ("spark.sql.warehouse.dir", False),
+        ("spark.executor.memory", False),
+    ],
+)
+def test_what_a_client_of_connect_may_set(name: str, belongs: bool) -> None:
+    assert is_session_setting(name) is belongs

@@ -108,6 +108,10 @@ class Sink(ABC):
         """The cluster on which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""
         return None
 
+    def calls_function(self, mode: str) -> bool:
+        """Whether a stream is written by a function of ours that Spark calls with each batch."""
+        return False
+
     def left_from_before(self, around: Surroundings) -> str | None:
         """What an earlier checkpoint has left behind that a fresh one would stumble over, if there is any."""
         return None

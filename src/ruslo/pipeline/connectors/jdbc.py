@@ -82,6 +82,9 @@ class JdbcSink(Sink):
     driver: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 
+    def calls_function(self, mode: str) -> bool:
+        return True
+
     def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
         return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, around))
 

@@ -89,8 +89,11 @@ class TopicSink(Sink):
     def transactions_at(self, bootstrap: str) -> str | None:
         return self.bootstrap or bootstrap if self.delivery == "exactly_once" else None
 
+    def calls_function(self, mode: str) -> bool:
+        return mode != "append"
+
     def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
-        if mode != "append":
+        if self.calls_function(mode):
             # Spark lets sinks that are written in Python only append. A batch written by foreachBatch is
             # exactly once too: the sink's name and the query's batch tell a repetition.
             return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, around))

@@ -28,12 +28,11 @@ class Figures:
         """One report of Spark. Reports without a batch (a stream that is idle) say how far the source is."""
         self.lag_records = _lag(progress.get("sources", ()))
         duration_ms = int(progress.get("durationMs", {}).get("triggerExecution", 0))
-        records_in = int(progress.get("numInputRows", 0))
+        records_in = _records_in(progress)
         if "addBatch" not in progress.get("durationMs", {}):
             self.in_per_second = self.out_per_second = 0.0
             return
-        observed = progress.get("observedMetrics", {}).get(OUT_METRIC, {})
-        records_out = int(observed.get("rows") or 0)
+        records_out = _records_out(progress)
         self.batches += 1
         self.records_in += records_in
         self.records_out += records_out
@@ -43,6 +42,20 @@ class Figures:
         self.out_per_second = records_out / seconds
         self.last_batch_id = int(progress.get("batchId", -1))
         self.last_batch_at = progress.get("timestamp")
+
+
+def _records_in(progress: Mapping[str, Any]) -> int:
+    """Reports that came over Spark Connect lack the sum over all sources."""
+    if "numInputRows" in progress:
+        return int(progress["numInputRows"])
+    return sum(int(source.get("numInputRows", 0)) for source in progress.get("sources", ()))
+
+
+def _records_out(progress: Mapping[str, Any]) -> int:
+    """Metrics have their values by name; over Spark Connect they are a row, with the names in its schema."""
+    observed = progress.get("observedMetrics", {}).get(OUT_METRIC, {})
+    values = observed.get("values")
+    return int((observed.get("rows") if values is None else values[0]) or 0)
 
 
 def _lag(sources: Iterable[Mapping[str, Any]]) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ruslo.pipeline.files.model import Pipeline
-from ruslo.pipeline.registration import register
+from ruslo.pipeline.registration import is_connect, register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,8 @@ _REPORTS_KEPT = 16
 def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     from ruslo.pipeline.connectors.table_format import TableDataSource
 
-    session = spark.newSession()
+    # A new session over Spark Connect would have the server's settings, not those of this one.
+    session = spark.cloneSession() if is_connect(spark) else spark.newSession()  # type: ignore[attr-defined]
     session.conf.set("spark.sql.streaming.numRecentProgressUpdates", _REPORTS_KEPT)
     for key, value in pipeline.resources.session_settings().items():
         session.conf.set(key, value)
@@ -29,10 +30,16 @@ def own_session(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     return session
 
 
+def release(session: SparkSession) -> None:
+    """Give back a pipeline's own session. Classic ones end together, with the Spark that they share."""
+    if is_connect(session):
+        session.stop()
+
+
 @contextlib.contextmanager
 def _active(session: SparkSession, otherwise: SparkSession) -> Iterator[None]:
     """Spark looks into the active session when it asks whether a data source is registered already."""
-    if getattr(session, "_jsparkSession", None) is None:
+    if is_connect(session):
         yield  # Spark Connect keeps its sessions apart
         return
     jvm = session.sparkContext._jvm

@@ -12,9 +12,10 @@ from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import Surroundings
 from ruslo.pipeline.files.durations import spark_interval
 from ruslo.pipeline.files.model import History, OnError, Output, Pipeline
+from ruslo.pipeline.registration import is_connect
 from ruslo.pipeline.runner.batch_run import BatchRun
 from ruslo.pipeline.runner.figures import OUT_METRIC
-from ruslo.pipeline.runner.own_session import own_session
+from ruslo.pipeline.runner.own_session import own_session, release
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
 from ruslo.pipeline.runner.run_folder import checkpoint_path, local_checkpoint, run_folder
 from ruslo.pipeline.runner.views import build_views, view_of
@@ -55,6 +56,7 @@ class PipelineRun:
         """With the folder held: see that nothing of an older checkpoint is in the way; plan the queries."""
         for output in self.pipeline.outputs:
             self._refuse_leftovers(output)
+            self._refuse_functions_over_connect(output)
         if not self.pipeline.is_stream:
             self.runs = [BatchRun(output, partial(self._save, output)) for output in self.pipeline.outputs]
             return
@@ -67,6 +69,11 @@ class PipelineRun:
             )
             for output in self.pipeline.outputs
         ]
+
+    def close(self) -> None:
+        if self._session is not None:
+            release(self._session)
+            self._session = None
 
     @property
     def is_over(self) -> bool:
@@ -187,4 +194,13 @@ class PipelineRun:
                 f"the checkpoint of {self.pipeline.name} is new, but {leftovers}. "
                 f"'ruslo pipeline reset {self.pipeline.path} --outputs delete' removes what was written, "
                 "'--outputs keep' only the log"
+            )
+
+    def _refuse_functions_over_connect(self, output: Output) -> None:
+        if self.pipeline.is_stream and is_connect(self._spark) and output.sink.calls_function(output.mode):
+            raise ConfigError(
+                f"sink {output.name!r} of {self.pipeline.name} ({output.sink.TYPE}, mode {output.mode}) is "
+                "written by a function that Spark calls with each batch. A Spark Connect server does so in a "
+                "process that does not know the batch, and one that is repeated would be written twice: name "
+                "the cluster itself with --master, or write to a topic with 'mode: append'"
             )

@@ -82,17 +82,28 @@ class QueryRun:
         if self.state is QueryState.WAITING and self._clock() >= self._start_at:
             self._begin()
         elif self.state is QueryState.RUNNING:
-            self._watch()
+            self._asking(self._watch)
 
     def stop(self, within_s: float, gave_up: Callable[[], bool]) -> None:
-        if self._query is not None and self.state is QueryState.RUNNING:
-            if not stop_gracefully(self._query, within_s, gave_up):
-                _log.warning(
-                    "%s: the batch in hand was cut short, and is done again next time", self.output.name
-                )
-            self._note_progress()
+        if self.state is QueryState.RUNNING:
+            self._asking(lambda: self._end(within_s, gave_up))
         if not self.state.is_over:
             self.state = QueryState.STOPPED
+
+    def _end(self, within_s: float, gave_up: Callable[[], bool]) -> None:
+        assert self._query is not None, "a running query is one that was started"
+        if not stop_gracefully(self._query, within_s, gave_up):
+            _log.warning("%s: the batch in hand was cut short, and is done again next time", self.output.name)
+        self._note_progress()
+
+    def _asking(self, ask: Callable[[], None]) -> None:
+        """A Connect server that is gone, or has forgotten the session, knows the query no more."""
+        from pyspark.errors import PySparkException
+
+        try:
+            ask()
+        except PySparkException as error:
+            self._fail_for_good(f"Spark no longer answers for the query: {spark_reason(error)}")
 
     def _begin(self) -> None:
         from pyspark.errors import AnalysisException

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.files.model import Pipeline
+from ruslo.pipeline.session import is_session_setting
 
 _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
@@ -29,3 +31,15 @@ def shared_settings(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> 
                 )
             settings[key] = value
     return settings | dict(given)
+
+
+class ConnectSettings(NamedTuple):
+    kept: dict[str, str]
+    left_out: list[str]
+    """What somebody asked for and only the one who starts the server can set."""
+
+
+def settings_over_connect(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> ConnectSettings:
+    asked = shared_settings(pipelines, given)
+    kept = {name: value for name, value in asked.items() if is_session_setting(name)}
+    return ConnectSettings(kept, sorted(asked.keys() - kept.keys() - _DEFAULTS.keys()))

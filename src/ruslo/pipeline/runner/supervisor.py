@@ -42,6 +42,8 @@ class Supervisor:
                 self._dead_letters.look()
                 self._write_status()
                 show(self.runs)
+                for run in self.runs:
+                    run.close()
         return not any(run.has_failed for run in self.runs)
 
     def _loop(self, show: Callable[[Sequence[PipelineRun]], None]) -> None:

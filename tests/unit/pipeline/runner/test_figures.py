@@ -48,3 +48,13 @@ def test_offsets_may_come_as_text_and_others_are_left_alone() -> None:
     assert figures.lag_records == 3
     figures.add(report(1, 1, 1, sources=[{"endOffset": "not JSON", "latestOffset": "7"}]))
     assert figures.lag_records is None
+
+
+def test_reports_that_came_over_spark_connect_tell_the_same() -> None:
+    """They lack the sum over the sources, and metrics are rows whose names stand in their schema."""
+    over_connect = report(0, 0, 0, observedMetrics={"ruslo_out": {"values": [40], "schema": {}}})
+    del over_connect["numInputRows"]
+    over_connect["sources"] = [{"numInputRows": 70}, {"numInputRows": 30}]
+    figures = Figures()
+    figures.add(over_connect)
+    assert (figures.records_in, figures.records_out) == (100, 40)
