@@ -224,12 +224,20 @@ def make_topics(bootstrap: str, records: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, TARGET)]).values():
         future.result(30)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "partitioner": "murmur2_random"})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "partitioner": "murmur2_random",
+            # A slow broker must not find the queue full: nobody waits for it here.
+            "queue.buffering.max.messages": records,
+        }
+    )
     for number in range(records):
         producer.produce(SOURCE, key=str(number % 1000).encode(), value=str(number).encode())
         if number % 1000 == 0:
             producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
 
 
 def read_committed(bootstrap: str, topic: str) -> list[list[int]]:

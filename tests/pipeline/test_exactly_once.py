@@ -19,7 +19,9 @@ from tests.support.ruslo import RusloNode
 from tests.support.tools import require_tool
 
 SOAK = os.environ.get("RUSLO_SPARK_SOAK") == "1"
-pytestmark = pytest.mark.timeout(3600 if SOAK else 600)
+WITHIN_S = 3000 if SOAK else 600
+"""For what is left after the last kill, on a machine that is busy with other things too."""
+pytestmark = pytest.mark.timeout(7200 if SOAK else 1200)
 
 
 def counts_of(seen: list[list[int]]) -> Counter[int]:
@@ -40,7 +42,7 @@ def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
             worker_kills=10 if SOAK else 2,
             broker_kills=2 if SOAK else 1,
         ) as chaos:
-            chaos.run(timeout_s=1800 if SOAK else 240)
+            chaos.run(WITHIN_S)
             print(f"{records} records in batches of {per_batch}; kill -9: {dict(chaos.done)}")
         seen = read_committed(node.bootstrap, TARGET)
         source = read_committed(node.bootstrap, SOURCE)
@@ -55,7 +57,7 @@ def test_at_least_once_repeats_records_in_the_same_fire(tmp_path: Path) -> None:
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
         with Chaos(node, tmp_path / "checkpoint", "at_least_once", records, 400, driver_kills=1) as chaos:
-            chaos.run(timeout_s=240)
+            chaos.run(WITHIN_S)
         counts = counts_of(read_committed(node.bootstrap, TARGET))
     assert set(counts) == set(range(records))
     assert any(count > 1 for count in counts.values())
@@ -76,7 +78,7 @@ def test_it_holds_against_apache_kafka(tmp_path: Path) -> None:
             driver_kills=4 if SOAK else 1,
             worker_kills=4 if SOAK else 1,
         ) as chaos:
-            chaos.run(timeout_s=1800 if SOAK else 240)
+            chaos.run(WITHIN_S)
         counts = counts_of(read_committed(node.bootstrap, TARGET))
         told = run_tool(
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

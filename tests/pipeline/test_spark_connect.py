@@ -20,7 +20,7 @@ from tests.pipeline.copy_job import GROUP
 from tests.pipeline.pipelines import RunningPipeline, create, received, send
 from tests.support.cli_checks import RUSLO, Cli
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 ROOT = Path(__file__).parents[2]
 
 
@@ -66,6 +66,7 @@ trigger: 100ms
 checkpoint: state
 dead_letters: orders.dead
 group: doubled-group
+on_error: {delay: 100ms, max_delay: 2s}
 """
 
 
@@ -82,7 +83,7 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
 
     live = run()
     try:
-        live.wait_for(lambda: len(received(bootstrap, "doubled")) >= 50, "a first batch", 300)
+        live.wait_for(lambda: len(received(bootstrap, "doubled")) >= 50, "a first batch", 600)
     finally:
         stopped = CliRunner().invoke(cli, ["pipeline", "stop", str(path)])
         code, output = live.end()
@@ -92,7 +93,7 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
 
     send(bootstrap, "orders", [{"n": n} for n in range(400, 450)])
     rest = run("--once")
-    rest.process.wait(300)
+    rest.process.wait(600)
     code, output = rest.end()
     assert code == 0, rest.log()
     (ended,) = json.loads(output)
