@@ -197,10 +197,11 @@ class PipelineRun:
             )
 
     def _refuse_functions_over_connect(self, output: Output) -> None:
+        """Our guess: writes of such a process lack the batch's number, by which a repetition is told."""
         if self.pipeline.is_stream and is_connect(self._spark) and output.sink.calls_function(output.mode):
             raise ConfigError(
                 f"sink {output.name!r} of {self.pipeline.name} ({output.sink.TYPE}, mode {output.mode}) is "
                 "written by a function that Spark calls with each batch. A Spark Connect server does so in a "
-                "process that does not know the batch, and one that is repeated would be written twice: name "
-                "the cluster itself with --master, or write to a topic with 'mode: append'"
+                "process of its own, for which nothing is promised: name the cluster itself with --master, "
+                "or write to a topic with 'mode: append'"
             )
