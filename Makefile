@@ -20,8 +20,10 @@ runtime:
 demo: runtime ## a broker, live events and pipelines on Spark in this terminal (SECONDS=30 to end by itself)
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
+# In the order of names: what takes long (cluster, interop, pipeline) first, thousands of short unit tests last, so that
+# both workers end together.
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
-	@$(BIN)/pytest -q -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/ruff check --quiet
