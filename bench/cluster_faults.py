@@ -7,7 +7,7 @@ import statistics
 import threading
 import time
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.cluster_setting import ClusterSetting, create_replicated_topic, running_cluster
@@ -139,7 +139,10 @@ class _TopicMaker:
         while not self._ended.is_set():
             try:
                 self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(GIVE_UP_AFTER_S)
-            except KafkaException:
+            except KafkaException as error:
+                # The controller before may have created it, and died before it could say so.
+                if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return
                 time.sleep(0.01)
             else:
                 return
