@@ -114,10 +114,12 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staged = _staged(messages)
         _commit(self._setup, self._identity(staged), staged)
-        self._clear(staged)
+        if any(rows.path is not None for rows in staged):
+            self._clear()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._clear(_staged(messages))
+        # A task that had not reported yet when another one failed has staged all the same.
+        self._clear()
 
     def _identity(self, staged: Sequence[StagedRows]) -> BatchIdentity | JobIdentity:
         options = self._setup.options
@@ -127,11 +129,10 @@ class BatchWriter(DataSourceArrowWriter):
                 return BatchIdentity(options.sink_name, query_id, batch_id)
         return self._job
 
-    def _clear(self, staged: Sequence[StagedRows]) -> None:
-        if any(rows.path is not None for rows in staged):
-            location = self._setup.place.location
-            open_files(location).remove(self._job.staging_folder)
-            remove_abandoned(location, time.time())
+    def _clear(self) -> None:
+        location = self._setup.place.location
+        open_files(location).remove(self._job.staging_folder)
+        remove_abandoned(location, time.time())
 
 
 def _commit(setup: _Setup, identity: BatchIdentity | JobIdentity, staged: Sequence[StagedRows]) -> None:
