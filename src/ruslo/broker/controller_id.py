@@ -5,9 +5,11 @@ from __future__ import annotations
 from ruslo.broker.drivers.metadata import MetadataDriver
 
 
-def controller_id(metadata: MetadataDriver) -> int:
-    """The active controller if it is a broker too, else a live broker, which passes requests on (KIP-590)."""
+def controller_id(metadata: MetadataDriver, own_id: int) -> int:
+    """A live broker, since each passes requests on (KIP-590); this one if it may be.
+
+    Whoever asks has just reached it. The active controller may have died a moment ago: a client that is sent
+    there (seen with librdkafka's admin client) goes on knocking and asks nobody else.
+    """
     live = [broker.id for broker in metadata.image.cluster.brokers.values() if not broker.fenced]
-    if metadata.leader_id in live:
-        return metadata.leader_id
-    return min(live, default=-1)
+    return own_id if own_id in live else min(live, default=-1)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
 
@@ -54,6 +55,15 @@ def read(bootstrap: str) -> list[bytes | None]:
                 return values
     finally:
         consumer.close()
+
+
+def test_whoever_is_asked_calls_itself_the_controller(cluster: EmbeddedCluster) -> None:
+    """It can be reached, and passes on what is the active controller's to do."""
+    for node_id in cluster.node_ids:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_of(node_id), **IMPATIENT})
+        assert admin.list_topics(timeout=30).controller_id == node_id
+        topic = f"made-by-{node_id}"
+        admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
 
 
 def test_a_leader_that_is_killed_and_comes_back(cluster: EmbeddedCluster) -> None:

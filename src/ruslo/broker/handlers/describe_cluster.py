@@ -42,7 +42,7 @@ def handle(
         response.controller_id = services.raft.leader_id
         response.brokers = _controllers(services, context.listener_name)
     else:
-        response.controller_id = controller_id(services.metadata)
+        response.controller_id = controller_id(services.metadata, services.node_id)
         response.brokers = _brokers(services, context.listener_name, request.include_fenced_brokers)
     return response
 

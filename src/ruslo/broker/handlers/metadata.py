@@ -52,7 +52,7 @@ def _answer(
     response = MetadataResponse(
         brokers=_brokers(services, context.listener_name, lost),
         cluster_id=services.cluster_id,
-        controller_id=controller_id(services.metadata),
+        controller_id=controller_id(services.metadata, services.node_id),
     )
     if request.topics is None or (version == 0 and not request.topics):
         response.topics = [

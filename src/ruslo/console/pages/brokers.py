@@ -39,7 +39,7 @@ async def brokers(request: Request) -> Response:
         request,
         "brokers.html",
         brokers=views,
-        controller_id=snapshot.controller_id,
+        controller_id=quorum.leader_id if isinstance(quorum, Quorum) else None,
         disks={view.node.id: _disks(snapshot, view) for view in views},
         round_trips=snapshot.round_trips_ms,
         quorum=quorum if isinstance(quorum, Quorum) else None,
