@@ -130,7 +130,11 @@ class ClientChecks:
             (entry,) = await admin.configs.describe(resource, ["cleanup.policy"])
             assert (entry.value, entry.source, entry.is_set) == ("delete", ConfigSource.DEFAULT, False)
             await admin.configs.alter(resource, changes)
-            (entry,) = await admin.configs.describe(resource, ["cleanup.policy"])
+            deadline = time.monotonic() + 30
+            while entry.value == "delete":
+                # Apache Kafka answers when the change is committed; its brokers hear of it a little later.
+                assert time.monotonic() < deadline
+                (entry,) = await admin.configs.describe(resource, ["cleanup.policy"])
             assert (entry.value, entry.source) == ("delete,compact", ConfigSource.TOPIC)
 
         with_admin(bootstrap, action)
