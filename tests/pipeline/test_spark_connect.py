@@ -86,6 +86,8 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
         live.wait_for(lambda: len(received(bootstrap, "doubled")) >= 100, "a first batch", 600)
     finally:
         stopped = CliRunner().invoke(cli, ["pipeline", "stop", str(path)])
+        # It has stopped; what ends it is the end of its client.
+        live.process.wait(60)
         code, output = live.end()
     assert (stopped.exit_code, code) == (0, 0), live.log()
     (begun,) = json.loads(output)
