@@ -37,6 +37,8 @@ class PythonMember:
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=200,
+            # It may join before it knows its topic, assigns nothing then, and looks again after this.
+            metadata_max_age_ms=1000,
             **settings,
         )
 
