@@ -24,6 +24,17 @@ _numbers = itertools.count()
 Config = dict[str, ClientConfigValue]
 
 
+in_every_protocol = pytest.mark.parametrize(
+    "protocol",
+    [
+        {"partition.assignment.strategy": "range"},
+        {"partition.assignment.strategy": "cooperative-sticky"},
+        {"group.protocol": "consumer"},
+    ],
+    ids=["eager", "cooperative", "consumer"],
+)
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedBroker]:
     properties = {
@@ -204,15 +215,7 @@ def test_subscribing_by_a_pattern(config: Config, topic: str) -> None:
         assert next(consumer).topic == topic
 
 
-@pytest.mark.parametrize(
-    "protocol",
-    [
-        {"partition.assignment.strategy": "range"},
-        {"partition.assignment.strategy": "cooperative-sticky"},
-        {"group.protocol": "consumer"},
-    ],
-    ids=["eager", "cooperative", "consumer"],
-)
+@in_every_protocol
 def test_offsets_that_a_transaction_holds_back_are_waited_for(
     config: Config, topic: str, protocol: dict[str, ClientConfigValue]
 ) -> None:
@@ -243,15 +246,7 @@ def test_offsets_that_a_transaction_holds_back_are_waited_for(
     assert seen == {(partition, offset) for partition in range(2) for offset in (7, 8, 9)}
 
 
-@pytest.mark.parametrize(
-    "protocol",
-    [
-        {"partition.assignment.strategy": "range"},
-        {"partition.assignment.strategy": "cooperative-sticky"},
-        {"group.protocol": "consumer"},
-    ],
-    ids=["eager", "cooperative", "consumer"],
-)
+@in_every_protocol
 def test_rebalances_are_told_and_lose_nothing(
     config: Config, topic: str, protocol: dict[str, ClientConfigValue]
 ) -> None:

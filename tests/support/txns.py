@@ -26,7 +26,7 @@ from ruslo.machines.txns.events import (
     Unloaded,
     WantProducerId,
 )
-from ruslo.machines.txns.marker_requests import codes_of, request_of
+from ruslo.machines.txns.marker_requests import codes_of, request_of, response_of
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.refusals import refusal
@@ -42,9 +42,6 @@ from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.protocol.messages.write_txn_markers_response import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
 
@@ -337,27 +334,7 @@ def markers_of(send: MarkerSend) -> Iterable[Marker]:
 
 def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -> WriteTxnMarkersResponse:
     by_place = {(marker.producer_id, marker.partition): code for marker, code in codes.items()}
-    response = WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=marker.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(
-                                partition_index=index,
-                                error_code=by_place[marker.producer_id, TopicPartition(topic.name, index)],
-                            )
-                            for index in topic.partition_indexes
-                        ],
-                    )
-                    for topic in marker.topics
-                ],
-            )
-            for marker in request.markers
-        ]
-    )
+    response = response_of(request, by_place)
     return WriteTxnMarkersResponse.from_bytes(response.to_bytes(2), 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
@@ -19,7 +20,7 @@ API_TIMEOUT_MS = 4_000
 PATIENT_MS = 60_000
 
 
-class SimClient:
+class SimClient(ABC):
     """``stopping`` asks it to come to an end; ``done`` says that it has."""
 
     def __init__(self, name: str, cluster: SimCluster, history: History) -> None:
@@ -38,8 +39,8 @@ class SimClient:
         await self.run()
         self.done = True
 
-    def run(self) -> Coroutine[Any, Any, None]:
-        raise NotImplementedError
+    @abstractmethod
+    def run(self) -> Coroutine[Any, Any, None]: ...
 
     def connect(self, *, patient: bool = False) -> Cluster:
         return Cluster(
