@@ -2,8 +2,9 @@
  *
  *   ceiling PORT UPSTREAM_PORT
  *
- * Produce requests are received and acked at once; every other request is passed on to a real broker, which must
- * advertise PORT. Versions 3 to 7 of Produce, which is what Debian's librdkafka speaks. */
+ * Produce, AddPartitionsToTxn and EndTxn are received and answered at once; every other request is passed on to a real
+ * broker, which must advertise PORT. Of these three only versions before the flexible ones are known here, so the
+ * answer to ApiVersions is changed to say so. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -17,7 +18,11 @@
 #include <unistd.h>
 
 #define PRODUCE 0
+#define API_VERSIONS 18
+#define ADD_PARTITIONS_TO_TXN 24
+#define END_TXN 26
 #define HIGHEST_PRODUCE_VERSION 7
+#define HIGHEST_TXN_VERSION 2
 #define LARGEST_FRAME (64 << 20)
 #define ANSWER_BYTES 65536
 
@@ -85,14 +90,20 @@ static int32_t receive_frame(int socket_fd, char *frame) {
   return receive(socket_fd, frame + 4, (size_t)length) ? length + 4 : -1;
 }
 
+static const char *after_string(const char *in) { return in + 2 + (int16_at(in) > 0 ? int16_at(in) : 0); }
+
+static const char *body_of(const char *frame) { return after_string(frame + 12); } /* behind the client id */
+
+static size_t framed(char *answer, const char *end) {
+  put_int32(answer, (int32_t)(end - answer - 4));
+  return (size_t)(end - answer);
+}
+
 /* Every partition of the request, answered as appended at offset 0. */
 static size_t ack(const char *frame, char *answer) {
-  if (int16_at(frame + 6) > HIGHEST_PRODUCE_VERSION) die("a version of Produce that is not known here");
   int version = int16_at(frame + 6);
-  const char *in = frame + 12;
-  in += 2 + (int16_at(in) > 0 ? int16_at(in) : 0);  /* client id */
-  in += 2 + (int16_at(in) > 0 ? int16_at(in) : 0);  /* transactional id */
-  in += 6;                                          /* acks, time-out */
+  if (version > HIGHEST_PRODUCE_VERSION) die("a version of Produce that is not known here");
+  const char *in = after_string(body_of(frame)) + 6; /* transactional id; acks, time-out */
   char *out = copy(answer + 4, frame + 8, 4);
   int32_t topics = int32_at(in);
   out = put_int32(out, topics);
@@ -113,21 +124,77 @@ static size_t ack(const char *frame, char *answer) {
       if (version >= 5) out = put_zeros(out, 8);
     }
   }
-  out = put_int32(out, 0);
-  put_int32(answer, (int32_t)(out - answer - 4));
-  return (size_t)(out - answer);
+  return framed(answer, put_int32(out, 0));
+}
+
+/* Every partition of the request, answered as added. */
+static size_t add_partitions(const char *frame, char *answer) {
+  if (int16_at(frame + 6) > HIGHEST_TXN_VERSION) die("a version of AddPartitionsToTxn that is not known here");
+  const char *in = after_string(body_of(frame)) + 10; /* transactional id; producer id and epoch */
+  char *out = put_int32(copy(answer + 4, frame + 8, 4), 0);
+  int32_t topics = int32_at(in);
+  out = put_int32(out, topics);
+  in += 4;
+  for (; topics > 0; topics--) {
+    size_t name = 2 + (size_t)int16_at(in);
+    out = copy(out, in, name);
+    in += name;
+    int32_t partitions = int32_at(in);
+    out = put_int32(out, partitions);
+    in += 4;
+    for (; partitions > 0; partitions--, in += 4) out = put_int16(copy(out, in, 4), 0);
+  }
+  return framed(answer, out);
+}
+
+static size_t end_transaction(const char *frame, char *answer) {
+  if (int16_at(frame + 6) > HIGHEST_TXN_VERSION) die("a version of EndTxn that is not known here");
+  return framed(answer, put_zeros(copy(answer + 4, frame + 8, 4), 6));
+}
+
+/* The length of the answer, or 0 when a real broker has to answer. */
+static size_t answer_at_once(const char *frame, char *answer) {
+  switch (int16_at(frame + 4)) {
+    case PRODUCE: return ack(frame, answer);
+    case ADD_PARTITIONS_TO_TXN: return add_partitions(frame, answer);
+    case END_TXN: return end_transaction(frame, answer);
+    default: return 0;
+  }
+}
+
+static int16_t highest_version(int16_t api) {
+  switch (api) {
+    case PRODUCE: return HIGHEST_PRODUCE_VERSION;
+    case ADD_PARTITIONS_TO_TXN:
+    case END_TXN: return HIGHEST_TXN_VERSION;
+    default: return INT16_MAX;
+  }
+}
+
+/* In an answer to ApiVersions. From version 3 its array is a compact one, and each entry ends with (no) tags. */
+static void lower_versions(char *frame, int version) {
+  char *in = frame + 10; /* behind length, correlation id and error code */
+  int flexible = version >= 3, entries = flexible ? in[0] - 1 : int32_at(in);
+  if (flexible && (in[0] & 0x80)) die("more APIs than a byte can count");
+  for (in += flexible ? 1 : 4; entries > 0; entries--, in += flexible ? 7 : 6) {
+    int16_t highest = highest_version(int16_at(in));
+    if (int16_at(in + 4) > highest) put_int16(in + 4, highest);
+  }
 }
 
 static void *serve(void *argument) {
   struct side *side = argument;
   char *frame = malloc(LARGEST_FRAME + 4), *answer = malloc(ANSWER_BYTES);
   for (int32_t length; (length = receive_frame(side->client, frame)) > 0;) {
-    if (int16_at(frame + 4) == PRODUCE) {
-      if (!forward(side->client, answer, ack(frame, answer))) break;
+    size_t answered = answer_at_once(frame, answer);
+    if (answered) {
+      if (!forward(side->client, answer, answered)) break;
       continue;
     }
+    int16_t api = int16_at(frame + 4), version = int16_at(frame + 6);
     if (!forward(side->upstream, frame, (size_t)length)) break;
     if ((length = receive_frame(side->upstream, frame)) < 0) break;
+    if (api == API_VERSIONS) lower_versions(frame, version);
     if (!forward(side->client, frame, (size_t)length)) break;
   }
   close(side->client);

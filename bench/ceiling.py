@@ -14,7 +14,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class Ceiling(RusloNode):
-    """It stands before a node of Ruslo, which answers everything but Produce."""
+    """It stands before a node of Ruslo, which answers all but Produce and the steps of a transaction."""
 
     name = "nothing stored"
 

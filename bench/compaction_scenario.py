@@ -50,13 +50,16 @@ def compaction(setting: Setting) -> Figures:
             write_updates(node, topic, size, keys // setting.divisor, records // setting.divisor)
         quiet_ms = [probe(setting, node) for _ in range(QUIET_PROBES)]
         for topic in TOPICS:
-            done = threading.Event()
+            begun, done = threading.Event(), threading.Event()
             with ThreadPoolExecutor(1) as beside:
-                meanwhile = beside.submit(probe_until, done, setting, node) if topic == WIDE else None
+                meanwhile = (
+                    beside.submit(probe_between, begun, done, setting, node) if topic == WIDE else None
+                )
                 try:
-                    size, elapsed_s, used_s = compact(node, topic)
+                    size, elapsed_s, used_s = compact(node, topic, begun)
                 finally:
                     done.set()
+                    begun.set()
                 figures[f"{topic}_mb_per_s"] = size / MB / elapsed_s
                 figures[f"{topic}_mb_per_cpu_s"] = size / MB / used_s
                 if meanwhile is not None:
@@ -95,7 +98,7 @@ def write_updates(node: Node, topic: str, size: int, keys: int, records: int) ->
     producer.flush()
 
 
-def compact(node: Node, topic: str) -> tuple[int, float, float]:
+def compact(node: Node, topic: str, begun: threading.Event) -> tuple[int, float, float]:
     """Let the cleaner at it; bytes it had to read, seconds until it was done, processor seconds it used."""
     folder = node.data_dirs[0] / f"{topic}-0"
     closed = sorted(folder.glob("*.log"))[:-1]
@@ -110,6 +113,7 @@ def compact(node: Node, topic: str) -> tuple[int, float, float]:
         if begin_s is None and cleaner_cpu_s(node.pid) > before_s:
             # It has seen it: the pause between two looks does not count.
             begin_s = time.monotonic()
+            begun.set()
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"{node.name} does not compact {topic}\n{node.log_tail(10)}")
         time.sleep(0.01)
@@ -127,8 +131,12 @@ def set_ratio(node: Node, topic: str, ratio: str) -> None:
         future.result(30)
 
 
-def probe_until(done: threading.Event, setting: Setting, node: Node) -> list[float]:
-    """Probe again and again while a log is compacted, keys, rewriting, syncing and all."""
+def probe_between(begun: threading.Event, done: threading.Event, setting: Setting, node: Node) -> list[float]:
+    """Probe again and again while a log is compacted, keys, rewriting, syncing and all.
+
+    Not before: to see it begin, the processes of the machine are looked at often, which a probe would notice.
+    """
+    begun.wait()
     found = [probe(setting, node)]
     while not done.is_set():
         found.append(probe(setting, node))

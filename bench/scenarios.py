@@ -108,7 +108,7 @@ def many_partitions(setting: Setting) -> Figures:
         }
 
 
-CEILING_SCENARIOS = ("latency", "records-1k", "records-100b")
+CEILING_SCENARIOS = ("latency", "records-1k", "records-100b", "transactions")
 
 SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "start": start,

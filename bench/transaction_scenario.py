@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from bench.contenders import COMMON_PROPERTIES, new_ruslo, newest_librdkafka, run_load
+from bench.contenders import COMMON_PROPERTIES, new_ceiling, new_ruslo, newest_librdkafka, run_load
 from bench.measure import cpu_s, warm_memory
 from bench.probed_node import ProbedNode
 from bench.setting import Figures, Setting, create_topics, running_node
@@ -22,7 +22,8 @@ SETTLED_S = 0.3
 
 
 def transactions(setting: Setting) -> Figures:
-    return small_ones(setting) | wide_one(setting)
+    figures = small_ones(setting)
+    return figures if setting.new_node is new_ceiling else figures | wide_one(setting)
 
 
 def small_ones(setting: Setting) -> Figures:
@@ -58,6 +59,7 @@ def _small_ones_of(
         "p50_ms": measured["p50_ms"],
         "p99_ms": measured["p99_ms"],
         "cpu_ms_each": used_s * 1000 / measured["transactions"],
+        "client_cpu_ms_each": measured["client_cpu_ms_each"],
     }
 
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #define RECORDS_EACH 5
 #define PARTITIONS_EACH 2
@@ -24,7 +25,14 @@ struct producer {
 };
 
 static pthread_barrier_t ready;
-static double started;
+static double started, started_cpu;
+
+static double cpu_s(void) {
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
 
 static void check(rd_kafka_error_t *error, const char *what) {
   if (error) die("%s: %s", what, rd_kafka_error_string(error));
@@ -64,7 +72,10 @@ static void *run_producer(void *argument) {
 
   for (int i = 0; i < WARM_UP; i++) one_transaction(client, topic, first, partitions, payload);
   pthread_barrier_wait(&ready);
-  if (self->number == 0) started = now_s();
+  if (self->number == 0) {
+    started = now_s();
+    started_cpu = cpu_s();
+  }
   pthread_barrier_wait(&ready);
   double before = now_s(), end = started + (double)self->job->records;
   while (before < end && self->committed < MAX_PER_PRODUCER) {
@@ -94,6 +105,7 @@ int small_transactions(const struct job *job) {
     pthread_join(producers[i].thread, NULL);
     total += producers[i].committed;
   }
+  double used_ms = (cpu_s() - started_cpu) * 1e3;
   double *ms = malloc((size_t)total * sizeof *ms);
   long at = 0;
   for (int i = 0; i < count; i++) {
@@ -101,8 +113,9 @@ int small_transactions(const struct job *job) {
     free(producers[i].ms);
   }
   qsort(ms, (size_t)total, sizeof *ms, by_value);
-  printf("{\"mode\": \"small\", \"transactions\": %ld, \"per_s\": %.2f, \"p50_ms\": %.4f, \"p99_ms\": %.4f}\n",
-         total, (double)total / (double)job->records, ms[total / 2], ms[total * 99 / 100]);
+  printf("{\"mode\": \"small\", \"transactions\": %ld, \"per_s\": %.2f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
+         "\"client_cpu_ms_each\": %.4f}\n",
+         total, (double)total / (double)job->records, ms[total / 2], ms[total * 99 / 100], used_ms / (double)total);
   free(ms);
   free(producers);
   return 0;
