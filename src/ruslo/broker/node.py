@@ -473,6 +473,7 @@ class Node:
             ),
             quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
+            logs_cut=self.logs.were_cut,
         )
 
     def _replication_quota(self, key: str) -> ReplicationQuota:

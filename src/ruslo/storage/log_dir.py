@@ -266,6 +266,15 @@ class LogDir:
         }
         return self._cleaned_file.prepare(self.cleaned)
 
+    def overstates(self, log: Log) -> bool:
+        """Whether a checkpoint on disk claims more of a log than is left of it."""
+        partition = log.partition
+        return (
+            self._recovery_points.get(partition, 0) > log.recovery_point
+            or self._high_watermarks.get(partition, 0) > log.high_watermark
+            or self.cleaned.get(partition, 0) > log.end_offset
+        )
+
     def write_checkpoints(self) -> None:
         for write in (
             self.recovery_points(),

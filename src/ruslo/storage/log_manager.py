@@ -172,12 +172,19 @@ class LogManager:
         del self.logs[partition]
         return self._directory_of.pop(partition)
 
-    def truncate(self, log: Log, offset: int) -> None:
-        """Cut a log, and never leave a recovery point behind that claims more is safe than there is."""
-        directory = self._directory_of[log.partition]
-        with self._guard(directory):
-            if log.truncate_to(offset):
-                directory.write_checkpoints()
+    def were_cut(self, logs: Iterable[Log]) -> None:
+        """Before anything is appended to logs that were cut: no checkpoint may claim what is gone.
+
+        Recovery trusts what lies below the recovery point. One that stayed above the cut would keep it from
+        looking at what is written there next, which the power may take away again.
+        """
+        by_directory: dict[LogDir, list[Log]] = {}
+        for log in logs:
+            by_directory.setdefault(self._directory_of[log.partition], []).append(log)
+        for directory, cut in by_directory.items():
+            if directory.online and any(directory.overstates(log) for log in cut):
+                with self._guard(directory):
+                    directory.write_checkpoints()
 
     # --- periodic duties --------------------------------------------------------------
 

@@ -264,13 +264,33 @@ class TestTopics:
         fresh = create(broker.manager, "t")
         assert fresh.end_offset == 0
 
-    def test_truncation_is_known_before_anything_is_overwritten(self, broker: Broker, tmp_path: Path) -> None:
+    def test_recovery_looks_at_what_was_written_behind_a_cut(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log, 5)
         log.flush(NOW)
         broker.manager.write_recovery_points()
-        broker.manager.truncate(log, 2)
-        assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n1\nt 0 2\n"
+        log.truncate_to(2)
+        broker.manager.were_cut([log])
+        fill(log, 1)
+        log.roll(log.end_offset, NOW)
+        fill(log, 5)
+        segment = tmp_path / "t-0" / f"{0:020d}.log"
+        # The power takes some of what was written behind the cut, and was not synced.
+        segment.write_bytes(segment.read_bytes()[:-4] + bytes(4))
+        again = broker.crash().logs[TopicPartition("t", 0)]
+        assert [offset for offset, _ in records_from(again)] == [0, 1]
+
+    def test_a_cut_above_all_checkpoints_needs_no_new_ones(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        fill(log, 2)
+        log.flush(NOW)
+        broker.manager.write_recovery_points()
+        fill(log, 3)
+        written = (tmp_path / "recovery-point-offset-checkpoint").stat().st_ino
+        log.truncate_to(3)
+        broker.manager.were_cut([log])
+        assert (tmp_path / "recovery-point-offset-checkpoint").stat().st_ino == written
+        assert not (tmp_path / "replication-offset-checkpoint").exists()
 
 
 class TestDuties:

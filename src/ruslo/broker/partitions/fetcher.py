@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -55,6 +55,7 @@ from ruslo.protocol.replica_fetch_codec import (
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.partition import Partition
+    from ruslo.storage.log import Log
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,8 @@ class FetcherSettings:
     connection: ConnectionSettings
     quota: ReplicationQuota
     storage_failed: Callable[[StorageError], None]
+    logs_cut: Callable[[Sequence[Log]], None]
+    """Told of logs that were cut before anything is appended to them. Raises StorageError."""
 
 
 class Address(NamedTuple):
@@ -122,6 +125,8 @@ class ReplicaFetcher:
         """Sent so far."""
         self._out_of_range: list[_Followed] = []
         """Of the last answer."""
+        self._cut: list[Log] = []
+        """By the answer under way."""
         self._syncing: set[Place] = set()
         """Appended, but nothing may be asked for from there before it is on the disk."""
         self._all_synced = asyncio.Event()
@@ -299,6 +304,8 @@ class ReplicaFetcher:
                 self._out_of_range.append(followed)
             else:
                 self._take(place, followed, news, frame)
+        if self._cut:
+            self._tell_of_cuts()
         return not self._out_of_range and not self._syncing and len(self._plan) > 0
 
     def _take(self, place: Place, followed: _Followed, news: PartitionNews, frame: ReadBuffer) -> None:
@@ -351,6 +358,15 @@ class ReplicaFetcher:
             extra=log_ids(partition=partition),
         )
         log.truncate_to(offset)
+        self._cut.append(log)
+
+    def _tell_of_cuts(self) -> None:
+        """Of all partitions at once: it may take a sync."""
+        cut, self._cut = self._cut, []
+        try:
+            self._settings.logs_cut(cut)
+        except StorageError as error:
+            self._settings.storage_failed(error)
 
     def _leave_alone(self, place: Place, followed: _Followed, error: Exception) -> None:
         self._plan.drop(place)
@@ -406,6 +422,7 @@ class ReplicaFetcher:
                 log.truncate_to(leader_end)
             elif leader_start > log.end_offset:
                 log.truncate_fully_and_start_at(leader_start)
+            self._settings.logs_cut([log])
         except StorageError as error:
             self._settings.storage_failed(error)
             self._leave_alone(place, followed, error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -19,10 +19,17 @@ from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ErrorCode, StorageError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.fetch_request import FetchRequest
-from ruslo.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from ruslo.protocol.messages.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from ruslo.storage.log import Log
 from ruslo.testing.simulation.clock import SimClock
 from tests.support.controller import numbered_uuid
-from tests.support.live_node import live_node, run, until
+from tests.support.live_node import batch_of, live_node, run, until
+from tests.support.raw_client import connected
 from tests.support.scripted_broker import Asked, ScriptedBroker
 from tests.support.wire import free_port
 
@@ -43,7 +50,12 @@ def raise_it(error: StorageError) -> None:
     raise error
 
 
-def new_fetcher(clock: Clock, address: Address, max_wait_ms: int = 500) -> ReplicaFetcher:
+def new_fetcher(
+    clock: Clock,
+    address: Address,
+    max_wait_ms: int = 500,
+    logs_cut: Callable[[Sequence[Log]], None] = lambda _: None,
+) -> ReplicaFetcher:
     settings = FetcherSettings(
         node_id=2,
         broker_epoch=lambda: 1,
@@ -56,6 +68,7 @@ def new_fetcher(clock: Clock, address: Address, max_wait_ms: int = 500) -> Repli
         connection=ConnectionSettings(),
         quota=ReplicationQuota(lambda: 1 << 40, clock),
         storage_failed=raise_it,
+        logs_cut=logs_cut,
     )
     return ReplicaFetcher(1, lambda _: address, settings)
 
@@ -159,6 +172,56 @@ def test_a_refusal_of_the_epoch_before_says_nothing_about_the_present_one(tmp_pa
             async with asyncio.timeout(20):
                 await next_is_here.wait()
             assert asked_epochs == [1, 2]
+            await fetcher.stop()
+
+    run(story())
+
+
+def test_before_anything_is_fetched_to_where_a_log_was_cut_its_recovery_point_is_lowered(
+    tmp_path: Path,
+) -> None:
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+
+    class Following(Followed):
+        def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
+            return False
+
+    async def story() -> None:
+        asked: list[tuple[int, bytes]] = []
+        next_is_here = asyncio.Event()
+
+        async def fetched(request: FetchRequest) -> Message:
+            asked.append((request.topics[0].partitions[0].fetch_offset, checkpoint.read_bytes()))
+            if len(asked) > 1:
+                next_is_here.set()
+                await asyncio.Event().wait()
+            answer = refusal(ErrorCode.NONE)
+            answer.responses[0].partitions[0].diverging_epoch = EpochEndOffset(epoch=0, end_offset=1)
+            return answer
+
+        def script(asked: Asked) -> Awaitable[Message]:
+            if not isinstance(asked.message, FetchRequest):
+                raise KeyError
+            return fetched(asked.message)
+
+        async with (
+            live_node(tmp_path) as node,
+            connected(node.bootstrap) as client,
+            ScriptedBroker(script) as leader,
+        ):
+            await node.create("t")
+            for value in (b"a", b"b", b"c"):
+                assert (await node.produce(client, batch_of(value))).error_code == 0
+            partition = Following(node.partition("t"))
+            partition.log.flush(0)
+            node.node.logs.write_recovery_points()
+            fetcher = new_fetcher(
+                SystemClock(), Address("127.0.0.1", leader.port), logs_cut=node.node.logs.were_cut
+            )
+            fetcher.follow(cast(Partition, partition))
+            async with asyncio.timeout(20):
+                await next_is_here.wait()
+            assert asked == [(3, b"0\n1\nt 0 3\n"), (1, b"0\n1\nt 0 1\n")]
             await fetcher.stop()
 
     run(story())
