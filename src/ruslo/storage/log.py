@@ -114,10 +114,10 @@ class Log(LogState):
         self.note_batch(base_offset, position, last_offset, size, timestamp)
         if entry is not None:
             entry.add_batch(BatchTrace((sequence + delta) & SEQUENCE_MASK, last_offset, delta, timestamp))
+            if self.producers.turned_away:
+                self.producers.turned_away.pop(producer_id, None)
         elif producer_id >= 0:
             self.producers.append_data(header, base_offset)
-        if self.producers.turned_away:
-            self.producers.turned_away.pop(producer_id, None)
         self.end_offset = last_offset + 1
         return AppendResult(base_offset, last_offset, timestamp if attributes & LOG_APPEND_TIME else -1)
 

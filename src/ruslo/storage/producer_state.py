@@ -189,6 +189,8 @@ class ProducerStates:
         entry.add_batch(
             BatchTrace((first_sequence + delta) & SEQUENCE_MASK, base_offset + delta, delta, timestamp)
         )
+        # It has come again, be it through another leader.
+        self.turned_away.pop(producer_id, None)
         if attributes & TRANSACTIONAL and entry.transaction_start == NO_OFFSET:
             entry.transaction_start = base_offset
             self._open[base_offset] = producer_id

@@ -11,6 +11,7 @@ import pytest
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.records.batch import TRANSACTIONAL
 from ruslo.storage.disk import DiskError, LocalFile
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.unit.storage.test_disk import largest_file
@@ -71,6 +72,28 @@ def test_a_new_epoch_does_not_wait_for_a_batch_of_the_old_one(tmp_path: Path) ->
         bench.append(batch(producer_id=1, producer_epoch=0, sequence=1))
     assert bench.append(batch(producer_id=1, producer_epoch=1, sequence=0)).base_offset == 1
     assert bench.append(batch(producer_id=1, producer_epoch=1, sequence=1)).base_offset == 2
+
+
+def test_what_came_again_through_another_leader_is_not_waited_for_any_more(tmp_path: Path) -> None:
+    def transactional(sequence: int, offset: int = 0) -> bytearray:
+        return batch(
+            producer_id=1,
+            producer_epoch=0,
+            sequence=sequence,
+            base_offset=offset,
+            leader_epoch=1,
+            attributes=TRANSACTIONAL,
+        )
+
+    bench = Workbench(tmp_path)
+    bench.append(transactional(0))
+    with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
+        bench.append(transactional(1))
+    # Another broker leads for a while, and ends the transaction.
+    for sequence in (1, 2):
+        bench.log.append_follower(transactional(sequence, bench.log.end_offset), 1, NOW)
+    bench.end_transaction(1, 0, commit=True, version=1)
+    assert bench.append(transactional(3)).base_offset == 4
 
 
 @pytest.mark.parametrize("suffix", [TXN_INDEX_SUFFIX, LOG_SUFFIX])
