@@ -72,6 +72,9 @@ class FetchedPartition:
         self.told_log_start = UNKNOWN_OFFSET
 
     def update(self, fresh: FetchedPartition) -> None:
+        if fresh.current_leader_epoch != self.current_leader_epoch:
+            # A client throws away what it is told about an epoch that it has left meanwhile.
+            self.told_high_watermark = self.told_log_start = UNKNOWN_OFFSET
         self.fetch_offset = fresh.fetch_offset
         self.max_bytes = fresh.max_bytes
         self.current_leader_epoch = fresh.current_leader_epoch

@@ -133,6 +133,16 @@ def test_an_incremental_answer_tells_only_news(cache: FetchSessionCache) -> None
     assert not tells(incremental)
 
 
+def test_a_client_that_has_moved_to_another_epoch_is_told_all_again(cache: FetchSessionCache) -> None:
+    """It throws away answers about the epoch before, so what these told it does not know."""
+    first = open_full(cache, (b"t", 0, 5))
+    (partition,) = first
+    assert first.must_tell(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
+    fresh = FetchedPartition(b"t", 0, 5, max_bytes=1000, current_leader_epoch=1)
+    second = cache.open(first.session_id, 1, [fresh], (), True, NOW)
+    assert second.must_tell(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
+
+
 def test_partitions_that_returned_records_go_to_the_back(cache: FetchSessionCache) -> None:
     full = open_full(cache, (b"t", 0, 0), (b"t", 1, 0), (b"t", 2, 0))
     first = next(iter(full))
