@@ -80,7 +80,7 @@ def _replace(disk: Disk, path: str, data: bytes) -> None:
     try:
         disk.replace_file(path, data)
     except DiskError as error:
-        error.fatal = not error.disk_full
+        error.fatal = error.fatal and not error.disk_full
         raise
 
 

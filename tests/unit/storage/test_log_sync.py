@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from ruslo.config.log_config import LogConfig
+from ruslo.model.buffers import ReadBuffer
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.disk import DiskError, LocalDisk
@@ -109,6 +111,23 @@ def test_a_failed_sync_is_reported(bench: Workbench, monkeypatch: pytest.MonkeyP
         bench.log.flush(NOW)
     assert failed.value.fatal
     assert bench.log.recovery_point == 0
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+def test_a_checkpoint_that_could_not_be_replaced_for_now_is_tried_again(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(disk: LocalDisk, path: str, data: ReadBuffer) -> None:
+        raise DiskError(disk.directory, path, "write", OSError(number, "try later"))
+
+    bench.log.assign_leader_epoch(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalDisk, "replace_file", refused)
+        with pytest.raises(DiskError) as failed:
+            bench.log.flush(NOW)
+    assert not failed.value.fatal
+    bench.log.flush(NOW)
+    assert not bench.log.has_unsynced_files
 
 
 @pytest.mark.parametrize("count", [3, 40])
