@@ -156,6 +156,11 @@ class ErrorCode(enum.IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode:
+        """A peer of a newer release may know more errors."""
+        return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def retriable(self) -> bool:
         return self in _RETRIABLE

@@ -15,6 +15,10 @@ def test_codes_say_whether_to_try_again() -> None:
     assert not ErrorCode.NONE.retriable
 
 
+def test_an_error_of_a_newer_release_is_one_that_nobody_here_knows() -> None:
+    assert ErrorCode(32_000) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_an_error_shows_its_code_and_reason() -> None:
     assert (
         str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms is -7"))

@@ -134,25 +134,17 @@ class CoordinatorAsks:
             answer = AddPartitionsToTxnResponse() if failed else answer.result()
         assert isinstance(answer, AddPartitionsToTxnResponse)
         if answer.error_code:
-            otherwise = _code(answer.error_code)
+            otherwise = ErrorCode(answer.error_code)
         for result in answer.results_by_transaction:
             for topic in result.topic_results:
                 for each in topic.results_by_partition:
                     partition = TopicPartition(topic.name, each.partition_index)
-                    codes[result.transactional_id, partition] = _code(each.partition_error_code)
+                    codes[result.transactional_id, partition] = ErrorCode(each.partition_error_code)
         for transactional_id, asked in asks.items():
             for ask in asked:
                 ask.answer({each: codes.get((transactional_id, each), otherwise) for each in ask.partitions})
         if queue:
             self._send(node, queue)
-
-
-def _code(number: int) -> ErrorCode:
-    """A coordinator of a newer release may know more errors."""
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _transaction(transactional_id: str, asks: list[TransactionAsk]) -> AddPartitionsToTxnTransaction:
