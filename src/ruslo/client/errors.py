@@ -40,7 +40,7 @@ class BrokerUnreachable(KafkaError):
         return cls(
             f"cannot connect to {', '.join(causes)}",
             [address for address, _ in problems],
-            refused=all(_is_refusal(error) for _, error in problems),
+            refused=all(is_refusal(error) for _, error in problems),
         )
 
 
@@ -84,7 +84,8 @@ class UndecodableRecord(RusloError):
         self.offset = offset
 
 
-def _is_refusal(error: BaseException) -> bool:
+def is_refusal(error: BaseException) -> bool:
+    """Whether the host said, at every address it has, that nobody listens."""
     if isinstance(error, ConnectionRefusedError):
         return True
     # A name with several addresses: the event loop puts all failures into one text.

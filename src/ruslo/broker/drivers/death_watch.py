@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ruslo.client.errors import is_refusal
 from ruslo.net.connection import Connection
 
 logger = logging.getLogger(__name__)
@@ -121,11 +122,9 @@ async def _is_refused(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             transport, held = await asyncio.get_running_loop().create_connection(_Held, host, port)
-    except ConnectionRefusedError:
-        return True
-    except OSError:
+    except OSError as error:
         # Unreachable, timed out, reset: none of it says that the process is gone.
-        return False
+        return is_refusal(error)
     try:
         await held.ended.wait()
     finally:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from ruslo.broker.drivers.death_watch import DeathWatch
 from ruslo.net.connection import Connection
@@ -77,6 +80,28 @@ def test_a_lost_connection_and_a_refused_one_mean_that_the_process_is_gone() -> 
         await watch.stop()
 
     run(story())
+
+
+def test_a_name_with_several_addresses_is_refused_when_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        gone: list[tuple[int, int]] = []
+        port = unused_port()
+        loop = asyncio.get_running_loop()
+        resolve = loop.getaddrinfo
+
+        async def both(host: str, *args: Any, **options: Any) -> list[Any]:
+            return [each for at in ("127.0.0.2", "127.0.0.3") for each in await resolve(at, *args, **options)]
+
+        monkeypatch.setattr(loop, "getaddrinfo", both)
+        watch = DeathWatch(
+            lambda _: ("broker.test", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
+        )
+        watch.suspect(2, 77)
+        async with asyncio.timeout(30):
+            await until(lambda: gone == [(2, 77)])
+        await watch.stop()
+
+    asyncio.run(story())
 
 
 def test_whoever_still_listens_is_alive_until_the_knock_itself_is_hung_up_on() -> None:
