@@ -71,6 +71,8 @@ class PartitionManager:
         self._offline: set[tuple[Uuid, int]] = set()
         """Partitions whose log directory failed."""
         self._topic_ids: dict[str, Uuid] = {}
+        self._image = MetadataImage()
+        """The newest that ``apply`` was given."""
         self._flushers = {
             directory.path: Flusher(f"{number}", logs.clock, self.storage_failed)
             for number, directory in enumerate(logs.directories)
@@ -133,6 +135,7 @@ class PartitionManager:
         """
         if self._closed:
             return
+        self._image = image
         count = 0
         for topic in delta.deleted_topics.values():
             count += self._do(topic, self._remove_topic(topic))
@@ -212,7 +215,7 @@ class PartitionManager:
                 self._note_offline(topic.name, topic.id, index)
                 if isinstance(error, DiskError) and not error.fatal:
                     self._report_full(error)
-                    asyncio.get_running_loop().call_later(RETRY_S, self._place_again, metadata, topic, index)
+                    asyncio.get_running_loop().call_later(RETRY_S, self._place_again, topic.id, index)
                 else:
                     place = TopicPartition(topic.name, index)
                     logger.error("the log cannot be made: %s", error, extra=log_ids(partition=place))
@@ -239,10 +242,15 @@ class PartitionManager:
             partition.step_down(image.leader, image.leader_epoch)
             self._fetchers.follow(partition)
 
-    def _place_again(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
+    def _place_again(self, topic_id: Uuid, index: int) -> None:
         """The disk was full when the partition came: see whether there is room now."""
-        self._offline.discard((topic.id, index))
-        self._place(metadata, topic, index)
+        if self._closed:
+            return
+        self._offline.discard((topic_id, index))
+        # As the metadata are by now: a snapshot may have replaced the image that it came with.
+        topic = self._image.topics.by_id.get(topic_id)
+        if topic is not None:
+            self._place(self._image, topic, index)
 
     def _open(self, topic: TopicImage, index: int, directory_id: Uuid) -> Log:
         name = TopicPartition(topic.name, index)
