@@ -80,6 +80,10 @@ class ProducerStates:
             guard.note(epoch, sequence)
         return guard
 
+    def is_overtaken(self, producer_id: int, epoch: int, guard: VerificationGuard) -> bool:
+        """Whether a marker has come since the guard was made."""
+        return self.guards.get(producer_id) is not guard and not self.has_open_transaction(producer_id, epoch)
+
     def check(
         self,
         header: HeaderFields,
@@ -140,11 +144,7 @@ class ProducerStates:
     def check_coordinated(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
         """What holds for every transactional batch, also for one that a coordinator of this broker writes."""
         entry = self.entries.get(producer_id)
-        if (
-            guard is not None
-            and self.guards.get(producer_id) is not guard
-            and not self.has_open_transaction(producer_id, epoch)
-        ):
+        if guard is not None and self.is_overtaken(producer_id, epoch, guard):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {producer_id} ended before this batch could join it",

@@ -2,7 +2,8 @@
 
 | the coordinator says                                 | Produce answers                                |
 |------------------------------------------------------|------------------------------------------------|
-| NONE                                                 | appended, if its guard still stands            |
+| NONE                                                 | appended, if its guard still stands; else      |
+|                                                      | v12+: asked again, before: INVALID_TXN_STATE   |
 | INVALID_PRODUCER_ID_MAPPING                          | the same: fatal for the client                 |
 | PRODUCER_FENCED                                      | INVALID_PRODUCER_EPOCH: the client aborts      |
 | TRANSACTION_ABORTABLE (never added)                  | the same from v11 on, before INVALID_TXN_STATE |
@@ -12,6 +13,12 @@
 
 Batches of one producer for one partition that come while the first still waits wait with it, so that they are
 appended in the order in which they came.
+
+A version 2 client begins its next transaction as soon as the end of the last one is decided, so that the last
+one's marker may reach the partition while the first batch of the next one waits there, and takes its guard
+away. That is no reason to refuse it: every transaction has an epoch of its own there, which no marker but its
+own outdates. So each question is asked under a guard of its own, and a word that lost its guard is asked for
+once more.
 """
 
 from __future__ import annotations
@@ -47,9 +54,10 @@ _TRY_AGAIN = frozenset(
 )
 
 Outcome: TypeAlias = Appended | Exception
-_Place: TypeAlias = tuple[Partition, int, int, VerificationGuard]
-"""Partition, producer id, epoch, and the guard: a word of the coordinator that was asked for under another
-guard is older than the marker which took that one away, and says nothing of this one."""
+_Place: TypeAlias = tuple[Partition, int, int, VerificationGuard | None]
+"""Partition, producer id, epoch, and for a version 1 client, whose epoch names no transaction, the guard: a
+word of the coordinator that was asked for under another guard is older than the marker which took that one
+away, and says nothing of this one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,11 +74,21 @@ class WaitingBatch:
 
     @property
     def place(self) -> _Place:
-        return self.partition, self.header[9], self.header[10], self.guard
+        return _place(self.partition, self.header[9], self.header[10], self.guard, self.version)
 
     @property
     def name(self) -> TopicPartition:
         return TopicPartition(self.partition.topic, self.partition.index)
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether a marker has come since the guard was made."""
+        return self.partition.log.producers.is_overtaken(self.header[9], self.header[10], self.guard)
+
+    def renew_guard(self, now_ms: int) -> None:
+        self.guard = self.partition.log.producers.guard(
+            self.header[9], self.header[10], self.header[11], now_ms
+        )
 
 
 class TransactionalAppends:
@@ -115,9 +133,10 @@ class TransactionalAppends:
     ) -> VerificationGuard | None:
         """What a checked batch has to wait under; None if it may be appended at once."""
         producer_id, epoch, sequence = header[9], header[10], header[11]
-        standing = partition.log.producers.guards.get(producer_id) if self._waiting else None
-        if standing is not None and (partition, producer_id, epoch, standing) in self._waiting:
-            return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
+        if self._waiting:
+            standing = partition.log.producers.guards.get(producer_id)
+            if _place(partition, producer_id, epoch, standing, version) in self._waiting:
+                return partition.log.producers.guard(producer_id, epoch, sequence, now_ms)
         if partition.log.producers.has_open_transaction(producer_id, epoch):
             return None
         if version < TRANSACTION_V2_FROM and not self._verifies():
@@ -152,10 +171,10 @@ class TransactionalAppends:
             again: list[WaitingBatch] = []
             for batch in asking:
                 code = codes[batch.name]
-                if (
-                    code is ErrorCode.CONCURRENT_TRANSACTIONS
-                    and version >= TRANSACTION_V2_FROM
-                    and self._clock.monotonic_ms() < until_ms
+                if version >= TRANSACTION_V2_FROM and (
+                    batch.overtaken
+                    if code is ErrorCode.NONE
+                    else code is ErrorCode.CONCURRENT_TRANSACTIONS and self._clock.monotonic_ms() < until_ms
                 ):
                     again.append(batch)
                 else:
@@ -163,7 +182,7 @@ class TransactionalAppends:
             if again:
                 backoff_ms = self._config().int("add.partitions.to.txn.retry.backoff.ms")
                 asyncio.get_running_loop().call_later(
-                    backoff_ms / 1000, self._ask, transactional_id, again, until_ms
+                    backoff_ms / 1000, self._ask_again, transactional_id, again, until_ms
                 )
 
         self._asks.ask(
@@ -177,12 +196,25 @@ class TransactionalAppends:
             )
         )
 
+    def _ask_again(self, transactional_id: str, asking: list[WaitingBatch], until_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        for first in asking:
+            for batch in self._waiting[first.place]:
+                batch.renew_guard(now_ms)
+        self._ask(transactional_id, asking, until_ms)
+
     def _settle(self, place: _Place, code: ErrorCode) -> None:
         now_ms = self._clock.now_ms()
         for batch in self._waiting.pop(place):
             batch.done(
                 _append(batch, now_ms) if code is ErrorCode.NONE else _produce_error(code, batch.version)
             )
+
+
+def _place(
+    partition: Partition, producer_id: int, epoch: int, guard: VerificationGuard | None, version: int
+) -> _Place:
+    return partition, producer_id, epoch, None if version >= TRANSACTION_V2_FROM else guard
 
 
 def _append(batch: WaitingBatch, now_ms: int) -> Outcome:

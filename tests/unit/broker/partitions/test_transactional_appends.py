@@ -199,6 +199,57 @@ def test_the_end_of_the_last_transaction_is_waited_for(tmp_path: Path) -> None:
     on_bench(tmp_path, story)
 
 
+def marker_of_the_last_transaction(epoch: int) -> bytearray:
+    """Under version 2 it carries the epoch of the next one."""
+    return end_txn_batch(
+        commit=True, producer_id=PRODUCER, producer_epoch=epoch, coordinator_epoch=0, timestamp=NOW
+    )
+
+
+def test_the_marker_of_the_last_transaction_may_come_while_the_next_one_waits(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.send(partition, 0, epoch=1)
+        await waiting.coordinators.answer(0, ErrorCode.CONCURRENT_TRANSACTIONS)
+        partition.append_marker(marker_of_the_last_transaction(1), NOW, 2)
+        assert waiting.send(partition, 1, epoch=1), "it stays behind the first"
+        await until(lambda: len(waiting.coordinators.sent) == 2)
+        assert waiting.send(partition, 2, epoch=1)
+        await waiting.coordinators.answer(1)
+        assert waiting.outcomes == [1, 2, 3]
+        assert waiting.coordinators.sent[2:] == []
+
+    on_bench(tmp_path, story)
+
+
+def test_a_word_that_the_marker_of_the_last_transaction_overtook_is_asked_for_again(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.send(partition, 0, epoch=1)
+        partition.append_marker(marker_of_the_last_transaction(1), NOW, 2)
+        await waiting.coordinators.answer(0)
+        assert waiting.outcomes == []
+        await until(lambda: len(waiting.coordinators.sent) == 2)
+        await waiting.coordinators.answer(1)
+        assert waiting.outcomes == [1]
+
+    on_bench(tmp_path, story)
+
+
+def test_after_its_own_marker_a_batch_is_told_that_its_epoch_is_over(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        waiting, partition = Waiting(tmp_path), bench.partition()
+        waiting.send(partition, 0, epoch=1)
+        partition.append_marker(marker_of_the_last_transaction(2), NOW, 2)
+        await waiting.coordinators.answer(0)
+        await until(lambda: len(waiting.coordinators.sent) == 2)
+        await waiting.coordinators.answer(1, ErrorCode.PRODUCER_FENCED)
+        assert waiting.outcomes == [ErrorCode.INVALID_PRODUCER_EPOCH]
+        assert partition.log.last_stable_offset == partition.log.end_offset == 1
+
+    on_bench(tmp_path, story)
+
+
 def test_but_not_forever(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         waiting, partition = Waiting(tmp_path), bench.partition()

@@ -2,7 +2,8 @@
 
 | the transaction's coordinator says  | TxnOffsetCommit answers                       |
 |-------------------------------------|-----------------------------------------------|
-| NONE                                | what the group says                           |
+| NONE                                | what the group says; if a marker came since,  |
+|                                     | v5+: asked again, before: INVALID_TXN_STATE   |
 | PRODUCER_FENCED                     | INVALID_PRODUCER_EPOCH                        |
 | TRANSACTION_ABORTABLE (never added) | the same from v4 on, before INVALID_TXN_STATE |
 | it cannot be reached                | COORDINATOR_LOAD_IN_PROGRESS                  |
@@ -82,15 +83,33 @@ class TransactionalOffsetCommits:
             adds or self._config().bool("transaction.partition.verification.enable")
         ):
             return self._write(request, context, partition, None)
-        guard = producers.guard(producer_id, epoch, NO_SEQUENCE, self._clock.now_ms())
         promise: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        name = TopicPartition(GROUP_OFFSETS_TOPIC, index)
+        self._ask(request, context, partition, promise)
+        return promise
+
+    def _ask(
+        self,
+        request: TxnOffsetCommitRequest,
+        context: RequestContext,
+        partition: Partition,
+        promise: asyncio.Future[Message],
+    ) -> None:
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        adds = context.api_version >= TRANSACTION_V2_FROM
+        producers = partition.log.producers
+        guard = producers.guard(producer_id, epoch, NO_SEQUENCE, self._clock.now_ms())
+        name = TopicPartition(GROUP_OFFSETS_TOPIC, partition.index)
 
         def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
             code = codes[name]
             if code is not ErrorCode.NONE:
                 told = _commit_error(code, context.api_version)
                 promise.set_result(refusal(request, context.api_version, told))
+                return
+            if adds and producers.is_overtaken(producer_id, epoch, guard):
+                # By the marker of the transaction before. Had it been its own, the coordinator's epoch would
+                # have moved on, and the next answer would say so.
+                self._ask(request, context, partition, promise)
                 return
             answer = self._write(request, context, partition, guard)
             if isinstance(answer, asyncio.Future):
@@ -103,7 +122,6 @@ class TransactionalOffsetCommits:
                 request.transactional_id, producer_id, epoch, not adds, frozenset({name}), answered
             )
         )
-        return promise
 
     def _write(
         self,
