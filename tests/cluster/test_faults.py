@@ -21,8 +21,9 @@ CHOSEN = os.environ.get("RUSLO_FAULT", "")
 TOTAL = int(os.environ.get("RUSLO_FAULT_RECORDS", "0"))
 NODES = int(os.environ.get("RUSLO_FAULT_NODES", "3"))
 SILENCE_S = float(os.environ.get("RUSLO_FAULT_SILENCE_S", "4"))
-RECORDS = max(300, TOTAL // 50)
-PAUSE_S = 0.0002 if TOTAL > 100_000 else 0.004
+RECORDS = max(300, TOTAL // 100)
+PAUSE_S = 0.001 if TOTAL > 100_000 else 0.004
+"""So that a million records meet a fault some ten times, and not once."""
 ALIKE = ("cut-off-controller", "deaf-leader")
 """They resemble another fault and take their time."""
 THREE = tuple(name for name in FAULTS if name not in ALIKE)
@@ -46,7 +47,7 @@ def go_through(directory: Path, nodes: int, faults: Sequence[str]) -> None:
                     FAULTS[name](ordeal)
                     assert load.producer.failed == []
                     print(f"{name}: longest stall {load.producer.longest_stall_s():.2f} s", flush=True)
-        print(load.judge())
+        print(f"{rounds} rounds; {load.judge()}")
     if skipped:
         pytest.skip(f"went well without {', '.join(skipped)}: network namespaces are not permitted here")
 
