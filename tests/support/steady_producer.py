@@ -100,7 +100,13 @@ class SteadyProducer:
             for partition in range(self.partitions):
                 self._send(partition, self._next_number)
             self._next_number += 1
-            self._producer.poll(self._pause_s)
+            self._pause()
+
+    def _pause(self) -> None:
+        """Acks that come meanwhile are taken, and do not end it."""
+        end_s = time.monotonic() + self._pause_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            self._producer.poll(left_s)
 
     def _send(self, partition: int, number: int) -> None:
         while True:
