@@ -37,7 +37,29 @@ def append_up_to_epoch(log: Log, data: ReadBuffer, leader_epoch: int, now_ms: in
         if batch[1][2] > leader_epoch:
             break
         found.append(batch)
+    if _starts_amid(log, found):
+        return _begin_with_whole_batch(log, data, found, now_ms)
     return _append(log, data, found, now_ms)
+
+
+def _starts_amid(log: Log, found: list[tuple[int, HeaderFields]]) -> bool:
+    """An empty log begins where its leader's does, and that may be amid a batch: DeleteRecords says where."""
+    if not found or len(log.segments) > 1 or log.active.size or log.start_offset < log.end_offset:
+        return False
+    header = found[0][1]
+    return header[0] < log.start_offset <= header[0] + header[6]
+
+
+def _begin_with_whole_batch(
+    log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int
+) -> int:
+    """The log holds the batch as a whole; for its readers it begins where it did."""
+    start_offset, base_offset = log.start_offset, found[0][1][0]
+    check_batches(data, found, base_offset)
+    log.truncate_fully_and_start_at(base_offset)
+    _append(log, data, found, now_ms)
+    log.advance_start_offset(start_offset)
+    return log.end_offset
 
 
 def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int) -> int:

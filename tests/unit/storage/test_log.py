@@ -271,6 +271,35 @@ class TestVerbatim:
         assert bench.log.append_follower(data, 3, NOW) == 1
         assert bench.log.append_follower(data[len(data) // 2 :], 4, NOW) == 2
 
+    @pytest.mark.parametrize("start", [11, 12])
+    def test_a_follower_begins_amid_a_batch(self, bench: Workbench, start: int) -> None:
+        """Where its leader's log begins, after DeleteRecords; batches travel whole (KAFKA-6975)."""
+        bench.log.truncate_fully_and_start_at(start)
+        data = batch(3, base_offset=10, leader_epoch=3) + batch(base_offset=13, leader_epoch=4)
+        assert bench.log.append_follower(data, 4, NOW) == 14
+        assert (bench.log.start_offset, bench.log.high_watermark) == (start, start)
+        assert bench.log.epochs.entries() == [(3, start), (4, 13)]
+        assert bench.content("00000000000000000010.log") == data
+        with pytest.raises(KafkaError, match="has offsets"):
+            bench.log.read(start - 1, 1, 14)
+
+    @pytest.mark.parametrize("base_offset", [7, 8, 9])
+    def test_a_follower_takes_no_batch_that_lies_before_its_start(
+        self, bench: Workbench, base_offset: int
+    ) -> None:
+        bench.log.truncate_fully_and_start_at(10)
+        with pytest.raises(KafkaError, match="already"):
+            bench.log.append_follower(
+                batch(10 - base_offset, base_offset=base_offset, leader_epoch=0), 0, NOW
+            )
+        assert (bench.log.start_offset, bench.log.end_offset) == (10, 10)
+
+    def test_a_damaged_batch_does_not_move_the_start(self, bench: Workbench) -> None:
+        bench.log.truncate_fully_and_start_at(11)
+        with pytest.raises(KafkaError, match="checksum"):
+            bench.log.append_follower(batch(3, base_offset=10, leader_epoch=0)[:-1] + b"?", 0, NOW)
+        assert (bench.log.start_offset, bench.log.end_offset) == (11, 11)
+
     def test_producers_are_followed_without_checks(self, bench: Workbench) -> None:
         data = batch(base_offset=0, producer_id=3, producer_epoch=0, sequence=17, leader_epoch=0)
         bench.log.append_as_is(data, NOW)
