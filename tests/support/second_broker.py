@@ -74,12 +74,16 @@ class SecondBroker:
         assert isinstance(response, BrokerHeartbeatResponse)
         assert response.is_fenced is want_fence
 
-    async def fetch(self, topic_id: Uuid, offset: int, *, epoch: int | None = None) -> PartitionData:
-        request = self.request(topic_id, offset, epoch=epoch)
+    async def fetch(
+        self, topic_id: Uuid, offset: int, *, epoch: int | None = None, log_start: int = 0
+    ) -> PartitionData:
+        request = self.request(topic_id, offset, epoch=epoch, log_start=log_start)
         (topic,) = (await self._client.call(request, FetchResponse)).responses
         return topic.partitions[0]
 
-    def request(self, topic_id: Uuid, *offsets: int, epoch: int | None = None) -> FetchRequest:
+    def request(
+        self, topic_id: Uuid, *offsets: int, epoch: int | None = None, log_start: int = 0
+    ) -> FetchRequest:
         """For partition 0 at each of these offsets: one, or none in a session that knows it."""
         listed = [
             FetchPartition(
@@ -87,7 +91,7 @@ class SecondBroker:
                 current_leader_epoch=0,
                 fetch_offset=offset,
                 last_fetched_epoch=0 if offset else -1,
-                log_start_offset=0,
+                log_start_offset=log_start,
                 partition_max_bytes=1 << 20,
             )
             for offset in offsets

@@ -1,13 +1,18 @@
 """DeleteRecords v0-2: moves the start of a partition's log forward; -1 means up to the high watermark.
 
-A topic that is only compacted refuses it: its records go by key, not by age.
+It is answered when the in-sync replicas have followed: whoever leads next must not show what is deleted. A
+topic that is only compacted refuses it: its records go by key, not by age.
 """
 
 from __future__ import annotations
 
+import asyncio
+from typing import NamedTuple
+
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
-from ruslo.model.errors import KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from ruslo.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -18,31 +23,61 @@ from ruslo.protocol.messages.delete_records_response import (
 UNKNOWN_LOW_WATERMARK = -1
 
 
+class _Deletion(NamedTuple):
+    """One that the leader's own log has carried out."""
+
+    answer: DeleteRecordsPartitionResult
+    partition: Partition
+    leader_epoch: int
+    low_watermark: int
+    followed: asyncio.Future[None] | None
+
+
 async def handle(
     services: Services, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
+    deletions: list[_Deletion] = []
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(services, topic.name, asked) for asked in topic.partitions],
+                partitions=[_delete(services, topic.name, asked, deletions) for asked in topic.partitions],
             )
             for topic in request.topics
         ]
     )
     # Not left to the next checkpoint: what was answered as deleted must not come back after a crash.
     await services.partitions.run_jobs(services.logs.log_start_jobs())
+    followed = [each.followed for each in deletions if each.followed is not None]
+    if followed:
+        await asyncio.wait(followed, timeout=max(request.timeout_ms, 0) / 1000)
+    for deletion in deletions:
+        _conclude(deletion)
     return response
 
 
-def _delete(services: Services, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    services: Services, topic: str, asked: DeleteRecordsPartition, deletions: list[_Deletion]
+) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(
         partition_index=asked.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK
     )
     try:
         partition = services.partitions.get(topic, asked.partition_index)
-        partition.require_leader()
-        answer.low_watermark = partition.log.delete_records_before(asked.offset)
+        followed = partition.delete_before(asked.offset)
     except KafkaError as error:
         answer.error_code = error.code
+    else:
+        start_offset = partition.log.start_offset
+        deletions.append(_Deletion(answer, partition, partition.leader_epoch, start_offset, followed))
     return answer
+
+
+def _conclude(deletion: _Deletion) -> None:
+    answer, partition = deletion.answer, deletion.partition
+    if not partition.is_leader or partition.leader_epoch != deletion.leader_epoch:
+        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif deletion.followed is not None and not deletion.followed.done():
+        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+    else:
+        answer.low_watermark = deletion.low_watermark

@@ -415,6 +415,18 @@ class Partition:
         """A follower may have all there is."""
         return self.log.read(offset, max_bytes, self.log.end_offset, at_least_one)
 
+    # -- deleting --------------------------------------------------------------------------------------------
+
+    def delete_before(self, offset: int) -> asyncio.Future[None] | None:
+        """DeleteRecords, on the leader; -1: up to the high watermark. Raises KafkaError.
+
+        The future is done when the in-sync replicas have followed, so that no later leader shows what is
+        deleted, or when this broker leads no more; None: nobody has to follow.
+        """
+        self.require_leader()
+        start_offset = self.log.delete_records_before(offset)
+        return None if self.replication is None else self.replication.when_deleted(start_offset)
+
     # -- following -------------------------------------------------------------------------------------------
 
     def append_as_follower(self, records: memoryview, now_ms: int) -> None:

@@ -7,6 +7,7 @@ for the second.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class ReplicationSettings:
 
 class LeaderReplication:
     __slots__ = (
+        "_deletions",
         "_partition",
         "_safe_here",
         "_settings",
@@ -89,6 +91,8 @@ class LeaderReplication:
         self._waiters_here: deque[tuple[int, DelayedProduce]] = deque()
         self._uncommitted: deque[tuple[int, int]] = deque()
         """End offset and size of what was appended above the high watermark."""
+        self._deletions: list[tuple[int, asyncio.Future[None]]] = []
+        """Who waits until the in-sync replicas have deleted what lies before an offset."""
 
     @property
     def isr(self) -> tuple[int, ...]:
@@ -100,6 +104,7 @@ class LeaderReplication:
         before = len(self.isr)
         self.machine.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
         self._settings.isr_changes.note(before, len(self.isr))
+        self._settle_deletions()
         self.advance()
 
     # -- producers -------------------------------------------------------------------------------------------
@@ -166,6 +171,8 @@ class LeaderReplication:
         """A follower asks for what comes from ``offset`` on, so it has what lies before."""
         log = self._partition.log
         follower.fetched(offset, log_start_offset, broker_epoch, log.end_offset, now_ms)
+        if self._deletions:
+            self._settle_deletions()
         if log.high_watermark < log.end_offset:
             self.advance()
         machine = self.machine
@@ -205,11 +212,39 @@ class LeaderReplication:
         before = len(self.isr)
         after = self.machine.answered(proposal, error, partition_epoch, isr, now_ms)
         self._settings.isr_changes.note(before, len(self.isr))
+        self._settle_deletions()
         self.advance()
         return after
 
+    # -- deletions -------------------------------------------------------------------------------------------
+
+    def when_deleted(self, offset: int) -> asyncio.Future[None]:
+        """Done when no in-sync replica has records before ``offset``, or this broker leads no more."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._deletions.append((offset, done))
+        self._settle_deletions()
+        # The news go with an answer, and what a follower has made of them comes with its next fetch.
+        for reader in tuple(self.readers):
+            reader.wake()
+        return done
+
+    def _settle_deletions(self) -> None:
+        waiting, self._deletions = self._deletions, []
+        low_watermark = self.machine.low_watermark(self._partition.log.start_offset)
+        for offset, done in waiting:
+            if done.done():
+                continue
+            if offset <= low_watermark:
+                done.set_result(None)
+            else:
+                self._deletions.append((offset, done))
+
     def dismiss(self) -> None:
         """This broker does not lead any more: whoever waits looks for the new leader."""
+        while self._deletions:
+            _, done = self._deletions.pop()
+            if not done.done():
+                done.set_result(None)
         while self._waiters_here:
             self._waiters_here.popleft()[1].on_safe()
         for reader in tuple(self.readers):

@@ -128,6 +128,12 @@ class LeaderReplica:
                 high_watermark = follower.end_offset
         return high_watermark
 
+    def low_watermark(self, leader_start: int) -> int:
+        """Before it nobody who may lead next has any record left, as far as they have said."""
+        maximal = self.isr.maximal
+        starts = (each.log_start_offset for each in self.followers.values() if each.broker_id in maximal)
+        return min((leader_start, *starts))
+
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
         """More replicas than there are cannot be asked for."""
         return len(self.isr.committed) < min(min_insync_replicas, len(self.followers) + 1)

@@ -6,6 +6,13 @@ import asyncio
 from pathlib import Path
 
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
+from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from tests.support.live_node import LiveNode, batch_of, records_in, run, until
 from tests.support.raw_client import connected
@@ -129,5 +136,85 @@ def test_a_fenced_broker_is_out_of_the_isr_and_not_taken_back(tmp_path: Path) ->
             await second.heartbeat()
             await second.fetch(topic_id, 1)
             await isr_becomes(node, NODE, SECOND)
+
+    run(story())
+
+
+async def append_here(node: LiveNode) -> None:
+    async with connected(node.bootstrap) as client:
+        request = node.produce_request({("t", 0): batch_of(b"more")}, acks=1)
+        assert produced(await client.call(request, ProduceResponse)).error_code == 0
+
+
+def deletion(timeout_ms: int, before: int = -1) -> DeleteRecordsRequest:
+    partition = DeleteRecordsPartition(partition_index=0, offset=before)
+    return DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name="t", partitions=[partition])], timeout_ms=timeout_ms
+    )
+
+
+def deleted(answer: DeleteRecordsResponse) -> tuple[ErrorCode, int]:
+    (result,) = answer.topics[0].partitions
+    return ErrorCode(result.error_code), result.low_watermark
+
+
+def test_records_are_deleted_when_every_in_sync_replica_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+            client.send(node.produce_request({("t", 0): batch_of(b"one", b"two")}))
+            await second.fetch(topic_id, 0)
+            await second.fetch(topic_id, 2)
+            assert produced(await client.receive(ProduceResponse)).error_code == 0
+            late = await client.call(deletion(20, before=1), DeleteRecordsResponse)
+            assert deleted(late) == (ErrorCode.REQUEST_TIMED_OUT, -1), "the follower still shows it"
+            client.send(deletion(20_000))
+            await until(lambda: node.partition().log.start_offset == 2)
+            told = await second.fetch(topic_id, 2, log_start=1)
+            assert told.log_start_offset == 2
+            await second.fetch(topic_id, 2, log_start=2)
+            assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 2)
+
+    run(story())
+
+
+def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+            await second.fetch(topic_id, 0)
+            await second.fetch(topic_id, 1)
+            assert produced(await client.receive(ProduceResponse)).error_code == 0
+            request = second.request(topic_id, 1)
+            request.max_wait_ms, request.min_bytes = 600_000, 1
+            async with connected(node.bootstrap) as follower:
+                follower.send(request)
+                replication = node.partition().replication
+                assert replication is not None
+                await until(lambda: bool(replication.readers))
+                client.send(deletion(20_000))
+                told = (await follower.receive(FetchResponse)).responses[0].partitions[0]
+                assert told.log_start_offset == 1
+                await second.fetch(topic_id, 1, log_start=1)
+                assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
+
+    run(story())
+
+
+def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path, "400") as (node, second, topic_id),
+            connected(node.bootstrap) as client,
+        ):
+            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+            await second.fetch(topic_id, 0)
+            await second.fetch(topic_id, 1)
+            assert produced(await client.receive(ProduceResponse)).error_code == 0
+            client.send(deletion(20_000))
+            await until(lambda: node.partition().log.start_offset == 1)
+            # An append that it does not fetch: it falls behind.
+            await append_here(node)
+            await isr_becomes(node, NODE)
+            assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
 
     run(story())

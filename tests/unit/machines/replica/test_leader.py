@@ -214,3 +214,15 @@ def test_a_replica_that_was_given_to_another_broker_is_forgotten() -> None:
     bench.fetch(2, 10)
     assert bench.high_watermark == 10
     assert set(bench.leader.followers) == {2}
+
+
+def test_the_low_watermark_is_the_least_start_of_who_may_lead_next() -> None:
+    bench = Bench(isr=(1, 2))
+    leader = bench.leader
+    assert leader.low_watermark(5) == -1, "the follower has not fetched yet"
+    leader.followers[2].fetched(9, 4, 20, 9, 0)
+    leader.followers[3].fetched(9, 2, 30, 9, 0)
+    assert leader.low_watermark(5) == 4, "who is not in sync does not count"
+    assert leader.low_watermark(3) == 3
+    assert leader.growth(leader.followers[3], 9) is not None
+    assert leader.low_watermark(5) == 2, "it may be in sync already"
