@@ -24,8 +24,8 @@ SILENCE_S = float(os.environ.get("RUSLO_FAULT_SILENCE_S", "4"))
 RECORDS = max(300, TOTAL // 100)
 PAUSE_S = 0.001 if TOTAL > 100_000 else 0.004
 """So that a million records meet a fault some ten times, and not once."""
-ALIKE = ("cut-off-controller", "deaf-leader")
-"""They resemble another fault and take their time."""
+ALIKE = ("cut-off-controller", "deaf-leader", "kill-minority")
+"""They resemble another fault and take their time; a minority of three is the controller alone."""
 THREE = tuple(name for name in FAULTS if name not in ALIKE)
 FIVE = ("kill-minority", "moving-replicas")
 """Where five nodes differ from three."""

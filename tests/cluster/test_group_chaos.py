@@ -32,7 +32,7 @@ from tests.support.kafka import ApacheKafka
 from tests.support.node import Node
 from tests.support.ruslo import RusloNode
 
-CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "25"))
+CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "18"))
 TOPIC = "load"
 PARTITIONS = 8
 MEMBERS = 10
@@ -94,12 +94,12 @@ class Crowd:
         self.kills += 1
         _, process = self._running.pop(index)
         process.kill()
-        process.wait(30)
+        process.wait(90)
 
     def leave(self, index: int) -> None:
         _, process = self._running.pop(index)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, "a consumer ended with an error"
+        assert process.wait(90) == 0, "a consumer ended with an error"
 
     def fill_up(self) -> None:
         """Every group has a member again."""

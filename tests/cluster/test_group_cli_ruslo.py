@@ -10,11 +10,12 @@ pytest.register_assert_rewrite("tests.support.group_checks")
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
 from tests.support.group_checks import GroupChecks  # noqa: E402
+from tests.support.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    with EmbeddedBroker({"group.initial.rebalance.delay.ms": "0"}) as broker:
+    with EmbeddedBroker({"group.initial.rebalance.delay.ms": "0", **GROUP_NODE_PROPERTIES}) as broker:
         yield broker.bootstrap
 
 

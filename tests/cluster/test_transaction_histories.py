@@ -19,7 +19,7 @@ from tests.support.kafka import ApacheKafka
 from tests.support.node import Node
 from tests.support.ruslo import RusloNode
 
-CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "20"))
+CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "15"))
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ class Cluster:
                     headers=[("run", run.encode()), ("nothing", None)],
                     timestamp_ms=1_750_000_000_000 + number,
                 )
-                for number in range(2500)
+                for number in range(1200)
             ]
             self._produce(f"codec-{codec}", records, {"compression.type": codec})
         keyed = [Sent(f"{run}-{number}".encode(), key=b"%d" % (number % 50)) for number in range(500)]

@@ -12,6 +12,7 @@ pytest.register_assert_rewrite("tests.support.group_checks")
 
 from tests.support.cli_checks import Cli  # noqa: E402
 from tests.support.group_checks import KEPT, PROTOCOLS, GroupChecks, member, new_group, place  # noqa: E402
+from tests.support.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
 from tests.support.kafka import ApacheKafka, run_tool  # noqa: E402
 from tests.support.librdkafka import receive  # noqa: E402
 from tests.support.tools import require_tool  # noqa: E402
@@ -20,7 +21,7 @@ from tests.support.tools import require_tool  # noqa: E402
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     require_tool("java")
-    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka")) as kafka:
+    with ApacheKafka(tmp_path_factory.mktemp("apache-kafka"), properties=GROUP_NODE_PROPERTIES) as kafka:
         yield kafka.bootstrap
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import Consumer
 from ruslo.client.admin import Admin
 from ruslo.client.groups import Leaver
 from tests.support.cli_checks import Cli
+from tests.support.group_members import CLASSIC_PACE
 from tests.support.librdkafka import Settings, receive
 
 PROTOCOLS = ["classic", "consumer"]
@@ -43,6 +44,7 @@ def member(
             "client.id": f"client-of-{group}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **(CLASSIC_PACE if protocol == "classic" else {}),
             **(settings or {}),
         }
     )
@@ -404,6 +406,7 @@ class GroupChecks:
         scope = ("--topic", topic, "--topic", doomed)
         cli.ok("group", "reset-offsets", group, *scope, "--to-latest", "--execute")
         cli.ok("topic", "delete", doomed, "--yes")
+        until(cli, ["topic", "list"], lambda topics: doomed not in {topic["name"] for topic in topics})
         (described,) = cli.json("group", "describe", group)
         for row in described["partitions"]:
             if row["topic"] == doomed:
