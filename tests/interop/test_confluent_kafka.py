@@ -107,7 +107,7 @@ def test_a_waiting_consumer_gets_a_new_record(bootstrap: str, new_topic: TopicMa
 
         produce_all(bootstrap, topic, [Sent(b"late")])
 
-        assert [message.value() for message in receive(consumer, 1, timeout_s=20)] == [b"late"]
+        assert [message.value() for message in receive(consumer, 1, timeout_s=60)] == [b"late"]
     finally:
         consumer.close()
 
@@ -236,9 +236,9 @@ def test_offsets_by_time(bootstrap: str, new_topic: TopicMaker) -> None:
     try:
         for wanted_ms, offset in [(0, 0), (1000, 1), (1500, 2), (123_000, 123), (498_001, 499)]:
             asked = TopicPartition(topic, 0, start_ms + wanted_ms)
-            assert consumer.offsets_for_times([asked], timeout=20)[0].offset == offset
+            assert consumer.offsets_for_times([asked], timeout=60)[0].offset == offset
         after_all = TopicPartition(topic, 0, start_ms + 499_001)
-        assert consumer.offsets_for_times([after_all], timeout=20)[0].offset == OFFSET_END
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (0, 500)
+        assert consumer.offsets_for_times([after_all], timeout=60)[0].offset == OFFSET_END
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, 500)
     finally:
         consumer.close()

@@ -26,7 +26,7 @@ PARTITIONS = 8
 WORKERS = 4
 CHANGES = 12
 SESSION_MS = 2000
-DRAINED_WITHIN_S = 60
+DRAINED_WITHIN_S = 180
 VALUES = [f"value-{number}" for number in range(1000)]
 # What both clients have for the classic protocol.
 ASSIGNORS = {

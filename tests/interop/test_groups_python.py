@@ -52,7 +52,7 @@ class PythonMember:
 
 
 def poll_until(members: Sequence[PythonMember], reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 90
     while not reached():
         assert time.monotonic() < deadline, [(member.assigned, len(member.read)) for member in members]
         for member in members:

@@ -39,9 +39,9 @@ def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Answer:
     request = struct.pack(">hhihhhiih", 0, 8, 1, -1, -1, -1, 10_000, 1, len(name)) + name
     request += struct.pack(">iii", 1, 0, len(payload)) + payload
     host, _, port = bootstrap.partition(":")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
-        with socket.create_connection((host, int(port)), timeout=10) as connection:
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)
             stream = connection.makefile("rb")
             (size,) = struct.unpack(">i", stream.read(4))

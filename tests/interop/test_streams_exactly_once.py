@@ -23,7 +23,7 @@ PARTITIONS = 4
 INSTANCES = 2
 WORDS = [f"word-{number}" for number in range(50)]
 KILLS = 6
-DRAINED_WITHIN_S = 60
+DRAINED_WITHIN_S = 180
 
 
 def counts_by_word(messages: list[Message], decode: Callable[[bytes], int]) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -93,9 +94,17 @@ def new_topic(bootstrap: str, topic: NewTopic) -> None:
     admin.create_topics([topic], operation_timeout=30)[topic.topic].result(30)
 
 
-def leaders(bootstrap: str, topic: str) -> set[int]:
-    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=30)
-    return {partition.leader for partition in metadata.topics[topic].partitions.values()}
+def wait_for_leader(bootstrap: str, topic: str, node_id: int) -> None:
+    """Of all partitions; a broker hears of it a moment after the controller has decided."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + 60
+    while True:
+        found = admin.list_topics(timeout=30).topics.get(topic)
+        leaders = {partition.leader for partition in found.partitions.values()} if found else set()
+        if leaders == {node_id}:
+            return
+        assert time.monotonic() < deadline, leaders
+        time.sleep(0.05)
 
 
 def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
@@ -106,14 +115,14 @@ def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
         cluster.start()
         placed = [[kafka.node_id, ruslo.node_id]] * PARTITIONS
         new_topic(cluster.bootstrap, NewTopic("t", PARTITIONS, replica_assignment=placed))
-        assert leaders(cluster.bootstrap, "t") == {kafka.node_id}
+        wait_for_leader(kafka.bootstrap, "t", kafka.node_id)
         with SteadyProducer(cluster.bootstrap, "t", PARTITIONS) as producer:
             producer.wait_for_more(RECORDS)
             wait_until_in_sync(cluster.bootstrap, "t", 2)
             kafka.kill()
             producer.wait_for_more(RECORDS)
             producer.wait_for_every_partition()
-            assert leaders(ruslo.bootstrap, "t") == {ruslo.node_id}
+            wait_for_leader(ruslo.bootstrap, "t", ruslo.node_id)
 
             kafka.start(90)
             wait_until_in_sync(ruslo.bootstrap, "t", 2)
@@ -121,7 +130,7 @@ def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
             ruslo.kill()
             producer.wait_for_more(RECORDS)
             producer.wait_for_every_partition()
-            assert leaders(kafka.bootstrap, "t") == {kafka.node_id}
+            wait_for_leader(kafka.bootstrap, "t", kafka.node_id)
         producer.check(kafka.bootstrap)
     finally:
         cluster.kill()

@@ -131,7 +131,7 @@ def test_a_transaction_of_a_killed_client_ends_by_itself(
         assert client.stdout.readline() == b"open\n"
         client.kill()
     produce_all(bootstrap, topic, [Sent(b"behind it")])
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 90
     while (values := read_committed(bootstrap, topic)) == []:
         assert time.monotonic() < deadline
     assert values == [b"behind it"]

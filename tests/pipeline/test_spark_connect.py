@@ -87,7 +87,7 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
     finally:
         stopped = CliRunner().invoke(cli, ["pipeline", "stop", str(path)])
         # It has stopped; what ends it is the end of its client.
-        live.process.wait(60)
+        live.process.wait(180)
         code, output = live.end()
     assert (stopped.exit_code, code) == (0, 0), live.log()
     (begun,) = json.loads(output)

@@ -129,7 +129,7 @@ def place_of(record: Message) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
-def poll_until(members: Sequence[Member], reached: Callable[[], bool], timeout_s: float = 40) -> None:
+def poll_until(members: Sequence[Member], reached: Callable[[], bool], timeout_s: float = 90) -> None:
     """Poll all members in turn until a condition holds."""
     deadline = time.monotonic() + timeout_s
     while not reached():

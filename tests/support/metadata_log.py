@@ -56,7 +56,7 @@ def remove_topic(name: str) -> tuple[Message, int]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  the driver has no event for every thing a test may wait for
             await asyncio.sleep(0)
 

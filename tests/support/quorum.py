@@ -194,7 +194,7 @@ class QuorumCluster:
 
         return asyncio.run(ask())
 
-    def leader(self, *, other_than: int | None = None, timeout_s: float = 30) -> int:
+    def leader(self, *, other_than: int | None = None, timeout_s: float = 90) -> int:
         """The id of the active controller; waits for one."""
 
         def found() -> int | None:
@@ -206,7 +206,7 @@ class QuorumCluster:
 
         return self.until(found, timeout_s)
 
-    def until(self, found: Callable[[], ResultT | None], timeout_s: float = 30) -> ResultT:
+    def until(self, found: Callable[[], ResultT | None], timeout_s: float = 90) -> ResultT:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             result = found()

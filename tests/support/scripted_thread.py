@@ -26,7 +26,7 @@ def scripted_bootstrap(script: Script, topics: Mapping[str, int]) -> Iterator[st
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(60)
         yield f"127.0.0.1:{broker.port}"
     finally:
         loop.call_soon_threadsafe(stop.set)

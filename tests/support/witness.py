@@ -56,7 +56,7 @@ class Witness:
         self._producer.produce(self.TOPIC, value, on_delivery=self._on_delivery)
         assert self._producer.flush(20) == 0, "the record was not acked"
         assert self._errors == []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         message = None
         while message is None:
             assert time.monotonic() < deadline, "the record did not come back"
@@ -76,7 +76,7 @@ class Witness:
 class PlainSocket:
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)

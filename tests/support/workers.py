@@ -26,13 +26,13 @@ class Workers:
         process = self._running.pop(place)
         assert process.poll() is None, f"worker {place} ended by itself with {process.returncode}"
         process.kill()
-        process.wait(30)
+        process.wait(90)
         self.kills += 1
 
     def leave(self, place: int) -> None:
         process = self._running.pop(place)
         process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
+        code = process.wait(90)
         assert code in (0, 128 + signal.SIGTERM), f"worker {place} left with {code}"
 
     def is_running(self, place: int) -> bool:
@@ -56,4 +56,4 @@ class Workers:
     ) -> None:
         for process in self._running.values():
             process.kill()
-            process.wait(30)
+            process.wait(90)

@@ -77,7 +77,7 @@ class Host:
         assert self._holder.stdin is not None
         assert self._holder.stdout is not None
         self._holder.stdin.close()
-        self._holder.wait(10)
+        self._holder.wait(60)
         self._holder.stdout.close()
 
     def _connect(self) -> None:

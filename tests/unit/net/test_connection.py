@@ -23,6 +23,7 @@ from ruslo.net.connection import (
     Reply,
 )
 from ruslo.net.server import Server, ServerLimits
+from tests.support.live_node import until
 
 LIMITS = ServerLimits(
     max_frame_bytes=1_000_000, max_connections=100, max_connections_per_ip=100, idle_ms=60_000
@@ -123,8 +124,7 @@ def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
         async with serving(echo) as port, client(port) as (reader, writer):
             writer.write(b"".join(frame(bytes([n])) for n in range(6)))
             assert await read_frame(reader) == b"\x00"
-            await asyncio.sleep(0.05)
-            assert len(parked) == 3
+            await until(lambda: len(parked) == 3)
             for reply, body in reversed(parked):
                 reply.send((frame(body),))
             assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
@@ -254,6 +254,7 @@ def test_an_announced_size_alone_costs_no_memory() -> None:
     async def main() -> None:
         async with serving(echo) as port, client(port) as (_, writer):
             writer.write(struct.pack(">i", 1_000_000) + b"only this")
+            await until(lambda: bool(echo.server.connections))
             await asyncio.sleep(0.05)
             (connection,) = echo.server.connections
             assert len(connection.get_buffer(-1)) <= INITIAL_BUFFER_BYTES
@@ -292,6 +293,7 @@ def test_too_many_unanswered_requests_stop_the_reading() -> None:
         async with serving(echo) as port, client(port) as (reader, writer):
             count = MAX_PENDING_REPLIES * 3
             writer.write(b"".join(frame(bytes([n])) for n in range(count)))
+            await until(lambda: len(parked) >= MAX_PENDING_REPLIES)
             await asyncio.sleep(0.1)
             assert len(parked) == MAX_PENDING_REPLIES
             answered = 0
@@ -389,10 +391,9 @@ def test_who_waits_for_a_client_that_left_is_told() -> None:
         async with serving(echo) as port:
             async with client(port) as (_, writer):
                 writer.write(frame(b"one") + frame(b"two"))
-                await asyncio.sleep(0.05)
+                await until(lambda: len(echo.frames) == 2)
                 assert told == []
-            await asyncio.sleep(0.05)
-            assert told == [b"one", b"two"]
+            await until(lambda: told == [b"one", b"two"])
 
     uvloop.run(main())
 
@@ -419,7 +420,7 @@ def test_silent_connections_are_closed() -> None:
 
     async def main() -> None:
         async with serving(echo, limits) as port, client(port) as (reader, _):
-            assert await asyncio.wait_for(reader.read(), 10) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
             assert not echo.server.connections
 
     uvloop.run(main())
@@ -436,11 +437,9 @@ def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path: Path
             async with serving(echo, limits) as port:
                 _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
                 writer.write(frame(b"more"))
-                await asyncio.sleep(0.1)
-                assert echo.server.connections
-                async with asyncio.timeout(10):
-                    while echo.server.connections:  # noqa: ASYNC110 (what is waited for has no event)
-                        await asyncio.sleep(0.01)
+                async with asyncio.timeout(60):
+                    await until(lambda: bool(echo.frames))
+                    await until(lambda: not echo.server.connections)
                 writer.close()
 
     uvloop.run(main())
@@ -454,7 +453,7 @@ def test_answers_leave_before_the_server_closes() -> None:
     async def main() -> None:
         async with serving(echo) as port, client(port) as (reader, writer):
             writer.write(frame(b"more"))
-            await asyncio.sleep(0.02)
+            await until(lambda: bool(echo.frames))
             closing = asyncio.create_task(echo.server.close())
             assert len(await read_frame(reader)) == 30_000_000
             await closing

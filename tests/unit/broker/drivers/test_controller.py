@@ -118,7 +118,7 @@ def test_first_start_of_a_cluster_is_one_transaction() -> None:
         assert names[-1] == "EndTransactionRecord"
         assert node.image.features.metadata_version == 30
         # The end mark is shown to nobody, and yet nothing waits for it for ever.
-        answer = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 5)
+        answer = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
         assert answer is not None
         node.raft.resign()
         node.raft.lead()
@@ -142,7 +142,7 @@ def test_silent_brokers_are_fenced_by_the_timer() -> None:
                     fenced.set()
 
             node.metadata.subscribe(watch)
-            await asyncio.wait_for(fenced.wait(), 10)
+            await asyncio.wait_for(fenced.wait(), 60)
 
     asyncio.run(story())
 

@@ -77,7 +77,7 @@ def test_waits_until_there_is_a_controller() -> None:
         await asyncio.sleep(0.01)
         assert not registering.done()
         node.raft.lead()
-        await asyncio.wait_for(registering, 5)
+        await asyncio.wait_for(registering, 60)
         node.lifecycle.abandon()
         node.controller.stop()
 
@@ -108,13 +108,13 @@ def test_does_not_wait_for_what_will_not_change() -> None:
 
 def test_heartbeats_go_on_by_themselves() -> None:
     async def story() -> None:
-        node = AdminNode({"broker.session.timeout.ms": "100"})
+        node = AdminNode({"broker.session.timeout.ms": "600"})
         node.raft.lead()
         lifecycle = node.new_lifecycle(heartbeat_interval_ms=10)
         await lifecycle.register()
         await lifecycle.unfence()
-        await asyncio.sleep(0.3)
-        assert node.image.cluster.brokers[1].active, "three sessions later it is still there"
+        await asyncio.sleep(1.3)
+        assert node.image.cluster.brokers[1].active, "two sessions later it is still there"
         assert await lifecycle.shut_down()
         node.controller.stop()
 
@@ -149,7 +149,7 @@ def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -> None
         await lifecycle.unfence()
         lost.append(SECOND)
         lifecycle.directory_lost()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while node.image.cluster.brokers[1].log_dirs != (FIRST,):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         await lifecycle.shut_down()
@@ -176,7 +176,7 @@ def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None:
         node.raft.resign()
         lost.append(SECOND)
         lifecycle.directory_lost()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not failures:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert "log.dir.failure.timeout.ms=1" in failures[0]

@@ -92,7 +92,7 @@ def test_a_partition_that_found_no_room_is_made_later(tmp_path: Path) -> None:
             assert await produced(node, client) is ErrorCode.KAFKA_STORAGE_ERROR
             assert not (tmp_path / "t-0").exists()
             FullDisk.full = False
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (code := await produced(node, client)) is not ErrorCode.NONE:
                     assert code is ErrorCode.KAFKA_STORAGE_ERROR
                     await asyncio.sleep(0.1)

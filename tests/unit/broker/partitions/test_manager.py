@@ -189,7 +189,7 @@ def test_without_the_last_directory_the_node_stops(tmp_path: Path) -> None:
         async with live_node(tmp_path) as node:
             await node.create()
             lose(node, tmp_path)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await node.node.wait_for_stop()
             assert node.node.failure is not None
             assert str(tmp_path) in node.node.failure
@@ -204,7 +204,7 @@ def test_without_the_directory_of_the_metadata_log_the_node_stops(tmp_path: Path
             await node.create("t", 2)
             assert node.node.config.metadata_log_dir == str(directories[0])
             lose(node, directories[0])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await node.node.wait_for_stop()
             assert node.node.failure is not None
             assert "metadata" in node.node.failure

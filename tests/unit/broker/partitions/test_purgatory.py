@@ -37,7 +37,7 @@ def waiting_fetch(
 
 def on_loop(story: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await story()
 
     uvloop.run(bounded())
