@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -13,10 +15,12 @@ import click
 from ruslo.cli.console_beside import console_options, start_console
 from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, output_option, pairs_callback
 from ruslo.cli.output import hint, print_json_line
+from ruslo.model.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 METRICS_KEY = "ruslo.metrics.listener"
 METRICS_PORT_STEP = 312
+LAST_PORT = 65535
 
 
 @click.command(
@@ -30,7 +34,7 @@ METRICS_PORT_STEP = 312
 )
 @click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many brokers.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 takes any free one."
+    "--port", type=click.IntRange(0, LAST_PORT), default=9092, show_default=True, help="0 takes any free one."
 )
 @click.option(
     "--data-dir",
@@ -75,6 +79,8 @@ def dev(
     """
     if log_format is not None:
         settings = {**settings, LOG_FORMAT_KEY: log_format}
+    if "listeners" not in settings:
+        _check_ports(port, brokers)
     with contextlib.ExitStack() as beside:
 
         def announce(bootstrap: str) -> None:
@@ -137,16 +143,42 @@ def _run_cluster(
     return NodeProcesses(nodes, log_level).run(lambda addresses: announce(",".join(addresses)))
 
 
+def _check_ports(first: int, brokers: int) -> None:
+    """Before anything is started: the broker itself would name 'listeners', which nobody here has written."""
+    if first + brokers - 1 > LAST_PORT:
+        raise click.UsageError(
+            f"{brokers} brokers need the ports {first} to {first + brokers - 1}, but the last one is "
+            f"{LAST_PORT}: choose a lower one with --port."
+        )
+    for port in range(first, first + brokers) if first else ():
+        problem = _problem_with(port)
+        if problem is None:
+            continue
+        why = (
+            f"port {port} is taken: another process listens at {LOOPBACK}:{port}, maybe another 'ruslo dev'"
+            if problem.errno == errno.EADDRINUSE
+            else f"port {port} cannot be used: {os.strerror(problem.errno or 0).lower()}"
+        )
+        raise ConfigError(f"{why}; choose another one, as --port 19092, or --port 0 for any that is free")
+
+
 def _metrics_address(broker_port: int) -> str:
     """For 9092 it is 9404, as of a node that is served; any free port where that one is taken."""
     port = broker_port + METRICS_PORT_STEP if broker_port else 0
+    if port > LAST_PORT or _problem_with(port) is not None:
+        port = 0
+    return f"{LOOPBACK}:{port}"
+
+
+def _problem_with(port: int) -> OSError | None:
+    """Why nobody can listen there at present."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
-        except (OSError, OverflowError):
-            port = 0
-    return f"{LOOPBACK}:{port}"
+        except OSError as error:
+            return error
+    return None
 
 
 def _show_address(bootstrap: str, output: str) -> None:

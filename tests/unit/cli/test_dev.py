@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from ruslo.cli.main import cli
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another(taken: int, before: int) -> None:
+    """Of a cluster each port counts, not only the first."""
+    arguments = ["dev", "--port", str(taken - before), "--brokers", str(before + 1)]
+    result = CliRunner().invoke(cli, arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert re.search(r"port \d+ is taken: another process listens at 127\.0\.0\.1:\d+", result.stderr)
+    assert "--port 0" in result.stderr
+    assert "listeners" not in result.stderr, "nobody who runs dev has written that"
+
+
+def test_ports_beyond_the_last_are_wrong_usage() -> None:
+    result = CliRunner().invoke(cli, ["dev", "--port", "65534", "--brokers", "3"])
+    assert result.exit_code == 2
+    assert "choose a lower one with --port" in result.stderr
