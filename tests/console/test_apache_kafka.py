@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from ruslo.model.topics import TopicPartition
-from tests.support.console import ConsoleProcess, Visitor, asked, new_producer
+from tests.support.console import ConsoleProcess, Visitor, asked, found_links, new_producer, refused
 from tests.support.kafka import ApacheKafka
 from tests.support.tools import require_tool
 
@@ -57,17 +57,26 @@ def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
     producer.flush(20)
     place = TopicPartition("payments", 0)
     asked(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
-    for path, text in {
+    pages = {
         "/": "All is well",
         "/topics": "payments",
-        "/topics/payments": "Next offset",
+        "/topics?internal=1": "__consumer_offsets",
+        "/topics/payments": "billing",
+        "/topics/payments/groups": "billing",
+        "/topics/payments/config": "retention.ms",
+        "/topics/payments/messages": "19",
         "/groups": "billing",
+        "/group?id=billing": "Nobody is in it at present",
         "/brokers": "Quorum of controllers",
+        "/brokers/1": "payments",
         "/brokers/1/config": "log.retention.hours",
         "/transactions?hanging=1": "No transaction hangs",
         "/pipelines": "Pipelines",
-    }.items():
+    }
+    for path, text in pages.items():
         expect(visitor.open(path).locator("main")).to_contain_text(text)
+    # Pipelines are those of this machine, whichever cluster they work on.
+    assert refused(visitor, found_links(visitor, pages.keys() - {"/pipelines"})) == {}
     page = visitor.open("/group?id=billing")
     expect(page.locator("#lag")).to_have_text("15")
     page.click("a:has-text('Reset offsets')")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -9,10 +10,12 @@ from playwright.sync_api import Browser, expect
 
 from ruslo.client.admin import Admin
 from ruslo.client.topics import NewTopic
+from ruslo.model.topics import TopicPartition
 from ruslo.testing import EmbeddedBroker
 from tests.support.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
 
 TOPICS = 2000
+GROUPS = 1000
 MESSAGES = 100_000
 PAGE_MAX_BYTES = 120_000
 
@@ -34,8 +37,21 @@ def _fill(broker: EmbeddedBroker) -> None:
         for start in range(0, len(topics), 250):
             await admin.topics.create(topics[start : start + 250])
 
+    async def commit(admin: Admin) -> None:
+        for start in range(0, GROUPS, 100):
+            names = [f"group-{number:04}" for number in range(start, start + 100)]
+            await asyncio.gather(
+                *(
+                    admin.group_offsets.alter(
+                        name, {TopicPartition("many", 0): int(name[-4:]), TopicPartition("topic-0001", 0): 0}
+                    )
+                    for name in names
+                )
+            )
+
     asked(broker.bootstrap, create)
     make_topic(broker.bootstrap, "many", 3)
+    asked(broker.bootstrap, commit)
     producer = new_producer(broker.bootstrap, linger_ms=20)
     for number in range(MESSAGES):
         producer.send("many", b"message %06d of many" % number, key=b"%d" % (number % 1000))
@@ -59,6 +75,20 @@ def test_two_thousand_topics_are_paged_searched_and_sorted(visitor: Visitor) -> 
     expect(page.locator("#health")).to_contain_text("All is well")
     page.goto("/brokers")
     expect(page.locator("main")).to_contain_text("2\u202f002")
+
+
+def test_a_topic_that_a_thousand_groups_read_shows_those_that_are_furthest_behind(visitor: Visitor) -> None:
+    page = visitor.open("/topics/many")
+    rows = page.locator("#readers tbody tr")
+    expect(rows).to_have_count(10)
+    expect(rows.first).to_contain_text("group-0000")
+    page.click("a:has-text('all 1\u202f000 groups')")
+    expect(rows).to_have_count(100)
+    assert len(page.content()) < PAGE_MAX_BYTES
+    page.goto("/topics/many/groups?page=10")
+    expect(rows.last).to_contain_text("group-0999")
+    page.goto("/groups")
+    expect(page.locator("#list")).to_contain_text("1\u202f000 groups")
 
 
 def test_a_hundred_thousand_messages_are_browsed(visitor: Visitor) -> None:

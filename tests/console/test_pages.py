@@ -14,11 +14,20 @@ from playwright.sync_api import Browser, expect
 from ruslo.client.consumer import Consumer
 from ruslo.client.librdkafka import ConfigValue
 from ruslo.client.producer import Producer
+from ruslo.model.topics import TopicPartition
 from ruslo.runs.dead_letters import PARTITION, REASON, TOPIC
 from ruslo.runs.folder import RunFolder
 from ruslo.testing import EmbeddedBroker
 from ruslo.testing.cluster_layout import free_ports
-from tests.support.console import ConsoleProcess, Visitor, make_topic, new_producer
+from tests.support.console import (
+    ConsoleProcess,
+    Visitor,
+    asked,
+    found_links,
+    make_topic,
+    new_producer,
+    refused,
+)
 
 PAGES = {
     "/": "All is well",
@@ -26,9 +35,11 @@ PAGES = {
     "/topics/orders": "Next offset",
     "/topics/orders/messages": "order-",
     "/topics/orders/config": "retention.ms",
+    "/topics/orders/groups": "billing",
     "/groups": "billing",
     "/group?id=billing": "Read by",
     "/brokers": "Quorum of controllers",
+    "/brokers/1": "orders",
     "/brokers/1/config": "log.retention.ms",
     "/transactions": "No transaction is open",
     "/transactions?hanging=1": "No transaction hangs",
@@ -91,6 +102,49 @@ def test_the_offsets_of_a_topic_move_by_themselves(visitor: Visitor) -> None:
     page = visitor.open("/topics/orders")
     before = page.locator("#partitions").inner_text()
     page.wait_for_function("text => document.getElementById('partitions').innerText !== text", arg=before)
+
+
+def test_a_topic_tells_which_groups_read_it_and_how_far_they_are_behind(
+    visitor: Visitor, broker: EmbeddedBroker
+) -> None:
+    make_topic(broker.bootstrap, "read", 2)
+    producer = new_producer(broker.bootstrap)
+    for number in range(10):
+        producer.send("read", f"{number}", partition=number % 2)
+    producer.flush(10)
+    page = visitor.open("/topics/read")
+    readers = page.locator("#readers")
+    expect(readers).to_contain_text("No group has committed or subscribes to it.")
+    place = TopicPartition("read", 0)
+    asked(broker.bootstrap, lambda admin: admin.group_offsets.alter("late/<i>", {place: 2}))
+    row = readers.locator("tr:has-text('late/<i>')")
+    expect(row).to_contain_text("Empty")
+    expect(row.locator("td").last).to_have_text("3")
+    row.locator("a").click()
+    expect(page.locator("h1")).to_have_text("late/<i>")
+    page.goto("/topics/orders/groups")
+    expect(readers.locator("tr:has-text('billing')")).to_contain_text("Stable")
+
+
+def test_a_broker_shows_its_partitions(visitor: Visitor) -> None:
+    page = visitor.open("/brokers")
+    page.click("a:has-text('Broker 1')")
+    page.fill("#search", "orders")
+    expect(page.locator("#list tbody tr")).to_have_count(3)
+    expect(page.locator("#list tbody tr").first).to_contain_text("leader")
+    page.select_option("#only", "out-of-sync")
+    expect(page.locator("#list")).to_contain_text("It has no such partition.")
+    page.goto("/brokers/7")
+    expect(page.locator("[role=alert]")).to_contain_text("The cluster has no broker 7")
+    page.click("main a:has-text('Brokers')")
+    page.wait_for_url("**/brokers")
+
+
+def test_no_link_leads_nowhere(visitor: Visitor) -> None:
+    # Pipelines are those of this machine, whichever cluster they work on.
+    links = found_links(visitor, PAGES.keys() - {"/pipelines"})
+    assert {"/topics/orders", "/group?id=billing", "/brokers/1", "/topics/orders/groups"} <= links
+    assert refused(visitor, links) == {}
 
 
 def test_lag_is_told_in_records_and_time_with_its_history(visitor: Visitor) -> None:
@@ -156,7 +210,19 @@ def test_the_keyboard_reaches_everything(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/brokers"]
+    "path",
+    [
+        "/",
+        "/topics",
+        "/topics/orders",
+        "/topics/orders/messages",
+        "/topics/orders/config",
+        "/groups",
+        "/group?id=billing",
+        "/brokers",
+        "/brokers/1",
+        "/transactions",
+    ],
 )
 def test_a_phone_shows_pages_without_scrolling_sideways(
     browser: Browser, console: ConsoleProcess, path: str
@@ -207,13 +273,25 @@ def test_a_pipeline_moves_and_its_dead_letters_go_back(
         producer.send(topic, b"first", key=b"k", headers=() if topic == "source" else _about("source", 0))
     producer.flush(10)
     query = {"sink": "totals", "state": "running", "records_in": 100, "in_per_second": 50.0, "batch_ms": 120}
-    status = {"pipeline": "sums", "state": "running", "dead_letter_topic": "source.dead", "dead_letters": 1}
+    status = {
+        "pipeline": "sums",
+        "state": "running",
+        "dead_letter_topic": "source.dead",
+        "dead_letters": 1,
+        "bootstrap": f"127.0.0.1:1,{broker.bootstrap}",
+        "source_topics": ["source"],
+    }
     with RunFolder(tmp_path / "run") as run:
         run.write_status(status | {"queries": [query], "updated_at": time.time()})
         page = visitor.open("/pipelines")
         expect(page.locator("article")).to_contain_text("totals")
         run.write_status(status | {"queries": [query | {"records_in": 777}], "updated_at": time.time()})
         expect(page.locator("article")).to_contain_text("777")
+        expect(page.locator("article a:text-is('source')")).to_have_attribute("href", "/topics/source")
+        run.write_status(status | {"bootstrap": "10.0.0.1:9092", "queries": [query]})
+        expect(page.locator("article")).to_contain_text("on another cluster")
+        expect(page.locator("article a")).to_have_text(["Stop"])
+        run.write_status(status | {"queries": [query]})
         page.click("a:has-text('Stop')")
         page.click("button:has-text('Stop the pipeline')")
         expect(page.locator("[role=status]")).to_contain_text("sums stops when its batch is done")

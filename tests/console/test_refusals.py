@@ -34,8 +34,10 @@ PAGES = [
     "/topics/t",
     "/topics/t/messages",
     "/topics/t/config",
+    "/topics/t/groups",
     "/groups",
     "/brokers",
+    "/brokers/1",
     "/pipelines",
 ]
 
@@ -138,15 +140,15 @@ def test_log_in_and_out(browser: Browser, filled: EmbeddedBroker) -> None:
     with ConsoleProcess(filled.bootstrap, "--host", "0.0.0.0", environment=secret) as console:
         address = console.address.replace("0.0.0.0", "127.0.0.1")
         visitor = Visitor(browser, address)
-        page = visitor.open("/topics")
-        page.wait_for_url("**/login")
+        page = visitor.open("/topics?q=t")
+        page.wait_for_url("**/login?next=*")
+        expect(page.locator("header nav")).to_have_count(0)
         page.fill("[name=password]", "open")
         page.click("main button")
         expect(page.locator("[role=alert]")).to_have_text("That is not the password.")
         page.fill("[name=password]", "sesame")
         page.click("main button")
-        expect(page.locator("#health")).to_contain_text("All is well")
-        page.goto("/topics")
+        page.wait_for_url("**/topics?q=t")
         expect(page.locator("#list")).to_contain_text("t")
         page.click("button:has-text('Log out')")
         page.wait_for_url("**/login")

@@ -187,6 +187,8 @@ def test_a_query_that_goes_on_failing_is_restarted_and_given_up(
     (entry,) = json.loads(status.stdout)
     assert (status.exit_code, entry["state"], entry["running"]) == (1, "failed", False)
     assert entry["queries"][0]["restarts"] == 2
+    assert (entry["source_topics"], entry["group"]) == (["poison"], "poison-group")
+    assert entry["queries"][0]["topics"] == ["poison-out"]
     assert sorted(row["n"] for row in received(bootstrap, "poison-out")) == [1, 2]
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -113,3 +113,18 @@ class Visitor:
 
     def close(self) -> None:
         self.context.close()
+
+
+def found_links(visitor: Visitor, pages: Iterable[str]) -> set[str]:
+    """Where the links of these pages lead within the console, each once."""
+    found: set[str] = set()
+    for path in pages:
+        links = visitor.open(path).locator("a[href^='/']")
+        found |= set(links.evaluate_all("links => links.map(link => link.pathname + link.search)"))
+    return found
+
+
+def refused(visitor: Visitor, paths: Iterable[str]) -> dict[str, int]:
+    """Those that do not answer with a page or a file, and what they answer instead."""
+    statuses = {path: visitor.page.request.get(path).status for path in sorted(paths)}
+    return {path: status for path, status in statuses.items() if status != 200}

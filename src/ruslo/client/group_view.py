@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from ruslo.client.configs import Resource
 from ruslo.client.coordinators import value_of
-from ruslo.client.group_descriptions import CLASSIC, CONSUMER, GroupDescription, GroupMember
+from ruslo.client.group_descriptions import CONSUMER, GroupDescription, GroupMember
 from ruslo.client.group_lag import NOT_COMMITTED
+from ruslo.client.group_survey import GroupSurvey, survey_groups
 from ruslo.client.partition_lists import by_topic
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     from ruslo.client.admin import Admin
-    from ruslo.client.groups import GroupListing
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
 """A read-only setting of a group that Ruslo's coordinators make up: why the assignor failed last."""
@@ -90,53 +90,27 @@ async def list_rows(
     on_progress: Callable[[int, int], None] = lambda known, total: None,
 ) -> list[GroupRow]:
     """``on_progress`` hears how many of how many groups are described."""
-    listed = await admin.groups.list(states=states, types=types)
-    known = 0
-
-    def on_answers(count: int) -> None:
-        nonlocal known
-        known += count
-        on_progress(known, len(listed))
-
-    describable = [group.group_id for group in listed if group.type in ("", CLASSIC, CONSUMER)]
-    described = await admin.groups.describe(describable, on_answers)
-    lags = await _total_lags(admin, describable) if with_lag else {}
-    return [_group_row(group, described.get(group.group_id), lags.get(group.group_id)) for group in listed]
-
-
-def _group_row(
-    listed: GroupListing, described: GroupDescription | KafkaError | None, lag: int | None
-) -> GroupRow:
-    # A group may go while we ask, or be hidden from us; the list stays a list.
-    found = described if isinstance(described, GroupDescription) else None
-    return GroupRow(
-        listed.group_id,
-        listed.type or (found.type if found else None),
-        listed.state or (found.state if found else None),
-        listed.protocol_type or None,
-        len(found.members) if found else None,
-        listed.coordinator_id,
-        lag,
+    return rows_of(
+        await survey_groups(admin, states=states, types=types, with_lag=with_lag, on_progress=on_progress)
     )
 
 
-async def _total_lags(admin: Admin, group_ids: list[str]) -> dict[str, int | None]:
-    fetched = await admin.group_offsets.fetch_many(group_ids)
-    committed = {
-        group_id: value_of(offsets) for group_id, offsets in fetched.items() if not _is_hidden(offsets)
-    }
-    ends = await admin.group_lags.ends({partition: None for of in committed.values() for partition in of})
-    return {
-        group_id: _total(
-            max(0, ends[partition] - place.offset) for partition, place in of.items() if partition in ends
+def rows_of(survey: GroupSurvey) -> list[GroupRow]:
+    rows = []
+    for listed in survey.listed:
+        found = survey.described.get(listed.group_id)
+        rows.append(
+            GroupRow(
+                listed.group_id,
+                listed.type or (found.type if found else None),
+                listed.state or (found.state if found else None),
+                listed.protocol_type or None,
+                len(found.members) if found else None,
+                listed.coordinator_id,
+                survey.lag(listed.group_id),
+            )
         )
-        for group_id, of in committed.items()
-    }
-
-
-def _is_hidden(answer: object) -> bool:
-    """Whether a group is there for others, but not for us; that must not hide the groups that are."""
-    return isinstance(answer, KafkaError) and answer.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return rows
 
 
 async def describe_group(admin: Admin, group_id: str) -> GroupView:

@@ -10,8 +10,13 @@ from ruslo.model.topics import TopicPartition
 
 def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
     """In the notation that commands take: ``orders:0-3,7 payments:1``."""
+    return " ".join(f"{topic}:{numbers}" for topic, numbers in shown_by_topic(partitions))
+
+
+def shown_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, str]]:
+    """As above, in pieces: ``("orders", "0-3,7")``."""
     by_topic = itertools.groupby(sorted(partitions), key=lambda partition: partition.topic)
-    return " ".join(f"{topic}:{_ranges([p.partition for p in part])}" for topic, part in by_topic)
+    return [(topic, _ranges([p.partition for p in part])) for topic, part in by_topic]
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -20,6 +20,7 @@ from ruslo.console.console import Console, console_of
 from ruslo.console.forms import FormMistake
 from ruslo.console.guard import Guard
 from ruslo.console.pages import (
+    broker,
     brokers,
     configs,
     groups,
@@ -28,13 +29,14 @@ from ruslo.console.pages import (
     overview,
     pipelines,
     produce,
+    topic_groups,
     topics,
     transactions,
 )
 from ruslo.console.pages import dead_letters as letters
 from ruslo.console.pages import group_reset as reset
 from ruslo.console.pages import topic_forms as forms
-from ruslo.console.problems import reason, status_of
+from ruslo.console.problems import reason, status_of, way_on
 from ruslo.console.render import STATIC
 from ruslo.console.settings import ConsoleSettings
 from ruslo.model.errors import RusloError
@@ -110,19 +112,30 @@ async def _alive(request: Request) -> Response:
 
 async def _on_problem(request: Request, error: Exception) -> Response:
     status = 422 if isinstance(error, FormMistake) else status_of(error)
-    return console_of(request).page(request, "problem.html", status=status, reason=reason(error))
+    return _problem_page(request, status, reason(error))
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     text = "There is no such page." if error.status_code == 404 else str(error.detail)
-    return console_of(request).page(request, "problem.html", status=error.status_code, reason=text)
+    return _problem_page(request, error.status_code, text)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     text = "Something went wrong in the console itself; its log says more."
-    return console_of(request).page(request, "problem.html", status=500, reason=text)
+    return _problem_page(request, 500, text)
+
+
+def _problem_page(request: Request, status: int, text: str) -> Response:
+    return console_of(request).page(
+        request,
+        "problem.html",
+        status=status,
+        heading="Not here" if status == 404 else "That did not work",
+        reason=text,
+        way_on=way_on(request.url.path),
+    )
 
 
 _TOPIC = "/topics/{topic}"
@@ -137,6 +150,7 @@ _ROUTES = [
     _form("/topics/new", forms.create),
     _page(_TOPIC, topics.topic),
     _events(_TOPIC + "/live", topics.live),
+    _page(_TOPIC + "/groups", topic_groups.topic_groups),
     _form(_TOPIC + "/config", configs.topic_config),
     _form(_TOPIC + "/partitions", forms.add_partitions),
     _form(_TOPIC + "/empty", forms.empty),
@@ -154,6 +168,7 @@ _ROUTES = [
     _form("/group/reset", reset.reset),
     _form("/group/delete", groups.delete),
     _page("/brokers", brokers.brokers),
+    _page("/brokers/{node:int}", broker.broker),
     _form("/brokers/{node:int}/config", configs.broker_config),
     _page("/transactions", transactions.transactions),
     _form("/transactions/abort", transactions.abort),

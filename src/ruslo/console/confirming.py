@@ -25,6 +25,8 @@ class Preview:
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = field(default_factory=tuple)
     """A table, where facts are not enough."""
+    back: str | None = None
+    """Where whoever thinks better of it goes, when there is no form to go back to."""
     extra: Sequence[tuple[str, str]] = ()
     """Values that the confirmation carries besides what was filled in."""
 

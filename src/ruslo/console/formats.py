@@ -15,6 +15,7 @@ _UNPRINTABLE = re.compile(
 )
 _DASH = "–"
 _WITHOUT_LIMIT = 2**63 - 1
+_SPECIAL_RETENTIONS = {"-1": "no limit", "-2": "as without tiers"}
 
 
 def visible(text: str) -> str:
@@ -101,14 +102,26 @@ def moment(time_ms: float | None) -> str:
 def setting(value: str, name: str) -> str:
     """What the number of a setting means, where its name tells a unit: 604800000 is 7 days. Else nothing."""
     unit = name.rpartition(".")[2]
-    if unit not in ("ms", "bytes") or not value.isdecimal():
+    if name.endswith(("retention.ms", "retention.bytes")) and value in _SPECIAL_RETENTIONS:
+        return _SPECIAL_RETENTIONS[value]
+    if unit not in ("ms", "bytes", "messages") or not value.isdecimal():
         return ""
     number = int(value)
     if number >= _WITHOUT_LIMIT:
         return "no limit"
+    if unit == "messages":
+        return ""
     if unit == "bytes":
         return size(number) if number >= 1024 else ""
     return duration(number / 1000) if number >= 1000 else ""
+
+
+def with_unit(value: str | None, name: str) -> str:
+    """The value of a setting, and what it means where that is not plain."""
+    if value is None or value == "":
+        return _DASH
+    meaning = setting(value, name)
+    return f"{value} ({meaning})" if meaning else value
 
 
 def brief_addresses(bootstrap: str) -> str:

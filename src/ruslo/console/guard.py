@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from http import HTTPStatus
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -102,7 +102,7 @@ class Guard:
                 and not path.startswith(_OPEN_PATHS)
             ):
                 if request.method == "GET" and "text/html" in headers.get("accept", ""):
-                    return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+                    return RedirectResponse(_login_for(request), HTTPStatus.SEE_OTHER)
                 return _refuse(
                     HTTPStatus.UNAUTHORIZED, "Log in first, or send Authorization: Bearer PASSWORD."
                 )
@@ -147,6 +147,12 @@ class Guard:
         except ValueError:
             return False
         return True
+
+
+def _login_for(request: Request) -> str:
+    """The page that is asked for comes after the login."""
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
 
 
 def _comes_from_us(headers: Headers) -> bool:

@@ -16,6 +16,14 @@ _ABSENT = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
+_LISTS = {
+    "/topics": ("/topics", "Topics"),
+    "/group": ("/groups", "Groups"),
+    "/brokers": ("/brokers", "Brokers"),
+    "/transactions": ("/transactions", "Transactions"),
+    "/pipelines": ("/pipelines", "Pipelines"),
+    "/dead-letters": ("/pipelines", "Pipelines"),
+}
 _ADVICE = {
     ErrorCode.UNSUPPORTED_VERSION: "The brokers do not offer this; they may be too old.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send a smaller record.",
@@ -48,6 +56,16 @@ def status_of(error: Exception) -> HTTPStatus:
     if isinstance(error, KafkaError) and error.code in _ABSENT:
         return HTTPStatus.NOT_FOUND
     return HTTPStatus.GATEWAY_TIMEOUT if isinstance(error, TimeoutError) else HTTPStatus.BAD_GATEWAY
+
+
+def way_on(path: str) -> tuple[str, str] | None:
+    """The address and name of the list in which what a page could not show would stand."""
+    topic, found, _ = path.partition("/messages/")
+    if found:
+        return f"{topic}/messages", "Messages of the topic"
+    return next(
+        (place for begin, place in _LISTS.items() if path.startswith(begin) and path != place[0]), None
+    )
 
 
 def _sentence(text: str) -> str:

@@ -27,6 +27,8 @@ class QueryReport:
     """None where a source does not say how far it could be."""
     batch_ms: int
     last_batch_at: str | None
+    topics: tuple[str, ...] = ()
+    """Those that it writes to, as far as the file names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ class RunReport:
     updated_at: float | None
     host: str | None
     queries: tuple[QueryReport, ...]
+    source_topics: tuple[str, ...] = ()
+    group: str | None = None
+    """The consumer group under which it tells the cluster how far it has read, if it does."""
 
     @property
     def records_in_per_second(self) -> float:
@@ -84,6 +89,8 @@ def _report(folder: Path, last: Mapping[str, Any]) -> RunReport:
         updated_at=last.get("updated_at"),
         host=last.get("host"),
         queries=tuple(_query(query) for query in last.get("queries", ())),
+        source_topics=tuple(last.get("source_topics", ())),
+        group=last.get("group"),
     )
 
 
@@ -102,4 +109,5 @@ def _query(query: Mapping[str, Any]) -> QueryReport:
         lag_records=query.get("lag_records"),
         batch_ms=int(query.get("batch_ms", 0)),
         last_batch_at=query.get("last_batch_at"),
+        topics=tuple(query.get("topics", ())),
     )

@@ -17,6 +17,7 @@ from ruslo.console.formats import (
     setting,
     size,
     visible,
+    with_unit,
 )
 
 
@@ -93,7 +94,12 @@ def test_what_is_not_known_has_no_unit() -> None:
         ("retention.ms", "604800000", "7 d"),
         ("segment.bytes", "1073741824", "1.0 GiB"),
         ("flush.ms", str(2**63 - 1), "no limit"),
-        ("retention.ms", "-1", ""),
+        ("flush.messages", str(2**63 - 1), "no limit"),
+        ("flush.messages", "1000", ""),
+        ("retention.ms", "-1", "no limit"),
+        ("log.retention.bytes", "-1", "no limit"),
+        ("local.retention.ms", "-2", "as without tiers"),
+        ("compression.gzip.level", "-1", ""),
         ("retention.bytes", "512", ""),
         ("min.insync.replicas", "2000", ""),
         ("message.timestamp.type", "CreateTime", ""),
@@ -101,6 +107,7 @@ def test_what_is_not_known_has_no_unit() -> None:
 )
 def test_settings_are_said_in_their_unit(name: str, value: str, means: str) -> None:
     assert setting(value, name) == means
+    assert with_unit(value, name) == (f"{value} ({means})" if means else value)
 
 
 def test_many_addresses_are_the_first_and_a_number() -> None:

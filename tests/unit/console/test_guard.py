@@ -136,7 +136,8 @@ def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.Monke
     monkeypatch.setattr(sessions_module, "_WRONG_PASSWORD_PAUSE_S", 0.0)
     guarded = Guarded(password="sesame")
     page = guarded.get("/topics", accept="text/html")
-    assert (page.status, page.headers["location"]) == (303, "/login")
+    assert (page.status, page.headers["location"]) == (303, "/login?next=%2Ftopics")
+    assert guarded.get("/", accept="text/html").headers["location"] == "/login"
     assert guarded.get("/topics").status == 401
     assert guarded.post("/topics/new").status == 401
     assert guarded.get("/login").status == 200

@@ -25,6 +25,7 @@ def test_a_report_of_a_running_pipeline_comes_first(tmp_path: Path, monkeypatch:
         running, finished = known_reports()
     assert (running.pipeline, running.running, running.dead_letter_topic) == ("p", True, "p.dead")
     assert (running.records_in_per_second, running.lag_records) == (10.0, 3)
+    assert (running.source_topics, running.group, running.queries[0].topics) == ((), None, ()), "an older one"
     assert (finished.pipeline, finished.running, finished.state) == ("old", False, "finished")
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.broker_view import BrokerView, describe_brokers
+from ruslo.client.broker_view import describe_brokers
 from ruslo.client.brokers import Quorum
 from ruslo.console.console import Console, console_of
 from ruslo.console.problems import reason
@@ -40,7 +40,7 @@ async def brokers(request: Request) -> Response:
         "brokers.html",
         brokers=views,
         controller_id=quorum.leader_id if isinstance(quorum, Quorum) else None,
-        disks={view.node.id: _disks(snapshot, view) for view in views},
+        disks={view.node.id: disks_of(snapshot, view.node.id) for view in views},
         round_trips=snapshot.round_trips_ms,
         quorum=quorum if isinstance(quorum, Quorum) else None,
         quorum_problem=quorum if isinstance(quorum, str) else None,
@@ -55,7 +55,7 @@ async def _quorum(console: Console) -> Quorum | str:
         return reason(error)
 
 
-def _disks(snapshot: Snapshot, view: BrokerView) -> list[Disk]:
+def disks_of(snapshot: Snapshot, node_id: int) -> list[Disk]:
     return [
         Disk(
             each.path,
@@ -64,5 +64,5 @@ def _disks(snapshot: Snapshot, view: BrokerView) -> list[Disk]:
             each.usable_bytes if each.usable_bytes >= 0 else None,
             None if each.error is None else reason(each.error),
         )
-        for each in snapshot.directories.get(view.node.id, ())
+        for each in snapshot.directories.get(node_id, ())
     ]

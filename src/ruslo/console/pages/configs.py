@@ -10,6 +10,7 @@ from starlette.responses import Response
 from ruslo.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
+from ruslo.console.formats import with_unit
 from ruslo.console.forms import Form, FormMistake
 from ruslo.console.problems import reason
 from ruslo.model.errors import KafkaError
@@ -30,7 +31,8 @@ class _Place(NamedTuple):
     """The source of what is set right here."""
     title: str
     path: str
-    topic: str | None
+    topic: str | None = None
+    node_id: int | None = None
 
 
 async def topic_config(request: Request) -> Response:
@@ -50,7 +52,7 @@ async def broker_config(request: Request) -> Response:
             ConfigSource.DYNAMIC_BROKER,
             f"broker {node}",
             f"/brokers/{node}/config",
-            None,
+            node_id=node,
         ),
     )
 
@@ -110,13 +112,15 @@ def _change(form: Form, entries: list[ConfigEntry]) -> tuple[ConfigEntry, Change
 
 
 def _preview(form: Form, place: _Place, entry: ConfigEntry, change: Change) -> Preview:
-    now = "(hidden)" if entry.sensitive else entry.value
-    inherited = "nothing" if entry.inherited is None else entry.inherited
-    then = f"{inherited} (inherited)" if change.operation is Operation.DELETE else change.value
+    now = "(hidden)" if entry.sensitive else with_unit(entry.value, entry.name)
+    then = with_unit(change.value, entry.name)
+    if change.operation is Operation.DELETE:
+        then = "what the brokers say" if entry.inherited is None else with_unit(entry.inherited, entry.name)
+        then = f"{then}, inherited"
     return Preview(
         title=f"Change {entry.name} of {place.title}",
         facts=[
-            ("Now", f"{now} ({_SOURCES.get(entry.source, 'unknown')})"),
+            ("Now", f"{now}, from: {_SOURCES.get(entry.source, 'unknown')}"),
             ("Then", "(hidden)" if entry.sensitive and change.value else then),
         ],
         button="Change it",

@@ -108,6 +108,7 @@ def _preview(topic: str, letters: Letters) -> Preview:
         warning=" ".join(notes),
         button="Replay them",
         form=Form({}),
+        back="/pipelines",
         headings=("Reason", "Letters"),
         rows=reasons,
     )

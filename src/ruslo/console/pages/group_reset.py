@@ -24,7 +24,7 @@ from ruslo.client.reset_plan import (
 )
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.formats import count, plural
+from ruslo.console.formats import plural
 from ruslo.console.forms import Form, FormMistake
 from ruslo.console.pages.groups import group_of
 from ruslo.console.problems import reason
@@ -131,6 +131,7 @@ def _as_target(position: Position) -> Target:
 def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) -> Preview:
     skipped = sum(move.skipped or 0 for move in moves)
     replayed = sum(move.replayed or 0 for move in moves)
+    has_notes = any(move.note for move in moves)
     warning = None
     if group.members:
         warning = (
@@ -139,13 +140,13 @@ def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) ->
         )
     return Preview(
         title=f"Move {plural(len(moves), 'offset')} of {group_id}",
-        facts=[("Read again", f"{count(replayed)} records"), ("Never read", f"{count(skipped)} records")],
+        facts=[("Read again", plural(replayed, "record")), ("Never read", plural(skipped, "record"))],
         button="Move the offsets",
         form=form,
         warning=warning,
-        headings=("Topic", "Partition", "Now", "Then", "End", "Note"),
+        headings=("Topic", "Partition", "Now", "Then", "End", *(["Note"] if has_notes else ())),
         rows=[
-            (*move.partition, move.current, move.new, move.end, move.note or "")
+            (*move.partition, move.current, move.new, move.end, *([move.note] if has_notes else ()))
             for move in moves[:_SHOWN_ROWS]
         ],
         extra=[("move", f"{move.partition.topic}:{move.partition.partition}:{move.new}") for move in moves],
@@ -167,4 +168,5 @@ async def _carry_out(console: Console, group_id: str, form: Form) -> Response:
     for error in outcomes.values():
         if error is not None:
             raise error
+    await console.lags.forget()
     return console.done(link("/group", id=group_id), f"{plural(len(moves), 'offset')} of {group_id} moved.")

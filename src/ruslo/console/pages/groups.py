@@ -9,14 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.coordinators import value_of
-from ruslo.client.group_view import GroupView, describe_group
-from ruslo.client.partition_lists import shown_partitions
+from ruslo.client.group_view import GroupView, describe_group, rows_of
+from ruslo.client.partition_lists import shown_by_topic
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import count, duration, plural
 from ruslo.console.forms import Form, FormMistake
 from ruslo.console.lag_history import LagSample
+from ruslo.console.paging import paged
 from ruslo.console.problems import reason
 from ruslo.console.render import link
 from ruslo.model.errors import KafkaError
@@ -30,20 +31,16 @@ _LOOK_WITHIN_S = 10.0
 async def groups(request: Request) -> Response:
     console, query = console_of(request), Form.of_query(request.query_params)
     search = query.text("q")
-    found = [row for row in await console.lags.rows() if search.lower() in row.group_id.lower()]
-    pages = max(1, -(-len(found) // _PER_PAGE))
-    page = min(max(1, query.number("page", "Page") or 1), pages)
+    found = [row for row in rows_of(await console.lags.survey()) if search.lower() in row.group_id.lower()]
+    shown = paged(found, query, _PER_PAGE)
     return console.page(
         request,
         "groups.html",
-        rows=found[(page - 1) * _PER_PAGE : page * _PER_PAGE],
-        found=len(found),
+        shown=shown,
         search=search,
-        page=page,
-        pages=pages,
         histories={
             row.group_id: _sparkline([sample.records for sample in console.lags.of(row.group_id)])
-            for row in found[(page - 1) * _PER_PAGE : page * _PER_PAGE]
+            for row in shown.rows
         },
     )
 
@@ -59,7 +56,7 @@ async def group(request: Request) -> Response:
         group=group_id,
         view=view,
         members=[
-            (member, None if member.assignment is None else shown_partitions(member.assignment))
+            (member, None if member.assignment is None else shown_by_topic(member.assignment))
             for member in members[:_MEMBERS_MAX]
         ],
         members_left=max(0, len(members) - _MEMBERS_MAX),
@@ -105,6 +102,7 @@ async def delete(request: Request) -> Response:
             error = (await console.admin.groups.delete([group_id]))[group_id]
             if error is not None:
                 raise error
+            await console.lags.forget()
             return console.done("/groups", f"Group {group_id} was deleted.")
     except (FormMistake, KafkaError) as error:
         mistake = reason(error)
@@ -122,6 +120,7 @@ async def delete(request: Request) -> Response:
         button="Delete the group",
         form=form,
         must_type=group_id,
+        back=link("/group", id=group_id),
     )
     return console.page(
         request,

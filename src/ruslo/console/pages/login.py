@@ -6,15 +6,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ruslo.console.console import console_of, form_of
+from ruslo.console.render import link
 from ruslo.console.sessions import TooManyAttempts
 
 
 async def login(request: Request) -> Response:
     console = console_of(request)
+    after = _page_of_ours(request.query_params.get("next", ""))
     if not console.sessions.needs_login or (
         request.method == "GET" and console.sessions.is_logged_in(request.state.session_id)
     ):
-        return RedirectResponse("/", 303)
+        return RedirectResponse(after, 303)
     mistake = None
     if request.method == "POST":
         try:
@@ -23,9 +25,20 @@ async def login(request: Request) -> Response:
             session_id, mistake = None, "Too many wrong passwords at once. Wait a moment."
         if session_id is not None:
             request.state.session_id = session_id
-            return RedirectResponse("/", 303)
+            return RedirectResponse(after, 303)
         mistake = mistake or "That is not the password."
-    return console.page(request, "login.html", status=401 if mistake else 200, mistake=mistake)
+    return console.page(
+        request,
+        "login.html",
+        status=401 if mistake else 200,
+        mistake=mistake,
+        action=link("/login", next="" if after == "/" else after),
+    )
+
+
+def _page_of_ours(path: str) -> str:
+    """Where somebody wanted to go; browsers take // and /\\ for the beginning of another site's address."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
 
 
 async def logout(request: Request) -> Response:

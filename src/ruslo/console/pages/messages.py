@@ -24,6 +24,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 _PER_PAGE = 50
 _LINE_CHARS = 240
 _KEY_CHARS = 60
+_SEARCHED_KEY_CHARS = 200
 _WHOLE_CHARS = 256 * 1024
 _HEADERS_MAX = 200
 _DOWNLOAD_RECORDS = 10_000
@@ -128,9 +129,19 @@ async def message(request: Request) -> Response:
         value=show(record.value, wanted, _WHOLE_CHARS, schema),
         headers=[(name, one_line(data, _LINE_CHARS * 4)) for name, data in record.headers[:_HEADERS_MAX]],
         headers_left=max(0, len(record.headers) - _HEADERS_MAX),
+        same_key=_searchable(record.key),
         schema="" if schema is None else schema.text,
         mistake=None,
     )
+
+
+def _searchable(key: bytes | None) -> str | None:
+    """The key as one would type it to look for it, if one can."""
+    try:
+        text = (key or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text and text == text.strip() and len(text) <= _SEARCHED_KEY_CHARS else None
 
 
 async def download(request: Request) -> Response:

@@ -20,10 +20,20 @@ _SHOWN_MAX = 100
 
 
 async def pipelines(request: Request) -> Response:
-    reports = known_reports()
-    return console_of(request).page(
-        request, "pipelines.html", reports=reports[:_SHOWN_MAX], left=max(0, len(reports) - _SHOWN_MAX)
+    console, reports = console_of(request), known_reports()
+    return console.page(
+        request,
+        "pipelines.html",
+        reports=[(report, _is_here(report, console.settings.bootstrap)) for report in reports[:_SHOWN_MAX]],
+        left=max(0, len(reports) - _SHOWN_MAX),
     )
+
+
+def _is_here(report: RunReport, bootstrap: str) -> bool:
+    """Whether it works on the cluster of this console: as far as addresses tell, which may be only some."""
+    if report.bootstrap is None:
+        return True
+    return not set(report.bootstrap.split(",")).isdisjoint(bootstrap.split(","))
 
 
 async def stop(request: Request) -> Response:
@@ -40,10 +50,12 @@ async def stop(request: Request) -> Response:
             title=f"Stop pipeline {report.pipeline}",
             facts=[
                 ("File", report.file),
-                ("Runs since", ago(None if report.started_at is None else report.started_at * 1000)),
+                ("Started", ago(None if report.started_at is None else report.started_at * 1000)),
             ],
+            warning="It stops when its batch is done, and goes on from there when it is run again.",
             button="Stop the pipeline",
             form=form,
+            back="/pipelines",
         )
     except FormMistake as error:
         mistake = reason(error)

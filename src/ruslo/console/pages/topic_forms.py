@@ -9,14 +9,15 @@ from ruslo.client.coordinators import value_of
 from ruslo.client.topic_view import TopicView, describe_topic
 from ruslo.client.topics import HIGH_WATERMARK, NewTopic
 from ruslo.console.confirming import Preview, is_confirmed
-from ruslo.console.console import console_of, form_of
-from ruslo.console.formats import count, plural, size
+from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.formats import count, plural, size, with_unit
 from ruslo.console.forms import Form, FormMistake, settings_of
 from ruslo.console.problems import reason
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition, topic_name_problem
 
 _PARTITIONS_MAX = 10_000
+_READERS_NAMED = 5
 
 
 async def create(request: Request) -> Response:
@@ -41,7 +42,7 @@ async def create(request: Request) -> Response:
                         if checked.replication_factor > 0
                         else "the brokers' default",
                     ),
-                    *new.configs.items(),
+                    *((key, with_unit(value, key)) for key, value in new.configs.items()),
                 ],
                 button="Create the topic",
                 form=form,
@@ -121,11 +122,12 @@ async def empty(request: Request) -> Response:
         mistake = reason(error)
     preview = Preview(
         title=f"Empty topic {name}",
-        facts=_held(view),
+        facts=[*_held(view), ("Read by", await _readers(console, name))],
         warning="These records are gone for good. Groups go on from where they are, at the end.",
         button="Delete all records",
         form=form,
         must_type=name,
+        back=f"/topics/{name}",
     )
     return console.page(
         request,
@@ -150,11 +152,16 @@ async def delete(request: Request) -> Response:
         mistake = reason(error)
     preview = Preview(
         title=f"Delete topic {name}",
-        facts=[*_held(view), ("Internal", "yes, the cluster itself needs it" if view.internal else "no")],
+        facts=[
+            *_held(view),
+            ("Read by", await _readers(console, name)),
+            *([("Internal", "yes, the cluster itself needs it")] if view.internal else []),
+        ],
         warning="The topic and its records are gone for good.",
         button="Delete the topic",
         form=form,
         must_type=name,
+        back=f"/topics/{name}",
     )
     return console.page(
         request,
@@ -172,3 +179,13 @@ def _held(view: TopicView) -> list[tuple[str, object]]:
         ("Records", f"at most {count(view.record_count)}"),
         ("Size", size(view.size_bytes)),
     ]
+
+
+async def _readers(console: Console, topic: str) -> str:
+    """Who would miss it."""
+    names = [reader.group_id for reader in (await console.lags.survey()).readers(topic)]
+    if not names:
+        return "no group"
+    named, others = names[:_READERS_NAMED], len(names) - _READERS_NAMED
+    listing = ", ".join(named) + (f" and {others} more" if others > 0 else "")
+    return f"{'group' if len(names) == 1 else 'groups'} {listing}"

@@ -15,6 +15,7 @@ from ruslo.console.console import Console, console_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate
 from ruslo.console.forms import Form
+from ruslo.console.paging import paged
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.topics import INTERNAL_TOPICS
 
@@ -46,18 +47,13 @@ async def topics(request: Request) -> Response:
     rows.sort(key=lambda row: row.name)
     if sort != "name":
         rows.sort(key=lambda row: -_sort_value(row, sort))
-    page = min(max(1, query.number("page", "Page") or 1), max(1, -(-len(rows) // _PER_PAGE)))
     return console.page(
         request,
         "topics.html",
-        rows=rows[(page - 1) * _PER_PAGE : page * _PER_PAGE],
-        found=len(rows),
-        total=len(snapshot.topics),
+        shown=paged(rows, query, _PER_PAGE),
         search=search,
         internal=internal,
         sort=sort,
-        page=page,
-        pages=max(1, -(-len(rows) // _PER_PAGE)),
     )
 
 
@@ -65,17 +61,13 @@ async def topic(request: Request) -> Response:
     console, name = console_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
     snapshot = await console.sampler.fresh()
-    page = max(1, Form.of_query(request.query_params).number("page", "Page") or 1)
-    start = (page - 1) * _PARTITIONS_PER_PAGE
     info = snapshot.topics.get(name)
     return console.page(
         request,
         "topic.html",
         topic=name,
         view=view,
-        partitions=view.partitions[start : start + _PARTITIONS_PER_PAGE],
-        page=page,
-        pages=max(1, -(-len(view.partitions) // _PARTITIONS_PER_PAGE)),
+        shown=paged(view.partitions, Form.of_query(request.query_params), _PARTITIONS_PER_PAGE),
         records_per_s=console.sampler.topic_rates.get(name, 0.0),
         overrides=[entry for entry in view.configs if entry.source == ConfigSource.TOPIC],
         replicas=len(info.partitions[0].replicas) if info is not None and info.partitions else 0,

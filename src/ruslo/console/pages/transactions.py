@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.hanging_transactions import HangingTransaction
-from ruslo.client.partition_lists import shown_partitions
+from ruslo.client.partition_lists import shown_by_topic, shown_partitions
 from ruslo.client.transactions import OPEN_STATES, TransactionDescription
 from ruslo.client.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
 from ruslo.console.confirming import Preview, is_confirmed
@@ -37,7 +37,7 @@ async def transactions(request: Request) -> Response:
     return console.page(
         request,
         "transactions.html",
-        rows=[(row, shown_partitions(row.partitions)) for row in sorted(rows, key=_oldest_first)],
+        rows=[(row, shown_by_topic(row.partitions)) for row in sorted(rows, key=_oldest_first)],
         left=max(0, len(listed) - _SHOWN_MAX),
         show_all=show_all,
         search=search,
@@ -81,6 +81,7 @@ async def abort(request: Request) -> Response:
             "it gets a fatal error and has to begin anew.",
             button="Abort the transaction",
             form=form,
+            back="/transactions",
         )
     except (FormMistake, KafkaError, AbortRefused) as error:
         mistake = reason(error)
@@ -114,6 +115,7 @@ async def end_hanging(request: Request) -> Response:
             warning="An abort marker is written: readers of committed data go on, and never see its records.",
             button="Write the abort marker",
             form=form,
+            back="/transactions?hanging=1",
         )
     except (FormMistake, KafkaError, AbortRefused) as error:
         mistake = reason(error)

@@ -32,6 +32,9 @@ document.addEventListener("keydown", (event) => {
   lastKey = event.key;
 });
 
+// A narrow screen has no room for the names of all pages: the present one comes into view.
+document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // -- one stream of events for each address, shared by all that listen to it
 
 const streams = new Map();
@@ -60,6 +63,12 @@ document.querySelectorAll("[data-live]").forEach((element) => {
 const plots = [];
 const KEPT = 300;
 const SPAN_S = 20; // at least: a single sample has no width of its own
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600]; // some mark in every narrow plot
+
+function span(first, last) {
+  const end = last ?? Date.now() / 1000;
+  return [Math.min(first ?? end, end - SPAN_S), end];
+}
 
 function short(value, unit) {
   if (value == null) return "";
@@ -103,9 +112,9 @@ class LivePlot {
       cursor: { points: { size: 6 }, drag: { x: false, y: false } },
       legend: { show: false },
       padding: [10, 26, 0, 0],
-      scales: { x: { range: (self, first, last) => (last == null ? [null, null] : [Math.min(first, last - SPAN_S), last]) }, y: { range: (self, low, high) => [0, Math.max(high * 1.15, 1)] } },
+      scales: { x: { range: (self, first, last) => span(first, last) }, y: { range: (self, low, high) => [0, Math.max(high * 1.15, 1)] } },
       axes: [
-        { ...axis, space: 70, values: [[1, "{HH}:{mm}:{ss}"]], size: 28, font: "11px system-ui" },
+        { ...axis, space: 64, incrs: STEPS_S, values: [[1, "{HH}:{mm}:{ss}"]], size: 28, font: "11px system-ui" },
         { ...axis, space: 34, size: 62, font: "11px system-ui", values: (self, ticks) => ticks.map((tick) => short(tick, this.unit)), ...steps },
       ],
       series: [

@@ -89,6 +89,8 @@ class PipelineRun:
             "pipeline": self.pipeline.name,
             "file": str(self.pipeline.path),
             "bootstrap": self.bootstrap,
+            "group": self.pipeline.group,
+            "source_topics": sorted({name for each in self.pipeline.inputs for name in each.source.topics()}),
             "dead_letter_topic": self.pipeline.dead_letters,
             "state": self.state,
             "started_at": self._started_at,
@@ -97,6 +99,7 @@ class PipelineRun:
             "queries": [
                 {
                     "sink": run.output.name,
+                    "topics": list(run.output.sink.topics()),
                     "state": str(run.state),
                     "phase": str(run.phase),
                     "restarts": run.restarts,

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from ruslo.console.forms import Form
+from ruslo.console.paging import Paged, paged
+
+SEVEN = [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("", Paged([0, 1, 2], 7, 1, 3)),
+        ("2", Paged([3, 4, 5], 7, 2, 3)),
+        ("99", Paged([6], 7, 3, 3)),
+        ("-5", Paged([0, 1, 2], 7, 1, 3)),
+    ],
+)
+def test_any_page_that_is_asked_for_shows_something(asked: str, shown: Paged[int]) -> None:
+    assert paged(SEVEN, Form({"page": [asked]}), 3) == shown
+
+
+def test_nothing_is_one_empty_page() -> None:
+    assert paged([], Form({}), 3) == Paged([], 0, 1, 1)
