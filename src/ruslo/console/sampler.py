@@ -25,6 +25,8 @@ _UNWATCHED_EVERY_S = 20.0
 _WATCHED_FOR_S = 30.0
 _WORK_SHARE = 20
 """One part of work, so many of pause."""
+_RATE_OVER_S = 1.0
+"""Two looks may follow each other at once, for a page and for the loop: no rate is measured over that."""
 _SIZES_EVERY = 3
 _SAMPLES = 300
 _TOPIC_SAMPLES = 150
@@ -54,6 +56,8 @@ class Sampler:
         self._admin = admin
         self._request_times = RequestTimes(admin)
         self.last: Snapshot | None = None
+        self._measured_from: Snapshot | None = None
+        """The snapshot of the last sample, from which the next one counts."""
         self.samples: deque[Sample] = deque(maxlen=_SAMPLES)
         self.topic_rates: Mapping[str, float] = {}
         self._topic_samples: dict[str, deque[TopicSample]] = {}
@@ -133,15 +137,16 @@ class Sampler:
             try:
                 async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
                     now = await take_snapshot(self._admin, before, with_sizes=self._taken % _SIZES_EVERY == 0)
-                    produce_ms = await self._request_times.look(now.nodes)
+                    is_due = self._is_due(now)
+                    produce_ms = await self._request_times.look(now.nodes) if is_due else None
             except (KafkaError, ProtocolError, TimeoutError) as error:
                 self._failure, self._failed_s = error, time.monotonic()
                 self._tell()
                 raise
             self._failure = None
             self.last = now
-            if before is not None:
-                self._note(before, now, produce_ms)
+            if is_due:
+                self._note(now, produce_ms)
             self._taken += 1
         self._tell()
 
@@ -149,7 +154,14 @@ class Sampler:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    def _note(self, before: Snapshot, now: Snapshot, produce_ms: float | None = None) -> None:
+    def _is_due(self, now: Snapshot) -> bool:
+        before = self._measured_from
+        return before is None or now.at_s - before.at_s >= _RATE_OVER_S
+
+    def _note(self, now: Snapshot, produce_ms: float | None = None) -> None:
+        before, self._measured_from = self._measured_from, now
+        if before is None:
+            return
         elapsed_s = max(now.at_s - before.at_s, 0.001)
         rates: dict[str, float] = {}
         for place, end in now.ends.items():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 
 from ruslo.client.admin import Admin
 from ruslo.client.metadata import PartitionInfo, TopicInfo
@@ -25,8 +24,9 @@ def snapshot(at_s: float, ends: dict[str, int], size_bytes: int = 0) -> Snapshot
 
 def sampler_after(*snapshots: Snapshot) -> Sampler:
     sampler = Sampler(Admin("127.0.0.1:1"))
-    for before, now in itertools.pairwise(snapshots):
-        sampler._note(before, now)
+    for each in snapshots:
+        if sampler._is_due(each):
+            sampler._note(each)
     return sampler
 
 
@@ -37,6 +37,11 @@ def test_rates_come_from_what_offsets_grew_by() -> None:
     assert (sample.records_per_s, sample.latency_ms) == (100.0, 7.5)
     assert [each.records_per_s for each in sampler.topic_samples("a")] == [100.0]
     assert sampler.topic_samples("b") == [], "a topic that never moved has no history"
+
+
+def test_two_looks_at_once_are_no_time_to_measure_over() -> None:
+    story = [snapshot(at, {"a": end}) for at, end in ((0, 0), (2, 200), (2.01, 200), (4, 400))]
+    assert [sample.records_per_s for sample in sampler_after(*story).samples] == [100.0, 100.0]
 
 
 def test_a_new_topic_was_empty_before_and_one_made_again_begins_anew() -> None:
