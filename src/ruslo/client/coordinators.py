@@ -10,7 +10,7 @@ from typing import TypeVar
 from ruslo.client.cluster import Cluster
 from ruslo.client.connection import error_of
 from ruslo.client.errors import ConnectionLost
-from ruslo.model.errors import KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 
@@ -128,6 +128,9 @@ async def _ask(
     try:
         found = await ask(node, owned)
     except KafkaError as error:
+        if error.code == ErrorCode.BROKER_NOT_AVAILABLE:
+            # It left after it was found: somebody else coordinates them now, or will in a moment.
+            error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
         return dict.fromkeys(owned, error)
     return {
         key: found[key] if key in found else ConnectionLost(f"broker {node} left {key!r} out of its answer")

@@ -38,6 +38,22 @@ class Directory:
         )
 
 
+def test_a_coordinator_that_has_left_the_cluster_is_looked_up_anew() -> None:
+    directory = Directory({"a": 1, "b": 2})
+
+    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+        if node == 2:
+            directory.nodes["b"] = 1
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no broker 2; there are: 1")
+        return {group_id: f"{group_id}@{node}" for group_id in owned}
+
+    async def run() -> None:
+        async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+            assert await Coordinators(cluster).each(["a", "b"], ask) == {"a": "a@1", "b": "b@1"}
+
+    asyncio.run(run())
+
+
 def test_each_coordinator_is_asked_about_its_own_groups() -> None:
     directory = Directory({"a": 1, "b": 2, "c": 1})
     asked: list[tuple[int, list[str]]] = []
