@@ -92,7 +92,7 @@ class LiveNode:
         return self.node.metadata.image.topics.by_name[name].id
 
     def partition(self, topic: str = "t", index: int = 0) -> Partition:
-        return self.node.partitions.by_name[topic][index]
+        return self.node.broker.partitions.by_name[topic][index]
 
     async def create(self, name: str = "t", partitions: int = 1, **settings: str) -> Uuid:
         """Settings are written with underscores: ``max_message_bytes="100"``."""

@@ -105,7 +105,7 @@ def test_the_controller_hears_which_directories_are_lost(
                 return submit(request)
 
             monkeypatch.setattr(node.node.gateway, "submit", listen)
-            await node.node.lifecycle._heartbeat()
+            await node.node.broker.lifecycle._heartbeat()
             assert heartbeats
             assert all(each == [lost_id] for each in heartbeats)
 

@@ -69,7 +69,7 @@ def test_the_next_controller_goes_on(tmp_path: Path) -> None:
             again = cluster.nodes[first].metadata.image.topics
             await until(lambda: {"before", "after"} <= set(again.by_name))
             # A broker that heartbeats to another node than the one it registered with is the same broker.
-            assert cluster.nodes[4].lifecycle.is_fenced is False
+            assert cluster.nodes[4].broker.lifecycle.is_fenced is False
 
     run(story(), timeout_s=60)
 

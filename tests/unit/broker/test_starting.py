@@ -118,7 +118,7 @@ def test_another_broker_shows_who_recovers(tmp_path: Path, monkeypatch: pytest.M
                 (made,) = (await client.call(request, CreateTopicsResponse)).topics
             assert made.error_code == 0, made.error_message
             # The answer is given once broker 1 knows of it; broker 2 hears of it by itself.
-            await until(lambda: len(cluster.nodes[2].partitions.by_name.get("t", {})) == 2)
+            await until(lambda: len(cluster.nodes[2].broker.partitions.by_name.get("t", {})) == 2)
             await cluster.stop(2)
             (tmp_path / "2" / CLEAN_SHUTDOWN).unlink()
             slow = SlowRecovery(monkeypatch)

@@ -202,7 +202,7 @@ def test_many_groups_of_many_shards_in_one_request(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with ready_node(tmp_path) as (node, client):
-            assert len({node.node.groups.partition_of(name) for name in names}) > 5
+            assert len({node.node.broker.groups.partition_of(name) for name in names}) > 5
             for number, name in enumerate(names):
                 assert await commit(client, name, {0: number}) == [ErrorCode.NONE]
             asked = OffsetFetchRequest(

@@ -149,7 +149,7 @@ def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
             ] == [("t", [1])]
 
             error = DiskError(str(directories[1]), "file", "write to", OSError(5, "Input/output error"))
-            node.node.partitions.storage_failed(error)
+            node.node.broker.partitions.storage_failed(error)
             answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
             good, lost = answer.results
             assert good.error_code == 0

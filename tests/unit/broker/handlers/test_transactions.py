@@ -389,8 +389,9 @@ def test_offsets_of_a_version_1_client_must_have_been_added(
         async with producing(tmp_path, is_v2=False) as (node, _client, producer):
             # Nobody has used a group yet: the topic comes with the first who needs it.
             assert await producer.add_offsets("other") is ErrorCode.NONE
-            index = node.node.groups.partition_of("other")
-            group = next(name for name in map(str, range(99)) if node.node.groups.partition_of(name) != index)
+            groups = node.node.broker.groups
+            index = groups.partition_of("other")
+            group = next(name for name in map(str, range(99)) if groups.partition_of(name) != index)
             assert await producer.commit_offsets(group, {0: 1}, version) == [code]
             assert await producer.add_offsets(group) is ErrorCode.NONE
             assert await producer.commit_offsets(group, {0: 1}, version) == [ErrorCode.NONE]
@@ -502,8 +503,8 @@ def test_a_restart_in_the_middle_of_a_transaction(tmp_path: Path, is_v2: bool) -
                 await producer.add_offsets("g")
             assert await producer.commit_offsets("g", {0: 5}) == [ErrorCode.NONE]
         async with live_node(tmp_path, SMALL) as node, connected(node.bootstrap) as client:
-            await until(lambda: all(node.node.transactions.is_active(index) for index in range(2)))
-            await until(lambda: all(node.node.groups.is_active(index) for index in range(2)))
+            await until(lambda: all(node.node.broker.transactions.is_active(index) for index in range(2)))
+            await until(lambda: all(node.node.broker.groups.is_active(index) for index in range(2)))
             producer.node, producer.client = node, client
             assert node.partition().log.last_stable_offset == 0
             assert await stable_offset(client, "g") == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)

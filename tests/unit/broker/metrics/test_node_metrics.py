@@ -174,17 +174,17 @@ def test_a_cluster_shows_who_is_behind_and_asks_leaders_for_lag(tmp_path: Path) 
             await create(cluster, NewTopic("pair", assignments={0: [1, 2]}))
             await create(cluster, NewTopic("far", assignments={0: [3]}))
             one, three = cluster.nodes[1], cluster.nodes[3]
-            await until(lambda: 0 in one.partitions.by_name.get("pair", {}))
-            await until(lambda: 0 in three.partitions.by_name.get("far", {}))
-            three.partitions.by_name["far"][0].append(memoryview(batch_of(b"a", b"b")), NOW)
+            await until(lambda: 0 in one.broker.partitions.by_name.get("pair", {}))
+            await until(lambda: 0 in three.broker.partitions.by_name.get("far", {}))
+            three.broker.partitions.by_name["far"][0].append(memoryview(batch_of(b"a", b"b")), NOW)
             async with connected(one.bootstrap) as client:
                 coordinator = cluster.nodes[await find_coordinator(client, "g")]
             async with connected(coordinator.bootstrap) as client:
                 await commit(client, "g", "far", 0, 1)
             seen = await scrape(coordinator)
             assert seen.value("kafka_consumergroup_lag", consumergroup="g", topic="far", partition=0) == 1
-            one.partitions.by_name["pair"][0].append(memoryview(batch_of(b"x")), NOW)
-            await until(lambda: cluster.nodes[2].partitions.by_name["pair"][0].log.end_offset == 1)
+            one.broker.partitions.by_name["pair"][0].append(memoryview(batch_of(b"x")), NOW)
+            await until(lambda: cluster.nodes[2].broker.partitions.by_name["pair"][0].log.end_offset == 1)
             controllers = [
                 (await scrape(node)).value("kafka_controller_kafkacontroller_activecontrollercount")
                 for node in cluster.nodes.values()
@@ -196,15 +196,15 @@ def test_a_cluster_shows_who_is_behind_and_asks_leaders_for_lag(tmp_path: Path) 
             assert follower.value("kafka_server_replicafetchermanager_maxlag") == 0
             await until(lambda: one.metrics.traffic.topics["pair"].replication_bytes_out > 60)
             await cluster.stop(2)
-            await until(lambda: len(one.partitions.by_name["pair"][0].replication.isr) == 1)  # type: ignore[union-attr]
-            one.partitions.by_name["pair"][0].append(memoryview(batch_of(b"y", b"z")), NOW)
+            await until(lambda: len(one.broker.partitions.by_name["pair"][0].replication.isr) == 1)  # type: ignore[union-attr]
+            one.broker.partitions.by_name["pair"][0].append(memoryview(batch_of(b"y", b"z")), NOW)
             leader = await scrape(one)
             assert leader.value("kafka_server_replicamanager_underreplicatedpartitions") == 1
             assert leader.value("kafka_server_replicamanager_atminisrpartitioncount") == 1
             assert leader.value("kafka_server_replicamanager_underminisrpartitioncount") == 0
             assert leader.value("ruslo_follower_lag_records", follower=2) == 2
             await cluster.start(2)
-            await until(lambda: len(one.partitions.by_name["pair"][0].replication.isr) == 2)  # type: ignore[union-attr]
+            await until(lambda: len(one.broker.partitions.by_name["pair"][0].replication.isr) == 2)  # type: ignore[union-attr]
             leader = await scrape(one)
             assert leader.value("kafka_server_replicamanager_isrexpands_total") == 1
             assert leader.value("kafka_server_replicamanager_underreplicatedpartitions") == 0

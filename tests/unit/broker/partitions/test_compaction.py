@@ -83,7 +83,7 @@ def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path) -> N
             await node.create("t", 1, **COMPACTED)
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
-            (worker,) = node.node.compaction._workers
+            (worker,) = node.node.broker.compaction._workers
             pid = worker._process.pid
             assert pid is not None
             assert "ruslo.storage.cleaner" in command_of(pid)
@@ -105,12 +105,12 @@ def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
             await node.create("t", 1, **COMPACTED)
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
-            pid = node.node.compaction._workers[0]._process.pid
+            pid = node.node.broker.compaction._workers[0]._process.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 60)
-            assert node.node.compaction.uncleanable == {}
+            assert node.node.broker.compaction.uncleanable == {}
 
     run(story())
 
@@ -127,11 +127,11 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_pat
             data[75] ^= 1
             path.write_bytes(data)
             await alter_broker(node, "log.cleaner.backoff.ms", "20")
-            node.node.compaction._workers[0]._wake.set()
-            await until(lambda: TopicPartition("bad", 0) in node.node.compaction.uncleanable)
+            node.node.broker.compaction._workers[0]._wake.set()
+            await until(lambda: TopicPartition("bad", 0) in node.node.broker.compaction.uncleanable)
             await until(lambda: cleaned_up_to(node, "good") == 30)
             assert cleaned_up_to(node, "bad") is None
-            assert "checksum" in node.node.compaction.uncleanable[TopicPartition("bad", 0)]
+            assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
             assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
             assert not list((tmp_path / "bad-0").glob("*.cleaned"))
 
@@ -151,7 +151,7 @@ async def alter_broker(node: LiveNode, name: str, value: str) -> None:
 def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> None:
     async def story() -> None:
         async with live_node(tmp_path, {"log.cleaner.threads": "1"}) as node:
-            cleaner = node.node.compaction
+            cleaner = node.node.broker.compaction
             assert cleaner.limits == CleanerLimits(int(134_217_728 * 0.9), 524_288, None)
             await alter_broker(node, "log.cleaner.threads", "2")
             await alter_broker(node, "log.cleaner.dedupe.buffer.size", "4000000")
@@ -172,7 +172,7 @@ def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
             await node.create("t", retention_ms="-1", file_delete_delay_ms="0")
             await fill(node, client)
             await node.alter("t", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
-            node.node.compaction._workers[0]._wake.set()
+            node.node.broker.compaction._workers[0]._wake.set()
             await until(lambda: cleaned_up_to(node) == 30)
             assert len(await read_all(node, client)) == 3
 
@@ -195,7 +195,7 @@ def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
             await fill(node, client, 60)
             await until(lambda: bool(begun))
             await node.delete("t")
-            await until(lambda: not node.node.compaction._busy)
+            await until(lambda: not node.node.broker.compaction._busy)
             monkeypatch.setattr(compaction, "make_task", make_task)
             await node.create("t", 1, **COMPACTED)
             await fill(node, client)
@@ -222,11 +222,11 @@ def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch:
         async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
             await node.create("t", 1, **COMPACTED)
             await fill(node, client, 60)
-            await until(lambda: bool(node.node.partitions._full_reported_ms))
+            await until(lambda: bool(node.node.broker.partitions._full_reported_ms))
             assert len(await read_all(node, client)) == 60
             assert all(directory.online for directory in node.node.logs.directories)
             monkeypatch.undo()
-            node.node.compaction._workers[0]._process.kill()
+            node.node.broker.compaction._workers[0]._process.kill()
             await until(lambda: cleaned_up_to(node) == 60)
             assert len(await read_all(node, client)) == 3
 
@@ -253,6 +253,6 @@ def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
             await node.create("t", 1, **COMPACTED)
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
-            assert not node.node.compaction.uncleanable
+            assert not node.node.broker.compaction.uncleanable
 
     run(story())

@@ -24,19 +24,19 @@ from tests.support.raw_client import connected
 
 def lose(node: LiveNode, directory: Path) -> None:
     error = DiskError(str(directory), f"{directory}/t-0/x.log", "write to", OSError(errno.EIO, "dead"))
-    node.node.partitions.storage_failed(error)
+    node.node.broker.partitions.storage_failed(error)
 
 
 def why_missing(node: LiveNode, topic: str, index: int) -> ErrorCode:
     with pytest.raises(KafkaError) as missing:
-        node.node.partitions.get(topic, index)
+        node.node.broker.partitions.get(topic, index)
     return missing.value.code
 
 
 def test_topics_come_grow_and_go(tmp_path: Path) -> None:
     async def story() -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            manager = node.node.partitions
+            manager = node.node.broker.partitions
             topic_id = await node.create("t", 2)
             assert set(manager.by_name["t"]) == {0, 1}
             assert manager.by_id[topic_id] == manager.by_name["t"]
@@ -69,7 +69,7 @@ def test_many_partitions_come_and_go_in_turns(tmp_path: Path, monkeypatch: pytes
 
     async def story() -> None:
         async with live_node(tmp_path) as node:
-            manager = node.node.partitions
+            manager = node.node.broker.partitions
             sizes: list[int] = []
 
             async def watch(change: asyncio.Task[object]) -> None:
@@ -115,7 +115,7 @@ def test_logs_that_the_cluster_does_not_know_are_set_aside(
             await node.produce(client, batch_of(b"a"))
         shutil.copytree(tmp_path / "t-0", tmp_path / "unknown-0")
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            assert "unknown" not in node.node.partitions.by_name
+            assert "unknown" not in node.node.broker.partitions.by_name
             assert len(records_in((await node.fetch(client)).records)) == 1
         # Another topic of the same name: the data is not its own.
         path = tmp_path / "t-0" / "partition.metadata"
@@ -138,7 +138,7 @@ def test_a_lost_directory_takes_only_its_own_partitions(
         directories = [tmp_path / "a", tmp_path / "b"]
         async with live_node(directories) as node, connected(node.bootstrap) as client:
             topic_id = await node.create("t", 4)
-            manager = node.node.partitions
+            manager = node.node.broker.partitions
             lost = [p.index for p in manager.in_directory(str(directories[1]))]
             kept = [p.index for p in manager.in_directory(str(directories[0]))]
             assert len(lost) == len(kept) == 2
@@ -162,8 +162,8 @@ def test_a_lost_directory_takes_only_its_own_partitions(
             assert node.node.failure is None
         # Once it is back, so are its partitions.
         async with live_node(directories) as node, connected(node.bootstrap) as client:
-            assert {each[1] for each in node.node.partitions.directories()} == {True}
-            assert set(node.node.partitions.by_name) == {"u"}
+            assert {each[1] for each in node.node.broker.partitions.directories()} == {True}
+            assert set(node.node.broker.partitions.by_name) == {"u"}
 
     run(story())
     assert caplog.text.count("goes offline") == 1

@@ -97,7 +97,7 @@ def test_one_chore_that_fails_does_not_end_the_others(
             def good() -> None:
                 runs["good"] += 1
 
-            chores = upkeep.Upkeep(node.node.config, node.node.logs, node.node.partitions)
+            chores = upkeep.Upkeep(node.node.config, node.node.logs, node.node.broker.partitions)
             chores._chores = (
                 upkeep.Chore("bad", 1, upkeep._on_loop(bad)),
                 upkeep.Chore("good", 1, upkeep._on_loop(good), 0),

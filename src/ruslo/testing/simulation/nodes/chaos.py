@@ -236,7 +236,7 @@ class NodesChaos:
             partition.log.last_stable_offset == partition.log.high_watermark == partition.log.end_offset
             for host in self.cluster.hosts.values()
             if host.node is not None
-            for partition in host.node.partitions
+            for partition in host.node.broker.partitions
         )
 
     def _state(self) -> str:
@@ -249,7 +249,7 @@ class NodesChaos:
                     f"  raft {node.raft.leader_id}/{node.raft.epoch} hw {node.raft.high_watermark} "
                     f"end {node.raft.end_offset}"
                 )
-                for partition in node.partitions:
+                for partition in node.broker.partitions:
                     isr = partition.replication.isr if partition.replication is not None else None
                     lines.append(
                         f"  {partition.topic}-{partition.index} leader {partition.leader_id}/"

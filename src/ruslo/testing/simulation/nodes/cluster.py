@@ -92,7 +92,7 @@ class SimCluster:
         if len(nodes) < len(hosts) or len({(node.raft.leader_id, node.raft.epoch) for node in nodes}) > 1:
             return False
         for place in self.places:
-            copies = [node.partitions.get(place.topic, place.partition) for node in nodes]
+            copies = [node.broker.partitions.get(place.topic, place.partition) for node in nodes]
             led = next((copy for copy in copies if copy.is_leader), None)
             if led is None or led.replication is None or len(led.replication.isr) < len(nodes):
                 return False

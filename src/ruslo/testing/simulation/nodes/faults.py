@@ -185,7 +185,7 @@ class NodeFaults:
                 return
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
                 slow_lines[line] = AFTERMATH_MS
-            replication = node.partitions.get(place.topic, place.partition).replication
+            replication = node.broker.partitions.get(place.topic, place.partition).replication
             pending = replication.machine.isr.pending if replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
                 self._tell(f"node {joins.id} loses power, and cannot hear node {leader.id}")
@@ -204,7 +204,7 @@ class NodeFaults:
     def _leader(self, place: TopicPartition) -> SimHost | None:
         for host in self._cluster.hosts.values():
             node = host.node if host.ready else None
-            if node is not None and node.partitions.get(place.topic, place.partition).is_leader:
+            if node is not None and node.broker.partitions.get(place.topic, place.partition).is_leader:
                 return host
         return None
 

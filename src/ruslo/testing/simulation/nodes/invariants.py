@@ -183,7 +183,7 @@ class NodeInvariants:
         """Of its registration in this life."""
         host = self.hosts.get(node_id)
         node = host.node if host is not None else None
-        return node.lifecycle.epoch if node is not None and hasattr(node, "partitions") else None
+        return node.broker.lifecycle.epoch if node is not None and node.has_loaded else None
 
     def _require_all(self, place: TopicPartition, committed: CommittedLog) -> None:
         if committed.is_void:
@@ -193,7 +193,7 @@ class NodeInvariants:
                 continue
             node = self.hosts[member].node
             assert node is not None
-            copy = node.partitions.by_name.get(place.topic, {}).get(place.partition)
+            copy = node.broker.partitions.by_name.get(place.topic, {}).get(place.partition)
             if copy is not None and copy.log.end_offset < committed.end:
                 raise InvariantBrokenError(
                     IN_SYNC_HAVE_ALL,

@@ -152,7 +152,7 @@ def test_a_faulty_assignor_leaves_the_target_and_shows_its_error(
             target_epoch = (await described(client)).assignment_epoch
             script.failure = RuntimeError("out of ideas")
             await second.beat()
-            await until(lambda: node.node.groups.assignor_error("g") is not None)
+            await until(lambda: node.node.broker.groups.assignor_error("g") is not None)
             error = (await group_configs(client))["ruslo.assignor.error"]
             assert error.value == "scripted raised RuntimeError: out of ideas"
             assert error.read_only

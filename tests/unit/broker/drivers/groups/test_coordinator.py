@@ -53,7 +53,7 @@ def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
             for _ in range(100):
                 await client.receive(OffsetCommitResponse)
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await until(lambda: all(node.node.groups.is_active(index) for index in range(50)))
+            await until(lambda: all(node.node.broker.groups.is_active(index) for index in range(50)))
             for number in range(100):
                 assert await fetch_offsets(client, f"group-{number}") == {number % 4: number}
             listed = await client.call(ListGroupsRequest(), ListGroupsResponse)
@@ -73,13 +73,13 @@ def test_a_long_load_leaves_the_loop_free_and_tells_clients_to_wait(
                 write(node, *(committed(start + at, at % 4) for at in range(1000)))
         monkeypatch.setattr(loading, "SLICE_S", 0.0)
         async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
-            assert not node.node.groups.is_active(0)
+            assert not node.node.broker.groups.is_active(0)
             assert await commit(client, "g", {0: 1}) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
             listed = await client.call(ListGroupsRequest(), ListGroupsResponse)
             assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             beat = await client.call(HeartbeatRequest(group_id="g", member_id="m"), HeartbeatResponse)
             assert beat.error_code == ErrorCode.NONE
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             assert await fetch_offsets(client, "g") == {0: 3996, 1: 3997, 2: 3998, 3: 3999}
 
     run(story())
@@ -106,7 +106,7 @@ def test_markers_settle_transactional_offsets_on_load(tmp_path: Path) -> None:
                 )
                 log.append_marker(marker, epoch, NOW, 1)
         async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             assert await fetch_offsets(client, "g", [0, 1, 2]) == {0: 7, 1: -1, 2: -1}
 
     run(story())
@@ -124,7 +124,7 @@ def test_unknown_types_are_skipped_and_unknown_versions_refuse_the_partition(
             await find_coordinator(client, "g")
             write(node, ((99).to_bytes(2, "big"), b"?"), (key, value))
         async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             assert await fetch_offsets(client, "g") == {0: 5}
             write(node, (key, (77).to_bytes(2, "big") + value[2:]))
         async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:

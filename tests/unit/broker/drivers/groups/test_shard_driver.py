@@ -107,7 +107,7 @@ def test_batches_are_compressed_as_configured(tmp_path: Path) -> None:
                 assert await commit(client, "g", {0: 5}) == [ErrorCode.NONE]
             assert {header.codec for header in batches(node)} == {4}
         async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             assert await fetch_offsets(client, "g") == {0: 5}
 
     run(story())
@@ -181,7 +181,7 @@ def test_a_failed_write_is_refused_and_leaves_nothing_behind(
             refused = await client.receive(OffsetCommitResponse)
             assert set(commit_codes(refused)) == {ErrorCode.NOT_COORDINATOR}
             monkeypatch.setattr(type(partition), "append_records", real)
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             # The machine had taken the commit in already; loaded again, it knows what the log knows.
             assert await fetch_offsets(client, "g") == {0: 1}
             assert await commit(client, "g", {0: 3}) == [ErrorCode.NONE]
@@ -208,7 +208,7 @@ def test_what_the_machine_cannot_replay_never_reaches_the_log(
             client.send(commit_request("bad", {0: 1}), BY_NAME)
             codes = [commit_codes(await client.receive(OffsetCommitResponse)) for _ in range(2)]
             assert codes == [[ErrorCode.NONE], [ErrorCode.UNKNOWN_SERVER_ERROR]]
-            await until(lambda: node.node.groups.is_active(0))
+            await until(lambda: node.node.broker.groups.is_active(0))
             assert sum(header.count for header in batches(node)) == 1
             assert await fetch_offsets(client, "g") == {0: 1}
 
@@ -246,7 +246,7 @@ def test_timers_run(tmp_path: Path) -> None:
             joined = await client.call(join_request("g", session_timeout_ms=60), JoinGroupResponse, 3)
             assert joined.error_code == 0
             # Nobody beats: the session ends, and with it the group's last member.
-            shard = node.node.groups.shard_of("g")
+            shard = node.node.broker.groups.shard_of("g")
             assert shard is not None
             await until(lambda: shard.state.groups["g"].is_empty)
             assert await commit(client, "g", {0: 1}) == [ErrorCode.NONE]
@@ -260,7 +260,7 @@ def test_a_parked_join_is_answered_when_the_node_stops(tmp_path: Path) -> None:
     async def story() -> None:
         async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
             await ready(node, client)
-            context = node.node.groups
+            context = node.node.broker.groups
             client.send(join_request("g"), 3)
             await until(lambda: batches(node) != [])
             await context.stop()

@@ -85,7 +85,7 @@ def test_one_record_for_each_step(tmp_path: Path) -> None:
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2)
             for is_v2, bump in ((True, 1), (False, 0)):
-                before = len(states(node)) if STATE in node.node.partitions.by_name else 0
+                before = len(states(node)) if STATE in node.node.broker.partitions.by_name else 0
                 producer = TxnProducer(node, client, f"v{is_v2:d}", is_v2=is_v2)
                 await producer.init()
                 epoch = producer.epoch
@@ -219,7 +219,7 @@ def test_markers_wait_until_the_groups_are_loaded(tmp_path: Path) -> None:
             await producer.init()
             assert await producer.add_offsets("g") is ErrorCode.NONE
             assert await producer.commit_offsets("g", {0: 3}) == [ErrorCode.NONE]
-            shard = node.node.groups._shards.get(0)
+            shard = node.node.broker.groups._shards.get(0)
             assert shard is not None
             shard.active = False
             refused = await write_marker(client, producer.producer_id, producer.epoch, topic=OFFSETS)
@@ -239,7 +239,7 @@ def test_a_new_leader_epoch_is_a_new_coordinator(tmp_path: Path) -> None:
             producer = TxnProducer(node, client)
             await producer.init()
             await producer.send(b"a")
-            before = node.node.transactions._shards.get(0)
+            before = node.node.broker.transactions._shards.get(0)
             assert before is not None
             partition = node.partition(STATE)
             assert before.is_of(partition)
