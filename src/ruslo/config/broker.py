@@ -50,17 +50,6 @@ class ConfigReport(NamedTuple):
     unknown: list[tuple[str, str | None]]
     warnings: list[str]
 
-    def sentences(self) -> list[str]:
-        """The report for people, one line each."""
-        return [
-            *(f"{name} is accepted but has no effect in this version." for name in self.without_effect),
-            *(
-                f"{name} is not a known key and is ignored" + (f"; did you mean {near}?" if near else ".")
-                for name, near in self.unknown
-            ),
-            *self.warnings,
-        ]
-
 
 class BrokerConfig:
     """Typed, validated settings; immutable. Dynamic changes give a new one (``with_dynamic``)."""

@@ -63,12 +63,3 @@ class LogConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
-
-    @property
-    def uses_log_append_time(self) -> bool:
-        return self.message_timestamp_type == "LogAppendTime"
-
-    @property
-    def recompresses_to(self) -> str | None:
-        """The codec every stored batch must have; None when batches keep their producer's."""
-        return None if self.compression_type == "producer" else self.compression_type

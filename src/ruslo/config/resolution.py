@@ -52,10 +52,6 @@ class ConfigEntry(NamedTuple):
     doc: str | None
     synonyms: tuple[Synonym, ...]
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is ConfigSource.DEFAULT_CONFIG
-
 
 def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None

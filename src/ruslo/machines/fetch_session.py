@@ -165,7 +165,6 @@ class FetchSessionCache:
         self._rng = rng or random.Random()
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         """Least recently used first."""
-        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -239,7 +238,6 @@ class FetchSessionCache:
         if now_ms - oldest.last_used_ms < self.MIN_EVICTION_MS:
             return False
         del self._sessions[oldest.session_id]
-        self.evictions += 1
         return True
 
     def _new_id(self) -> int:

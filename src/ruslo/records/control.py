@@ -1,24 +1,22 @@
 """Control records: what brokers tell each other inside the log, in batches with the control bit.
 
 A key is int16 version 0 and int16 type. Transaction markers (types 0 and 1) end a producer's transaction;
-the others belong to the metadata log (KIP-595, 630, 853): each value is a flexible struct whose first field
-is its own version. A marker's value is int16 version 0 and the coordinator epoch.
+the others belong to the metadata log (KIP-595, 630, 853): their values are messages of ``protocol``. A
+marker's value is int16 version 0 and the coordinator epoch.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
-from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, MAGIC, NO_SEQUENCE, TRANSACTIONAL
 from ruslo.records.builder import build_batch, set_crc
 from ruslo.records.record import Record
-from ruslo.records.varint import encode_uvarint
 
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
@@ -28,9 +26,6 @@ END_RECORD_START = b"\x20\x00\x00\x00\x08"
 END_VALUE_LENGTH = 12
 """Six, as a varint."""
 _END_BATCH = struct.Struct(HEADER.format + END_RECORD.format[1:])
-_NO_TAGS = b"\x00"
-_VERSION_0 = b"\x00\x00"
-_VERSION_1 = b"\x00\x01"
 
 
 class ControlType(enum.IntEnum):
@@ -50,22 +45,6 @@ class ControlRecord(NamedTuple):
 
     type: ControlType
     value: bytes
-
-
-class VoterEndpoint(NamedTuple):
-    listener: str
-    host: str
-    port: int
-
-
-class Voter(NamedTuple):
-    """One member of the quorum in a Voters record (KIP-853)."""
-
-    id: int
-    directory_id: Uuid
-    endpoints: Sequence[VoterEndpoint]
-    min_kraft_version: int
-    max_kraft_version: int
 
 
 def control_key(control_type: int) -> bytes:
@@ -145,61 +124,3 @@ def control_batch(
         leader_epoch=leader_epoch,
         attributes=CONTROL,
     )
-
-
-def leader_change(
-    leader_id: int,
-    voters: Iterable[int],
-    granting: Iterable[int],
-    directory_ids: dict[int, Uuid] | None = None,
-) -> ControlRecord:
-    """The first record of every epoch; version 1 with directory ids, though Kafka 4.3 writes version 0."""
-    value = bytearray(_VERSION_0 if directory_ids is None else _VERSION_1)
-    value += struct.pack(">i", leader_id)
-    for ids in (list(voters), list(granting)):
-        value += encode_uvarint(len(ids) + 1)
-        for voter_id in ids:
-            value += struct.pack(">i", voter_id)
-            if directory_ids is not None:
-                value += directory_ids.get(voter_id, ZERO_UUID)
-            value += _NO_TAGS
-    value += _NO_TAGS
-    return ControlRecord(ControlType.LEADER_CHANGE, bytes(value))
-
-
-def snapshot_header(last_contained_log_timestamp: int) -> ControlRecord:
-    """The first record of a snapshot: the append time of the last record it stands for."""
-    value = _VERSION_0 + struct.pack(">q", last_contained_log_timestamp) + _NO_TAGS
-    return ControlRecord(ControlType.SNAPSHOT_HEADER, value)
-
-
-def snapshot_footer() -> ControlRecord:
-    """The last record of a snapshot: without it the file is not whole."""
-    return ControlRecord(ControlType.SNAPSHOT_FOOTER, _VERSION_0 + _NO_TAGS)
-
-
-def kraft_version(level: int) -> ControlRecord:
-    """The finalized kraft.version; level 1 means that voters are kept in the log (KIP-853)."""
-    return ControlRecord(ControlType.KRAFT_VERSION, _VERSION_0 + struct.pack(">h", level) + _NO_TAGS)
-
-
-def voters_record(voters: Iterable[Voter]) -> ControlRecord:
-    """The whole voter set, in force from the moment it is appended."""
-    listed = list(voters)
-    value = bytearray(_VERSION_0)
-    value += encode_uvarint(len(listed) + 1)
-    for voter in listed:
-        value += struct.pack(">i", voter.id) + voter.directory_id
-        value += encode_uvarint(len(voter.endpoints) + 1)
-        for endpoint in voter.endpoints:
-            value += _compact_string(endpoint.listener) + _compact_string(endpoint.host)
-            value += struct.pack(">H", endpoint.port) + _NO_TAGS
-        value += struct.pack(">hh", voter.min_kraft_version, voter.max_kraft_version) + _NO_TAGS
-        value += _NO_TAGS
-    value += _NO_TAGS
-    return ControlRecord(ControlType.VOTERS, bytes(value))
-
-
-def _compact_string(text: str) -> bytes:
-    raw = text.encode()
-    return encode_uvarint(len(raw) + 1) + raw

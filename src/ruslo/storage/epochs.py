@@ -63,11 +63,6 @@ class EpochCache:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
-    def start_of(self, epoch: int) -> int | None:
-        """Where ``epoch`` begins, if it is known here."""
-        at = bisect_right(self._epochs, epoch) - 1
-        return self._starts[at] if at >= 0 and self._epochs[at] == epoch else None
-
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """OffsetsForLeaderEpoch: the greatest known epoch ≤ ``epoch`` and where it ends."""
         epochs = self._epochs

@@ -216,9 +216,6 @@ class LogManager:
     def write_recovery_points(self) -> None:
         self._run(self.recovery_point_jobs())
 
-    def write_log_starts(self) -> None:
-        self._run(self.log_start_jobs())
-
     def write_high_watermarks(self) -> None:
         self._run(self.high_watermark_jobs())
 

@@ -48,10 +48,6 @@ class Trash:
     def add_directory(self, path: str, delay_ms: int) -> None:
         heapq.heappush(self._items, (self._clock.monotonic_ms() + delay_ms, path, True))
 
-    def next_due_ms(self) -> int | None:
-        """When, on the monotonic clock, the next item is due."""
-        return self._items[0][0] if self._items else None
-
     def take_due(self) -> TrashRemoval | None:
         """What is due, to be removed: large files take a while, so ``run`` it in a thread."""
         now_ms = self._clock.monotonic_ms()

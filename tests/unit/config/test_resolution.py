@@ -40,7 +40,7 @@ def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
 
 def test_a_topic_shows_every_layer_of_a_value() -> None:
     entry = by_name(describe_topic(NODE, {"max.message.bytes": " 40 "}))["max.message.bytes"]
-    assert (entry.value, entry.source, entry.is_default) == ("40", ConfigSource.DYNAMIC_TOPIC_CONFIG, False)
+    assert (entry.value, entry.source) == ("40", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert entry.synonyms == (
         Synonym("max.message.bytes", "40", ConfigSource.DYNAMIC_TOPIC_CONFIG),
         Synonym("message.max.bytes", "30", OWN),

@@ -10,24 +10,16 @@ from ruslo.model.errors import ProtocolError
 from ruslo.records import batch as layout
 from ruslo.records.batch import read_header
 from ruslo.records.control import (
+    ControlRecord,
     ControlType,
-    Voter,
-    VoterEndpoint,
     control_batch,
     control_key,
     end_txn_batch,
-    kraft_version,
-    leader_change,
     read_control_type,
     read_coordinator_epoch,
-    snapshot_footer,
-    snapshot_header,
-    voters_record,
 )
 from ruslo.records.reader import check_crc, read_records
 from tests.unit.records.examples import NOW
-
-DIRECTORY = bytes(range(16))
 
 
 @pytest.mark.parametrize(("commit", "crc", "kind"), [(True, "f5f27e9a", "0001"), (False, "01cca8d2", "0000")])
@@ -59,41 +51,17 @@ def test_a_marker_is_understood_again(commit: bool) -> None:
 
 
 def test_a_batch_of_kraft_records() -> None:
-    batch = control_batch(
-        [snapshot_header(NOW), kraft_version(1), snapshot_footer()],
-        timestamp=NOW,
-        base_offset=5,
-        leader_epoch=2,
-    )
+    records = [
+        ControlRecord(ControlType.SNAPSHOT_HEADER, struct.pack(">hqb", 0, NOW, 0)),
+        ControlRecord(ControlType.KRAFT_VERSION, struct.pack(">hhb", 0, 1, 0)),
+        ControlRecord(ControlType.SNAPSHOT_FOOTER, b"\x00\x00\x00"),
+    ]
+    batch = control_batch(records, timestamp=NOW, base_offset=5, leader_epoch=2)
     header = read_header(batch)
     assert check_crc(batch)
     assert (header.attributes, header.base_sequence, header.producer_id) == (layout.CONTROL, -1, -1)
     assert (header.base_offset, header.last_offset, header.leader_epoch) == (5, 7, 2)
-    assert [(read_control_type(record.key), record.value) for record in read_records(batch)] == [
-        (ControlType.SNAPSHOT_HEADER, struct.pack(">hqb", 0, NOW, 0)),
-        (ControlType.KRAFT_VERSION, struct.pack(">hhb", 0, 1, 0)),
-        (ControlType.SNAPSHOT_FOOTER, b"\x00\x00\x00"),
-    ]
-
-
-def test_leader_change() -> None:
-    assert leader_change(3, [1, 2, 3], [3, 1]).value == bytes.fromhex(
-        "0000 00000003 04 00000001 00 00000002 00 00000003 00 03 00000003 00 00000001 00 00"
-    )
-    assert leader_change(1, [1, 2], [1], {1: DIRECTORY}).value == (
-        bytes.fromhex("0001 00000001 03 00000001") + DIRECTORY + b"\x00"
-        + bytes.fromhex("00000002") + bytes(16) + b"\x00"
-        + bytes.fromhex("02 00000001") + DIRECTORY + b"\x00" + b"\x00"
-    )  # fmt: skip
-
-
-def test_voters() -> None:
-    voters = [Voter(1, DIRECTORY, [VoterEndpoint("CONTROLLER", "h", 65535)], 0, 1)]
-    assert voters_record(voters).value == (
-        bytes.fromhex("0000 02 00000001") + DIRECTORY
-        + b"\x02" + b"\x0bCONTROLLER" + b"\x02h" + b"\xff\xff" + b"\x00"
-        + bytes.fromhex("0000 0001 00") + b"\x00" + b"\x00"
-    )  # fmt: skip
+    assert [(read_control_type(record.key), record.value) for record in read_records(batch)] == records
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x01"])

@@ -60,11 +60,6 @@ def test_epoch_at_an_offset(offset: int, epoch: int) -> None:
     assert cache().epoch_at(offset) == epoch
 
 
-def test_start_of_an_epoch() -> None:
-    assert cache().start_of(3) == 20
-    assert cache().start_of(4) is None
-
-
 class TestTruncation:
     @pytest.mark.parametrize(("end", "left"), [(60, 3), (50, 2), (49, 2), (20, 1), (0, 0)])
     def test_from_the_end(self, end: int, left: int) -> None:

@@ -102,9 +102,6 @@ class LogView:
         following = self._starts[at + 1] if at + 1 < len(self._starts) else self.end_offset
         return EpochEnd(self._epochs[at], following)
 
-    def epoch_entries(self) -> list[tuple[int, int]]:
-        return list(zip(self._epochs, self._starts, strict=True))
-
     def check_position(self, offset: int, last_epoch: int) -> EpochEnd | SnapshotId | None:
         """Whether a follower's log, ending so, is a beginning of this one.
 

@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from random import Random
 
-from ruslo.broker.drivers.lifecycle import BrokerLifecycle
 from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -278,8 +277,8 @@ def _end_of_metadata(host: SimHost) -> int:
 
 def _epoch_of(host: SimHost) -> int:
     """Of the broker's registration in this life."""
-    lifecycle = getattr(host.node, "lifecycle", None)
-    return lifecycle.epoch if isinstance(lifecycle, BrokerLifecycle) else -1
+    broker = host.node._broker if host.node is not None else None
+    return -1 if broker is None else broker.lifecycle.epoch
 
 
 def _vote(host: SimHost) -> tuple[int, int] | None:

@@ -114,31 +114,27 @@ class NodeInvariants:
         raft = getattr(node, "raft", None)
         if raft is not None and raft._machine is not None:
             self._check_quorum(host.id, node)
-        partitions = getattr(node, "partitions", None)
-        if partitions is None:
+        if not node.has_loaded:
             return
         if node.raft.applied.offset > self._newest:
             self._newest = node.raft.applied.offset
             self._check_in_sync(node)
-        for topic, by_index in partitions.by_name.items():
-            for index, partition in by_index.items():
-                log = partition.log
-                led_epoch = partition.leader_epoch if partition.leader_id == host.id else -1
-                # Told apart by the object itself: a node that starts again has new ones.
-                state = (log.end_offset, log.high_watermark, led_epoch)
-                before = self._states.get(partition)
-                if before == state:
-                    continue
-                self._states[partition] = state
-                place = TopicPartition(topic, index)
-                if before is None or before[0] != log.end_offset:
-                    self._check_end(host.id, place, log, is_new=before is None)
-                ends = self._ends.setdefault(place, {})
-                ends[host.id] = max(log.end_offset, ends.get(host.id, 0))
-                seen = self._seen.get((host.id, place))
-                self._check_log(
-                    host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen
-                )
+        for partition in node.broker.partitions:
+            log = partition.log
+            led_epoch = partition.leader_epoch if partition.leader_id == host.id else -1
+            # Told apart by the object itself: a node that starts again has new ones.
+            state = (log.end_offset, log.high_watermark, led_epoch)
+            before = self._states.get(partition)
+            if before == state:
+                continue
+            self._states[partition] = state
+            place = TopicPartition(partition.topic, partition.index)
+            if before is None or before[0] != log.end_offset:
+                self._check_end(host.id, place, log, is_new=before is None)
+            ends = self._ends.setdefault(place, {})
+            ends[host.id] = max(log.end_offset, ends.get(host.id, 0))
+            seen = self._seen.get((host.id, place))
+            self._check_log(host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen)
 
     # -- copies ----------------------------------------------------------------------------------------------
 
