@@ -168,6 +168,12 @@ class LogManager:
         with self._guard(directory):
             return directory.set_aside(partition)
 
+    def forget_lost(self, partition: TopicPartition) -> None:
+        """It was taken from this broker after its directory had failed: what is there stays there."""
+        log = self.logs.get(partition)
+        if log is not None and log.failure is not None:
+            self._forget(partition)
+
     def _forget(self, partition: TopicPartition) -> LogDir:
         del self.logs[partition]
         return self._directory_of.pop(partition)

@@ -286,7 +286,6 @@ class PartitionManager:
         self.by_name.pop(topic.name, None)
         self._traffic.forget(topic.name)
         self._topic_ids.pop(topic.name, None)
-        self._offline -= {(topic.id, index) for index in range(len(topic.partitions))}
 
     def _remove_replica(self, topic: TopicImage, index: int) -> None:
         """The topic is deleted, or a reassignment has given the replica to other brokers."""
@@ -296,6 +295,10 @@ class PartitionManager:
             if not self.by_name[topic.name]:
                 self._traffic.forget(topic.name)
             self._delete(partition)
+        elif (topic.id, index) in self._offline:
+            # Should it come back, or a topic of that name, it begins anew in a directory that is there.
+            self._offline.discard((topic.id, index))
+            self._logs.forget_lost(TopicPartition(topic.name, index))
 
     def _delete(self, partition: Partition) -> None:
         self._fetchers.leave((partition.topic_id, partition.index))

@@ -16,6 +16,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from ruslo.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.storage.disk import DiskError
 from ruslo.storage.partition_files import format_partition_metadata
 from tests.support.live_node import LiveNode, batch_of, live_node, records_in, run
@@ -159,6 +160,11 @@ def test_a_lost_directory_takes_only_its_own_partitions(
             assert {p.log.directory for p in manager.by_name["u"].values()} == {str(directories[0])}
             await node.delete("t")
             assert why_missing(node, "t", lost[0]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            # Another topic of its name has nothing to do with what is lost.
+            await node.create("t", 4)
+            for index in range(4):
+                assert (await node.produce(client, batch_of(b"b"), index=index)).error_code == 0
+            await node.delete("t")
             assert node.node.failure is None
         # Once it is back, so are its partitions.
         async with live_node(directories) as node, connected(node.bootstrap) as client:
@@ -167,6 +173,35 @@ def test_a_lost_directory_takes_only_its_own_partitions(
 
     run(story())
     assert caplog.text.count("goes offline") == 1
+
+
+def test_a_replica_whose_directory_is_lost_may_go_and_come_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        directories = [tmp_path / "a", tmp_path / "b"]
+        async with live_node(directories) as node:
+            topic_id = await node.create("t", 2)
+            manager = node.node.broker.partitions
+            (lost,) = manager.in_directory(str(directories[1]))
+            lose(node, directories[1])
+
+            def moved_to(broker_id: int) -> None:
+                metadata = node.node.metadata
+                change = PartitionChangeRecord(
+                    topic_id=topic_id,
+                    partition_id=lost.index,
+                    leader=broker_id,
+                    isr=[broker_id],
+                    replicas=[broker_id],
+                )
+                metadata.handle_commit(metadata.image.offset + 1, metadata.image.epoch, [change])
+
+            moved_to(99)
+            assert why_missing(node, "t", lost.index) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            moved_to(node.node.config.node_id)
+            again = manager.get("t", lost.index)
+            assert (again.log.directory, again.log.failure) == (str(directories[0]), None)
+
+    run(story())
 
 
 def test_data_of_a_lost_directory_is_there_after_a_restart(tmp_path: Path) -> None:
