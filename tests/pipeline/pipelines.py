@@ -17,11 +17,17 @@ from ruslo.pipeline.files.load import load_pipelines
 from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
 from ruslo.pipeline.runner.stop_signals import StopSignals
 from ruslo.pipeline.runner.supervisor import Supervisor
+from tests.pipeline.conftest import BRIEF_JAVA
 from tests.support.cli_checks import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BRIEF_SPARK = (
+    *("--conf", "spark.ui.enabled=false"),
+    *("--conf", f"spark.driver.extraJavaOptions={BRIEF_JAVA}"),
+)
+"""Options of ``ruslo pipeline run``."""
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pipelines"
 
 
@@ -90,14 +96,14 @@ class RunningPipeline:
                 start_new_session=True,
             )
 
-    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 180) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 400) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             assert self.process.poll() is None, f"it ended by itself:\n{self.log()}"
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}\n{self.log()}"
             time.sleep(0.2)
 
-    def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 120) -> tuple[int, str]:
+    def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 300) -> tuple[int, str]:
         """The exit code and what it printed."""
         if self.process.poll() is None:
             self.process.send_signal(number)

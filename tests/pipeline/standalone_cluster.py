@@ -14,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from ruslo.pipeline.java import find_java_home
+from tests.pipeline.conftest import BRIEF_JAVA
 from tests.support.wire import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -76,7 +77,7 @@ class StandaloneCluster:
             "RUSLO_PYTHON": str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"),
         }
         command = [
-            f"{java}/bin/java", "-Xmx256m", "-XX:+UseSerialGC", *_OPENS, "-cp", f"{SPARK_HOME}/jars/*",
+            f"{java}/bin/java", "-Xmx256m", *BRIEF_JAVA.split(), *_OPENS, "-cp", f"{SPARK_HOME}/jars/*",
             f"org.apache.spark.deploy.{main_class}", *arguments,
         ]  # fmt: skip
         with (self._folder / f"{name}.log").open("wb") as log:

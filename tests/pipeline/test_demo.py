@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from ruslo.cli.demo_spark import PIPELINES
 from ruslo.pipeline.examples.example_run import run_example
 from ruslo.pipeline.files.load import load_pipeline
+from tests.pipeline.conftest import BRIEF_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,10 +41,14 @@ def test_the_examples_in_its_pipelines(spark: SparkSession, pipeline_folder: Pat
         assert result.passed, result
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_every_order_and_payment_gives_one_receipt_after_ctrl_c() -> None:
     demo = subprocess.Popen(
-        [*DEMO, "--rate", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*DEMO, "--rate", "500"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JDK_JAVA_OPTIONS": BRIEF_JAVA},
     )
     assert demo.stderr is not None
     told = ""

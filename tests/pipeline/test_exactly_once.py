@@ -29,7 +29,7 @@ def counts_of(seen: list[list[int]]) -> Counter[int]:
 
 
 def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
-    records, per_batch = (200_000, 2_000) if SOAK else (24_000, 400)
+    records, per_batch = (200_000, 2_000) if SOAK else (7_200, 400)
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
         with Chaos(
@@ -53,7 +53,7 @@ def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
 
 def test_at_least_once_repeats_records_in_the_same_fire(tmp_path: Path) -> None:
     """Proof that the test above can fail: nothing is lost, but what a killed batch had sent comes twice."""
-    records = 8_000
+    records = 4_000
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
         with Chaos(node, tmp_path / "checkpoint", "at_least_once", records, 400, driver_kills=1) as chaos:
@@ -65,7 +65,7 @@ def test_at_least_once_repeats_records_in_the_same_fire(tmp_path: Path) -> None:
 
 def test_it_holds_against_apache_kafka(tmp_path: Path) -> None:
     require_tool("java")
-    records = 200_000 if SOAK else 8_000
+    records = 200_000 if SOAK else 4_800
     node: Node = ApacheKafka(tmp_path / "node")
     with node:
         make_topics(node.bootstrap, records)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ruslo.testing import EmbeddedBroker
-from tests.pipeline.pipelines import RunningPipeline, create, received, send
+from tests.pipeline.conftest import BRIEF_JAVA
+from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, received, send
 from tests.pipeline.standalone_cluster import standalone_cluster
 from tests.support.cli_checks import Cli
 
@@ -41,7 +42,7 @@ def where(numbers):
 '''
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
     archive = tmp_path / "environment.tar.gz"
     packed = Cli("").json("pipeline", "pack", str(archive))
@@ -55,7 +56,7 @@ def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
         send(broker.bootstrap, "numbers", [{"n": n} for n in range(RECORDS)])
         first, _ = cluster.start(workers=2)
         settings = (
-            "spark.ui.enabled=false",
+            f"spark.executor.extraJavaOptions={BRIEF_JAVA}",
             "spark.driver.host=127.0.0.1",
             "spark.driver.bindAddress=127.0.0.1",
         )
@@ -63,13 +64,14 @@ def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
             tmp_path / "run.log",
             str(path),
             *("--master", cluster.master, "--env", str(archive)),
+            *BRIEF_SPARK,
             *(word for setting in settings for word in ("--conf", setting)),
             environment={**os.environ, "RUSLO_BOOTSTRAP": broker.bootstrap},
         )
         try:
-            running.wait_for(lambda: len(received(broker.bootstrap, "marked")) >= 200, "a first batch", 240)
+            running.wait_for(lambda: len(received(broker.bootstrap, "marked")) >= 200, "a first batch", 600)
             cluster.kill(first)
-            running.wait_for(lambda: len(received(broker.bootstrap, "marked")) >= RECORDS, "all batches", 240)
+            running.wait_for(lambda: len(received(broker.bootstrap, "marked")) >= RECORDS, "all batches", 600)
         finally:
             code, _ = running.end()
         rows = received(broker.bootstrap, "marked")

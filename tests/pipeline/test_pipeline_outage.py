@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ruslo.cli.main import cli
-from tests.pipeline.pipelines import RunningPipeline, create, received, send
+from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, received, send
 from tests.support.ruslo import RusloNode
 
 PIPELINE = """\
@@ -25,7 +25,7 @@ on_error: {delay: 200ms, max_delay: 1s}
 """
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_it_goes_on_after_an_outage_and_ctrl_c_ends_it_behind_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "numbers.yaml"
     path.write_text(PIPELINE)
@@ -35,7 +35,7 @@ def test_it_goes_on_after_an_outage_and_ctrl_c_ends_it_behind_a_batch(tmp_path: 
         running = RunningPipeline(
             tmp_path / "log",
             str(path),
-            *("--conf", "spark.ui.enabled=false", "--master", "local[2]", "-o", "json"),
+            *("--master", "local[2]", "-o", "json", *BRIEF_SPARK),
             environment={**os.environ, "RUSLO_BOOTSTRAP": node.bootstrap},
         )
 

@@ -17,7 +17,7 @@ from ruslo.model.errors import ConfigError
 from ruslo.pipeline.runner.pipeline_run import PipelineRun
 from ruslo.pipeline.runner.query_run import Phase
 from ruslo.testing import EmbeddedBroker
-from tests.pipeline.pipelines import RunningPipeline, create, example, received, send, supervise
+from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, example, received, send, supervise
 from tests.support.cli_checks import Cli
 from tests.support.wire import free_port
 
@@ -192,7 +192,7 @@ def test_a_query_that_goes_on_failing_is_restarted_and_given_up(
     assert sorted(row["n"] for row in received(bootstrap, "poison-out")) == [1, 2]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_was(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
@@ -201,7 +201,7 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     path, port = tmp_path / "work.yaml", free_port()
     path.write_text(LIVE.format(topic="work"))
     environment = {**os.environ, "RUSLO_BOOTSTRAP": bootstrap}
-    options = ["--conf", "spark.ui.enabled=false", "--master", "local[2]", "-o", "json"]
+    options = ["--master", "local[2]", "-o", "json", *BRIEF_SPARK]
     running = RunningPipeline(
         tmp_path / "log", str(path), "--metrics-port", str(port), *options, environment=environment
     )
