@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -92,7 +92,7 @@ class Collector:
         self.records: list[tuple[int, Message]] = []
         self.led: list[int] = []
 
-    def handle_snapshot(self, offset: int, epoch: int, records: Iterable[Message]) -> None:
+    def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
         raise AssertionError("there is no snapshot")
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:

@@ -73,10 +73,10 @@ class TopicsListener:
     def names(self) -> list[str]:
         return list(self.topics.values())
 
-    def handle_snapshot(self, offset: int, epoch: int, records: Iterable[Message]) -> None:
+    def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
+        yield
         self.topics.clear()
-        listed = list(records)
-        self.told.append(f"snapshot {offset}-{epoch}: {self._apply(listed)}")
+        self.told.append(f"snapshot {offset}-{epoch}: {self._apply(records)}")
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
         self.told.append(f"commit {base_offset}@{epoch}: {self._apply(records)}")

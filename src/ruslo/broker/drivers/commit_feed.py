@@ -1,18 +1,22 @@
-"""Hands committed records to those who listen, in order, batches and transactions whole.
+"""Hands committed records to those who listen, in order, transactions whole.
 
-A batch of thousands of records is decoded in pieces, and each listener is given it in a turn of its own.
+All of it goes in short turns, however much there is. A snapshot, or a batch of thousands of records, is
+decoded in pieces. A listener takes a snapshot in over several turns, and keeps to the state before until the
+last of them. A batch is handed out whole, so that nobody ever sees half a topic; but what a broker's coming
+or going changes in thousands of partitions is cut between two of them, for each is a change of its own.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
-from ruslo.broker.drivers.metadata_transactions import TransactionFilter
+from ruslo.broker.drivers.metadata_transactions import CommittedRun, TransactionFilter
 from ruslo.machines.raft.snapshots import NO_SNAPSHOT, SnapshotId, SnapshotPolicy
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
 LONG_BATCH = 500
 """With so many records each of the steps that a batch takes deserves a turn."""
@@ -43,8 +47,10 @@ class CommitFeed:
         self._delivering = False
         self._steps: Iterator[int] | None = None
         """What is left of a delivery; tells how many records each step was about."""
+        self._loading = False
+        """A snapshot is being handed out."""
         self.amid_batch = False
-        """Some listeners have been given a batch, and others not yet."""
+        """Some listeners have been given a batch, or a piece of one, and others not yet."""
 
     @property
     def in_transaction(self) -> bool:
@@ -73,13 +79,13 @@ class CommitFeed:
         self._delivering = True
         try:
             count = 0
-            while self.applied.offset < high_watermark:
+            while self._loading or self.applied.offset < high_watermark:
                 if self._steps is None:
                     self._steps = self._deliver(high_watermark, now_ms)
                 for records in self._steps:
                     count += records
                     if count >= max_records:
-                        return self.applied.offset >= high_watermark
+                        return not self._loading and self.applied.offset >= high_watermark
                 self._steps = None
         finally:
             self._delivering = False
@@ -105,12 +111,12 @@ class CommitFeed:
 
     def _apply(self, batch: AppendedBatch, now_ms: int) -> Iterator[int]:
         for run in self._transactions.feed(batch.base_offset, batch.epoch, batch.records):
-            if run.records:
+            for piece in _pieces(run):
                 for listener in self.listeners:
-                    listener.handle_commit(run.base_offset, run.epoch, run.records)
+                    listener.handle_commit(piece.base_offset, piece.epoch, piece.records)
                     if len(run.records) >= LONG_BATCH:
                         self.amid_batch = True
-                        yield len(run.records)
+                        yield len(piece.records)
         self.applied = SnapshotId(batch.end_offset, batch.epoch)
         self.amid_batch = False
         if batch.records:
@@ -118,17 +124,39 @@ class CommitFeed:
         # One for the batch itself: control batches have no records here.
         yield 1 + len(batch.records)
 
-    def load_snapshot(self, id: SnapshotId, records: Sequence[Message]) -> None:
-        for listener in self.listeners:
-            listener.handle_snapshot(id.offset, id.epoch, records)
-        self.applied = id
-        self._steps, self.amid_batch = None, False
+    def load_snapshot(self, id: SnapshotId, records: Iterable[Message]) -> None:
+        """It takes the place of all there was; ``deliver`` hands it out."""
+        self._steps, self._loading, self.amid_batch = self._load(id, records), True, True
         self._transactions = TransactionFilter()
         self._recent.clear()
+
+    def _load(self, id: SnapshotId, records: Iterable[Message]) -> Iterator[int]:
+        decoded: list[Message] = []
+        for record in records:
+            decoded.append(record)
+            if len(decoded) % LONG_BATCH == 0:
+                yield LONG_BATCH
+        for listener in self.listeners:
+            for _ in listener.handle_snapshot(id.offset, id.epoch, decoded):
+                yield LONG_BATCH
+            yield len(decoded)
+        self.applied = id
+        self._loading = self.amid_batch = False
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
         for listener in self.listeners:
             listener.handle_leader_change(leader_id, epoch)
+
+
+def _pieces(run: CommittedRun) -> Iterator[CommittedRun]:
+    """A long run, cut between changes of partitions that exist: each of them stands for itself."""
+    records, start = run.records, 0
+    for end in range(LONG_BATCH, 0 if run.is_transaction else len(records), LONG_BATCH):
+        if all(isinstance(each, PartitionChangeRecord) for each in records[end - 1 : end + 1]):
+            yield CommittedRun(run.base_offset + start, run.epoch, records[start:end])
+            start = end
+    if records:
+        yield CommittedRun(run.base_offset + start, run.epoch, records[start:])
 
 
 def _nothing_to_read(from_offset: int, to_offset: int) -> Iterator[AppendedBatch | None]:

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ruslo.broker.topic_answers import TopicAnswers
@@ -18,6 +18,9 @@ from ruslo.protocol.message import Message
 logger = logging.getLogger(__name__)
 
 Subscriber: TypeAlias = Callable[[MetadataDelta, MetadataImage], None]
+
+_RECORDS_PER_TURN = 1_000
+"""Of a snapshot, replayed in a few milliseconds."""
 
 
 class MetadataDriver:
@@ -58,12 +61,14 @@ class MetadataDriver:
         for settled in self._settled:
             await settled()
 
-    def handle_snapshot(self, offset: int, epoch: int, records: Iterable[Message]) -> None:
-        before, image = self.image, MetadataImage()
-        for record in records:
+    def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
+        image = MetadataImage()
+        for count, record in enumerate(records, 1):
             image.replay(record)
+            if count % _RECORDS_PER_TURN == 0:
+                yield
         image.offset, image.epoch = offset - 1, epoch
-        self.image = image
+        before, self.image = self.image, image
         self.topic_answers.clear()
         self._publish(MetadataDelta.between(before, image))
 

@@ -9,19 +9,24 @@ voters, kraft version) are never shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ruslo.protocol.message import Message
 
 
 class MetadataLogListener(Protocol):
-    def handle_snapshot(self, offset: int, epoch: int, records: Iterable[Message]) -> None:
-        """Replace everything known by the state at ``offset`` (exclusive end of what the snapshot holds)."""
+    def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
+        """Replace everything known by the state at ``offset`` (exclusive end of what the snapshot holds).
+
+        Each step is a turn's work, and the last one puts the new state into effect. A newer snapshot may come
+        first: then the rest of the steps is not taken.
+        """
         ...
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
-        """One committed batch or whole transaction; ``base_offset`` is the offset of the first record."""
+        """A committed batch, a whole transaction, or of a long batch some changes of partitions that exist
+        already; ``base_offset`` is the offset of the first record."""
         ...
 
     def handle_leader_change(self, leader_id: int, epoch: int) -> None:

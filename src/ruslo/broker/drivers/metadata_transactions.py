@@ -23,6 +23,8 @@ class CommittedRun(NamedTuple):
     base_offset: int
     epoch: int
     records: Sequence[Message]
+    is_transaction: bool = False
+    """It must be seen as a whole."""
 
 
 class TransactionFilter:
@@ -51,7 +53,7 @@ class TransactionFilter:
             elif isinstance(record, EndTransactionRecord):
                 self._require(self._held is not None, "ends without having begun", offset)
                 if self._held:
-                    yield CommittedRun(self._held_from, epoch, self._held)
+                    yield CommittedRun(self._held_from, epoch, self._held, is_transaction=True)
                 self._held = None
             elif isinstance(record, AbortTransactionRecord):
                 self._require(self._held is not None, "is aborted without having begun", offset)

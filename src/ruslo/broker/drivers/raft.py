@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from ruslo.broker.drivers.checkpoint_file import Checkpoint
 from ruslo.broker.drivers.commit_feed import AppendedBatch, CommitFeed
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.group_commit import GroupCommit
@@ -62,8 +63,8 @@ from ruslo.model.ids import Uuid
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
-_RECORDS_PER_TURN = 500
-"""Handed out before the event loop gets a turn; batches are whole."""
+_RECORDS_PER_TURN = 250
+"""Decoded and handed to every listener before the event loop gets a turn, unless they are a batch."""
 _DAMAGED_PAUSE_S = 0.5
 _GOODBYE_MS = 1_000
 """How long a leader that goes down tries to tell the others."""
@@ -206,7 +207,7 @@ class RaftDriver:
             idle_interval_ms=self._config.int("metadata.max.idle.interval.ms"),
         )
         if store.snapshot is not None and store.snapshot_id.offset > 0:
-            self._feed.load_snapshot(store.snapshot_id, list(store.snapshot.records()))
+            await self._load(store.snapshot_id, store.snapshot)
         self._handle(Started())
         if machine.leads(machine.epoch):
             commits.sync_now()
@@ -214,6 +215,14 @@ class RaftDriver:
                 await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
+
+    async def _load(self, id: SnapshotId, snapshot: Checkpoint) -> None:
+        """Nobody is served yet, but for those who watch the start."""
+        self._feed.load_snapshot(id, snapshot.records())
+        loaded = False
+        while not loaded:
+            await asyncio.sleep(0)
+            loaded = self._feed.deliver(id.offset, self._clock.monotonic_ms(), _RECORDS_PER_TURN)
 
     async def stop(self) -> None:
         """Commit what was appended, resign, leave the files in order. May follow a failed start."""

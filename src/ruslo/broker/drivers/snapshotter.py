@@ -25,7 +25,7 @@ SnapshotSource: TypeAlias = Callable[[], Iterable[VersionedRecord]]
 """The state as records, metadata.version first, the rest in Kafka's order; nothing is applied meanwhile."""
 SnapshotWriter: TypeAlias = "Callable[[SnapshotId, list[VersionedRecord]], Coroutine[None, None, None]]"
 
-_RECORDS_PER_TURN: Final = 500
+_RECORDS_PER_TURN: Final = 250
 
 log = logging.getLogger(__name__)
 

@@ -93,6 +93,13 @@ class ClusterImage:
         self.version = 0
         """Rises with every change of any broker."""
 
+    def copy(self) -> ClusterImage:
+        copy = ClusterImage()
+        copy.brokers = self.brokers.copy()
+        copy.controllers = self.controllers.copy()
+        copy.version = self.version
+        return copy
+
     def replay_register_broker(self, record: RegisterBrokerRecord, delta: MetadataDelta | None) -> None:
         self._put(
             BrokerImage(

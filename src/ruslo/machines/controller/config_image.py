@@ -32,6 +32,12 @@ class ConfigsImage:
         self.version = 0
         """Rises with every change of any resource's configs."""
 
+    def copy(self) -> ConfigsImage:
+        copy = ConfigsImage()
+        copy.by_resource = {resource: configs.copy() for resource, configs in self.by_resource.items()}
+        copy.version = self.version
+        return copy
+
     def of(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         return self.by_resource.get((resource_type, resource_name), _NOTHING)
 

@@ -28,6 +28,11 @@ class FeaturesImage:
         self.finalized: dict[str, int] = {}
         """Levels above 0; a feature that is off is absent."""
 
+    def copy(self) -> FeaturesImage:
+        copy = FeaturesImage()
+        copy.finalized = self.finalized.copy()
+        return copy
+
     @property
     def metadata_version(self) -> int:
         return self.finalized.get(METADATA_VERSION, MINIMUM_METADATA_VERSION)

@@ -17,7 +17,6 @@ from ruslo.protocol.messages.elect_leaders_response import (
 )
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
-MAX_ELECTIONS_PER_ROUND = 1_000
 _PREFERRED, _UNCLEAN = 0, 1
 
 
@@ -28,25 +27,34 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decis
             ErrorCode.INVALID_REQUEST, f"election type {request.election_type} is unknown: 0 or 1 is valid"
         )
     election = Election.PREFERRED if request.election_type == _PREFERRED else Election.UNCLEAN
-    records: list[VersionedRecord] = []
+    response = ElectLeadersResponse()
+    return _elections(state, request, election, response), response
+
+
+def _elections(
+    state: ControllerState, request: ElectLeadersRequest, election: Election, response: ElectLeadersResponse
+) -> Iterator[VersionedRecord]:
+    """Fills the response in by the way."""
+    count = 0
     results: dict[str, list[PartitionResult]] = {}
     if request.topic_partitions is None:
         results = {name: [] for name in state.image.topics.by_name}
     for topic_name, index in _asked(state, request):
         result = PartitionResult(partition_id=index, error_message=None)
         try:
-            records.append(_elected(state, topic_name, index, election))
+            change = _elected(state, topic_name, index, election)
         except KafkaError as error:
             if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
             result.error_code, result.error_message = error.code, error.message
+        else:
+            count += 1
+            check_record_count(count)
+            yield change
         results.setdefault(topic_name, []).append(result)
-    check_record_count(len(records))
-    return records, ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(topic=name, partition_result=listed) for name, listed in results.items()
-        ]
-    )
+    response.replica_election_results = [
+        ReplicaElectionResult(topic=name, partition_result=listed) for name, listed in results.items()
+    ]
 
 
 def _asked(state: ControllerState, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
@@ -95,17 +103,13 @@ def _nobody(partition: PartitionImage, election: Election) -> KafkaError:
     )
 
 
-def preferred_leader_changes(state: ControllerState) -> list[VersionedRecord]:
-    """Give leadership back to first replicas that can lead; only so many at a time."""
-    changes: list[VersionedRecord] = []
+def preferred_leader_changes(state: ControllerState) -> Iterator[VersionedRecord]:
+    """Give leadership back to first replicas that can lead."""
     for topic, index, partition in state.image.topics.partitions():
         if _could_lead_again(state, partition):
             change = change_partition(state, topic, index, election=Election.PREFERRED)
             if change is not None:
-                changes.append(change)
-                if len(changes) == MAX_ELECTIONS_PER_ROUND:
-                    break
-    return changes
+                yield change
 
 
 def _could_lead_again(state: ControllerState, partition: PartitionImage) -> bool:
@@ -113,14 +117,10 @@ def _could_lead_again(state: ControllerState, partition: PartitionImage) -> bool
     return partition.leader not in (first, NO_LEADER) and first in partition.isr and state.is_active(first)
 
 
-def unclean_leader_changes(state: ControllerState) -> list[VersionedRecord]:
+def unclean_leader_changes(state: ControllerState) -> Iterator[VersionedRecord]:
     """Partitions without a leader whose topic would rather lose records than wait."""
-    changes: list[VersionedRecord] = []
     for topic, index, partition in state.image.topics.partitions():
         if partition.leader == NO_LEADER and state.unclean_leader_election(topic.name):
             change = change_partition(state, topic, index)
             if change is not None:
-                changes.append(change)
-                if len(changes) == MAX_ELECTIONS_PER_ROUND:
-                    break
-    return changes
+                yield change

@@ -11,8 +11,9 @@ Only ``replay`` changes the image. Beside it the machine remembers when it last 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TypeAlias
 
 from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
@@ -23,7 +24,6 @@ from ruslo.machines.controller.events import Activated, BrokerGone, Requested, T
 from ruslo.machines.controller.features import elr_safety_records, update_features
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.leader_elections import (
-    MAX_ELECTIONS_PER_ROUND,
     elect_leaders,
     preferred_leader_changes,
     unclean_leader_changes,
@@ -66,6 +66,9 @@ ControllerEvent: TypeAlias = Activated | BrokerGone | Requested | TimerFired
 Answer: TypeAlias = Message | KafkaError
 """A KafkaError stands for an answer that is nothing but an error; who asked translates it."""
 
+MAX_ELECTIONS_PER_ROUND = 1_000
+"""When nobody has asked for them: requests are served between two rounds."""
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerOutcome:
@@ -102,10 +105,19 @@ class ControllerMachine:
 
     def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
         """Take in one batch, at its place in the log. The only way the image changes."""
+        for _ in self.replay_in_turns(base_offset, records, 0):
+            pass
+
+    def replay_in_turns(
+        self, base_offset: int, records: Iterable[MetadataRecord], records_per_turn: int
+    ) -> Iterator[None]:
+        """The same; the machine must be given no event before the last turn. 0: it takes only one."""
         image, sessions = self.state.image, self.state.sessions
         offset = base_offset - 1
         stopping: list[int] = []
         for offset, record in enumerate(records, base_offset):
+            if records_per_turn and offset > base_offset and (offset - base_offset) % records_per_turn == 0:
+                yield
             image.replay(record)
             if isinstance(record, RegisterBrokerRecord):
                 sessions.registration_offsets[record.broker_id] = offset
@@ -116,17 +128,14 @@ class ControllerMachine:
             sessions.shutdown_offsets[broker_id] = offset
         image.offset = max(image.offset, offset)
 
-    def load(self, offset: int, records: Iterable[MetadataRecord]) -> None:
-        """Forget everything and begin with the records of a snapshot that ends before ``offset``."""
+    def load(self, image: MetadataImage) -> None:
+        """Forget everything and begin with this state, which nobody else changes."""
         state = self.state
-        state.image = MetadataImage()
+        state.image = image
         state.sessions.clear()
         state.sessions.shutdown_offsets.clear()
-        for record in records:
-            state.image.replay(record)
-        state.image.offset = offset - 1
-        # Where exactly a broker's registration stood is gone, but it was before the snapshot's end.
-        state.sessions.registration_offsets = dict.fromkeys(state.image.cluster.brokers, offset - 1)
+        # Where exactly a broker's registration stood is gone, but it was not behind this.
+        state.sessions.registration_offsets = dict.fromkeys(image.cluster.brokers, image.offset)
         self._active = False
 
     def deactivate(self) -> None:
@@ -245,13 +254,24 @@ class ControllerMachine:
                 return ControllerOutcome(append=fence(state, broker))
         self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
         if state.settings.auto_leader_rebalance and now_ms >= self._next_rebalance_ms:
-            changes = preferred_leader_changes(state)
-            if len(changes) < MAX_ELECTIONS_PER_ROUND:
-                self._next_rebalance_ms = now_ms + state.settings.leader_imbalance_check_ms
-            return ControllerOutcome(append=changes)
+            return ControllerOutcome(append=self._rebalance(now_ms))
         if now_ms >= self._next_unclean_ms:
-            changes = unclean_leader_changes(state)
-            if len(changes) < MAX_ELECTIONS_PER_ROUND:
-                self._next_unclean_ms = now_ms + state.settings.unclean_election_check_ms
-            return ControllerOutcome(append=changes)
+            return ControllerOutcome(append=self._elect_uncleanly(now_ms))
         return ControllerOutcome()
+
+    def _rebalance(self, now_ms: int) -> Iterator[VersionedRecord]:
+        if (yield from _one_round(preferred_leader_changes(self.state))):
+            self._next_rebalance_ms = now_ms + self.state.settings.leader_imbalance_check_ms
+
+    def _elect_uncleanly(self, now_ms: int) -> Iterator[VersionedRecord]:
+        if (yield from _one_round(unclean_leader_changes(self.state))):
+            self._next_unclean_ms = now_ms + self.state.settings.unclean_election_check_ms
+
+
+def _one_round(elections: Iterator[VersionedRecord]) -> Generator[VersionedRecord, None, bool]:
+    """Returns whether that was all; if not, the next round follows at once."""
+    count = 0
+    for change in islice(elections, MAX_ELECTIONS_PER_ROUND):
+        count += 1
+        yield change
+    return count < MAX_ELECTIONS_PER_ROUND

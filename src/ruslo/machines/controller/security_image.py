@@ -32,6 +32,14 @@ class SecurityImage:
         self.scram_credentials: dict[tuple[str, int], UserScramCredentialRecord] = {}
         self.tokens: dict[str, DelegationTokenRecord] = {}
 
+    def copy(self) -> SecurityImage:
+        copy = SecurityImage()
+        copy.quotas = self.quotas.copy()
+        copy.acls = self.acls.copy()
+        copy.scram_credentials = self.scram_credentials.copy()
+        copy.tokens = self.tokens.copy()
+        return copy
+
     def replay_quota(self, record: ClientQuotaRecord) -> None:
         entity: QuotaEntity = tuple(
             sorted(((each.entity_type, each.entity_name) for each in record.entity), key=str)

@@ -75,6 +75,12 @@ class TopicImage:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def copy(self) -> TopicImage:
+        copy = TopicImage(self.name, self.id)
+        copy.partitions = self.partitions.copy()
+        copy.version = self.version
+        return copy
+
     def __repr__(self) -> str:
         return f"TopicImage({self.name!r}, {uuid_to_text(self.id)}, {len(self.partitions)} partitions)"
 
@@ -91,6 +97,16 @@ class TopicsImage:
         self.collision_names: dict[str, str] = {}
         """Names that hold a '.' or '_', by their form in metrics, where the two are the same character."""
         self._shared: dict[tuple[object, ...], tuple[object, ...]] = {}
+
+    def copy(self) -> TopicsImage:
+        copy = TopicsImage()
+        copy.by_name = {name: topic.copy() for name, topic in self.by_name.items()}
+        copy.by_id = {topic.id: topic for topic in copy.by_name.values()}
+        copy.partition_count = self.partition_count
+        copy.version = self.version
+        copy.collision_names = self.collision_names.copy()
+        copy._shared = self._shared
+        return copy
 
     def partition(self, topic_id: Uuid, index: int) -> PartitionImage | None:
         topic = self.by_id.get(topic_id)

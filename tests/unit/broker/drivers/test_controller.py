@@ -99,7 +99,7 @@ def test_follower_takes_in_what_others_commit() -> None:
         again = AdminNode()
         snapshot = [record for record, _ in leader.metadata.snapshot_records()]
         for listener in (again.metadata, again.controller):
-            listener.handle_snapshot(leader.image.offset + 1, 1, snapshot)
+            list(listener.handle_snapshot(leader.image.offset + 1, 1, snapshot))
         assert again.image.offset == leader.image.offset
         assert again.machine.image.topics.by_name == leader.image.topics.by_name
         leader.lifecycle.abandon()

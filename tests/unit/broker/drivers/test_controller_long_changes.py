@@ -95,7 +95,7 @@ def test_a_registration_that_waited_is_numbered_by_where_it_is_written() -> None
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("turns", range(9))
+@pytest.mark.parametrize("turns", range(14))
 def test_leadership_is_lost_at_every_turn_of_it(turns: int) -> None:
     """The machine ends up with what is committed, and the next leadership begins from there."""
 
@@ -158,6 +158,28 @@ def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
             assert node.machine.image.topics.by_name == node.image.topics.by_name
             again.abandon()
             node.raft.resign()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("turns", range(14))
+def test_leadership_is_lost_at_every_turn_of_a_broker_going(turns: int) -> None:
+    """Its partitions change in pieces: no change is lost or made twice, wherever that is cut."""
+
+    async def story() -> None:
+        async with admin_node() as node:
+            await node.controller.submit(creating("big"))
+            node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            node.raft.resign()
+            assert node.machine.image.topics.by_name == node.image.topics.by_name
+            node.raft.lead()
+            node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+            await _until_leader(node, NO_LEADER)
+            await node.controller.submit(creating("after", 1))
+            assert node.machine.image.topics.by_name == node.image.topics.by_name
+            assert {each.partition_epoch for each in node.image.topics.by_name["big"].partitions} == {1}
 
     asyncio.run(story())
 

@@ -46,7 +46,8 @@ def test_snapshot_is_told_as_a_difference() -> None:
     driver, told = MetadataDriver(), Told()
     driver.handle_commit(0, 1, [A])
     driver.subscribe(told)
-    driver.handle_snapshot(50, 3, [B, ConfigRecord(resource_type=2, resource_name="b", name="k", value="v")])
+    config = ConfigRecord(resource_type=2, resource_name="b", name="k", value="v")
+    list(driver.handle_snapshot(50, 3, [B, config]))
     assert told.lines == ["0: +['a'] -[]", "49: +['b'] -['a']"]
     assert driver.image.epoch == 3
     assert [type(record).__name__ for record, _ in driver.snapshot_records()] == [
@@ -91,3 +92,31 @@ def test_leader_is_known() -> None:
     assert driver.leader_id == -1
     driver.handle_leader_change(3, 7)
     assert driver.leader_id == 3
+
+
+def test_until_a_snapshot_is_whole_the_state_before_is_in_effect() -> None:
+    driver, told = MetadataDriver(), Told()
+    driver.handle_commit(0, 1, [A])
+    driver.subscribe(told)
+    topics = [TopicRecord(name=f"t{number}", topic_id=numbered_uuid(100 + number)) for number in range(2500)]
+    turns = driver.handle_snapshot(9000, 3, topics)
+    count = 0
+    for _ in turns:
+        count += 1
+        assert list(driver.image.topics.by_name) == ["a"]
+        assert driver.image.offset == 0
+    assert count == 2
+    assert len(driver.image.topics.by_name) == len(topics)
+    assert len(told.lines) == 2
+
+
+def test_a_snapshot_that_is_not_finished_leaves_no_trace() -> None:
+    driver = MetadataDriver()
+    driver.handle_commit(0, 1, [A])
+    unfinished = driver.handle_snapshot(
+        50, 3, [TopicRecord(name=f"t{number}", topic_id=numbered_uuid(number)) for number in range(1500)]
+    )
+    next(unfinished)
+    list(driver.handle_snapshot(60, 4, [B]))
+    assert list(driver.image.topics.by_name) == ["b"]
+    assert (driver.image.offset, driver.image.epoch) == (59, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_a_listener_may_append_when_it_is_told(tmp_path: Path) -> None:
         node = MetadataNode(tmp_path)
 
         class Controller:
-            def handle_snapshot(self, offset: int, epoch: int, records: object) -> None:
+            def handle_snapshot(self, offset: int, epoch: int, records: object) -> Iterator[None]:
                 raise AssertionError("there is none")
 
             def handle_commit(self, base_offset: int, epoch: int, records: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -347,3 +348,22 @@ def test_snapshot_and_delta_after_any_history(history: list[Message], cut: int) 
     assert told.changed_brokers.keys() <= delta.changed_brokers.keys()
     assert told.changed_partitions.keys() <= delta.changed_partitions.keys()
     assert told.changed_features <= delta.changed_features
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(changes, max_size=30), st.lists(changes, max_size=30))
+def test_a_copy_goes_its_own_way(before: list[Message], after: list[Message]) -> None:
+    image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])
+    _replay_what_fits(image, before)
+    copy, kept = image.copy(), replayed(image.to_records())
+    assert parts(copy) == parts(image)
+    _replay_what_fits(copy, after)
+    assert parts(image) == parts(kept), "what happens to the copy does not happen to the original"
+    _replay_what_fits(image, after)
+    assert parts(copy) == parts(image)
+
+
+def _replay_what_fits(image: MetadataImage, history: list[Message]) -> None:
+    for record in history:
+        with suppress(CorruptLogError):
+            image.replay(record)

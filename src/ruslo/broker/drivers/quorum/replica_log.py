@@ -109,14 +109,14 @@ class ReplicaLog:
     def truncate(self, offset: int) -> Truncated:
         return Truncated(self.store.truncate(offset))
 
-    def add_piece(self, piece: SnapshotPiece) -> tuple[SnapshotLoaded, list[Message]] | None:
+    def add_piece(self, piece: SnapshotPiece) -> tuple[SnapshotLoaded, Iterator[Message]] | None:
         """After the last piece: the snapshot is the log now; what it tells the quorum, and its records."""
         checkpoint = self._download.add(piece)
         if checkpoint is None:
             return None
         self.store.begin_at(piece.id)
         control = tuple(record for record in checkpoint.control if isinstance(record, QuorumRecord))
-        return SnapshotLoaded(piece.id, control), list(checkpoint.records())
+        return SnapshotLoaded(piece.id, control), checkpoint.records()
 
     async def write_snapshot(
         self,
@@ -129,14 +129,15 @@ class ReplicaLog:
     ) -> bool:
         """A snapshot of this node's own; the log is cut where that allows it. False: there is a newer one."""
         store = self.store
+        if store.snapshots.ids() and id <= store.snapshots.ids()[-1]:
+            # Of the leader's, which took the place of the log meanwhile.
+            return False
         last_batch = store.batch_before(id.offset)
         if id.offset > high_watermark or last_batch is None or last_batch.leader_epoch != id.epoch:
             raise RusloError(
                 f"a snapshot at offset {id.offset}, epoch {id.epoch} does not end with a committed batch; "
                 f"the high watermark is {high_watermark}"
             )
-        if store.snapshots.ids() and id <= store.snapshots.ids()[-1]:
-            return False
         await asyncio.to_thread(
             store.snapshots.write,
             id,
