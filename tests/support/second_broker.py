@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from ruslo.broker.drivers.lifecycle import SECURITY_PROTOCOL_IDS
@@ -74,6 +74,20 @@ class SecondBroker:
         assert isinstance(response, BrokerHeartbeatResponse)
         assert response.is_fenced is want_fence
 
+    async def create_topic(self, name: str, configs: Sequence[CreatableTopicConfig] = ()) -> Uuid:
+        """Of one partition on both, led by the node."""
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[NODE, SECOND])],
+            configs=list(configs),
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+        (result,) = (await self._client.call(request, CreateTopicsResponse)).topics
+        assert result.error_code == 0, result.error_message
+        return result.topic_id
+
     async def fetch(
         self, topic_id: Uuid, offset: int, *, epoch: int | None = None, log_start: int = 0
     ) -> PartitionData:
@@ -116,17 +130,6 @@ async def two_brokers(
         second = SecondBroker(node, client)
         await second.register()
         configs = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in settings.items()]
-        topic = CreatableTopic(
-            name="t",
-            num_partitions=-1,
-            replication_factor=-1,
-            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[NODE, SECOND])],
-            configs=configs,
-        )
-        (result,) = (
-            await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=5000), CreateTopicsResponse)
-        ).topics
-        assert result.error_code == 0, result.error_message
-        yield node, second, result.topic_id
+        yield node, second, await second.create_topic("t", configs)
         # A node that stops waits until the others have heard of it, and this one never does.
         await second.heartbeat(want_fence=True)

@@ -63,6 +63,14 @@ class EpochCache:
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record below ``offset``; newer ones may have begun there without one yet."""
+        starts = self._starts
+        at = len(starts) - 1
+        while at >= 0 and starts[at] >= offset:
+            at -= 1
+        return self._epochs[at] if at >= 0 else NO_EPOCH
+
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """OffsetsForLeaderEpoch: the greatest known epoch ≤ ``epoch`` and where it ends."""
         epochs = self._epochs

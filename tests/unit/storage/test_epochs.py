@@ -84,3 +84,9 @@ class TestTruncation:
         epochs = cache()
         epochs.truncate_from_start(start)
         assert epochs.entries() == entries
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(90, 7), (51, 7), (50, 3), (20, 1), (1, 1), (0, -1)])
+def test_epoch_of_the_last_record_before_an_offset(offset: int, epoch: int) -> None:
+    assert cache().epoch_before(offset) == epoch
+    assert EpochCache().epoch_before(offset) == -1

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from ruslo.net.connection import Chunk
 
 
+RECORDS_OF_AT_MOST = 200
+"""Partitions whose records go into one answer: who appends them serves others too, and soon asks again."""
+
+
 class FollowerFetch(Fetch):
-    __slots__ = ("_came_ms", "_quiet", "_told")
+    __slots__ = ("_came_ms", "_quiet", "_quiet_partitions", "_told", "_with_records")
 
     def __init__(
         self,
@@ -42,10 +46,13 @@ class FollowerFetch(Fetch):
     ) -> None:
         super().__init__(handler, listener_name, body, context, version, correlation_id, begun_ns)
         self._came_ms = handler.clock.monotonic_ms()
-        self._quiet: list[tuple[FetchedPartition, Partition]] = []
-        """Who has nothing new for this follower."""
+        self._quiet: list[FetchedPartition] = []
+        """What there is nothing new of for this follower, and below the partitions of that. There may be
+        thousands: a tuple for each would keep the garbage collector busy."""
+        self._quiet_partitions: list[Partition] = []
         self._told = False
         """The leaders' replicas know how far it is."""
+        self._with_records = 0
 
     def read(self) -> bool:
         waits = self._read_all()
@@ -61,7 +68,8 @@ class FollowerFetch(Fetch):
         What a follower tells may let a coordinator of this node go on, which appends its next record within
         the same call: nobody would wake the follower for that once it waits.
         """
-        return any(partition.log.end_offset > asked.fetch_offset for asked, partition in self._quiet) or any(
+        quiet = zip(self._quiet, self._quiet_partitions, strict=True)
+        return any(partition.log.end_offset > asked.fetch_offset for asked, partition in quiet) or any(
             partition is not None and partition.log.end_offset > asked.fetch_offset
             for asked, _, partition in self._answers
         )
@@ -70,17 +78,20 @@ class FollowerFetch(Fetch):
         self._answers.clear()
         self._readable.clear()
         self._quiet.clear()
+        self._quiet_partitions.clear()
         self._size = 0
+        self._with_records = 0
         self._conclusive = False
         by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
         for asked in self._context:
             known = by_topic.get(asked.topic)
             partition = known.get(asked.index) if known is not None else None
             if partition is not None and self._is_quiet(asked, partition):
-                self._readable.append(partition)
-                self._quiet.append((asked, partition))
+                self._quiet.append(asked)
+                self._quiet_partitions.append(partition)
             else:
                 self._take_in(asked, partition)
+        self._readable += self._quiet_partitions
         return self._should_wait()
 
     def _is_quiet(self, asked: FetchedPartition, partition: Partition) -> bool:
@@ -91,7 +102,11 @@ class FollowerFetch(Fetch):
             replication is None
             or asked.fetch_offset != log.end_offset
             or asked.current_leader_epoch != partition.leader_epoch
-            or (asked.last_fetched_epoch != log.epochs.latest and asked.last_fetched_epoch >= 0)
+            or (
+                asked.last_fetched_epoch >= 0
+                and asked.last_fetched_epoch != log.epochs.latest
+                and asked.last_fetched_epoch != log.epochs.epoch_before(log.end_offset)
+            )
         ):
             return False
         body = self._body
@@ -113,7 +128,11 @@ class FollowerFetch(Fetch):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         body = self._body
         follower = replication.follower(body.replica_id, body.replica_epoch)
-        read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        read = EMPTY_READ
+        if self._with_records < RECORDS_OF_AT_MOST:
+            read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        else:
+            self._conclusive = True
         if not self._told:
             # Once for each request: what it says was true when it came, not when its wait ends.
             replication.fetched(
@@ -122,6 +141,7 @@ class FollowerFetch(Fetch):
         if replication.must_wait(follower):
             read = EMPTY_READ
         elif read.slice is not None:
+            self._with_records += 1
             replication.sent(follower, read.slice.size)
         return self._found(partition, asked.index, read)
 
@@ -136,7 +156,7 @@ class FollowerFetch(Fetch):
     def answer(self) -> Sequence[Chunk]:
         """With the watermarks of quiet partitions, where they have moved since they were told."""
         tells_all = not self._context.is_incremental
-        for asked, partition in self._quiet:
+        for asked, partition in zip(self._quiet, self._quiet_partitions, strict=True):
             log = partition.log
             if (
                 tells_all

@@ -263,7 +263,7 @@ class ReplicaFetcher:
             out,
             replica_id=settings.node_id,
             replica_epoch=settings.broker_epoch(),
-            max_wait_ms=settings.max_wait_ms,
+            max_wait_ms=0 if planned.is_partial else settings.max_wait_ms,
             min_bytes=settings.min_bytes,
             max_bytes=settings.max_bytes,
             session_id=planned.session_id,

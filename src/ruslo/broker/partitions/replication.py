@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.broker.partitions.isr_growth import IsrGrowth
 from ruslo.broker.partitions.purgatory import DelayedProduce, Readers
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.follower import Follower
@@ -57,6 +58,7 @@ class ReplicationSettings:
     quota: ReplicationQuota
     """Of what this broker sends to throttled replicas."""
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
+    growth: IsrGrowth = field(default_factory=IsrGrowth)
 
 
 class LeaderReplication:
@@ -176,8 +178,13 @@ class LeaderReplication:
         if log.high_watermark < log.end_offset:
             self.advance()
         machine = self.machine
-        if follower.broker_id not in machine.isr.committed:
-            proposal = machine.growth(follower, log.high_watermark)
+        if follower.broker_id not in machine.isr.committed and machine.may_grow(follower, log.high_watermark):
+            self._settings.growth.consider(self, follower)
+
+    def grow(self, follower: Follower) -> None:
+        """Propose to take it in, if it may still be: all this may be over since it fetched."""
+        if self._partition.replication is self and self.machine.followers.get(follower.broker_id) is follower:
+            proposal = self.machine.growth(follower, self._partition.log.high_watermark)
             if proposal is not None:
                 self._settings.propose(self._partition, proposal)
 

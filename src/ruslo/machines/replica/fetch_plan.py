@@ -4,7 +4,9 @@
       └──an answer without: again in full──┘
 
 An incremental request lists only what has changed, so that a broker that follows thousands of quiet
-partitions sends a few bytes.
+partitions sends a few bytes. When it begins to follow so many, the session is filled over several requests:
+no node is to be busy with one of them for long. What the leader knows, however, is never left out of date: it
+would send the same records again, or answer in an epoch that is over.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from ruslo.model.ids import Uuid
 NO_SESSION = 0
 FULL_EPOCH = 0
 MAX_EPOCH = 2**31 - 1
+
+NEW_AT_MOST = 500
+"""Partitions that one request adds to the session."""
 
 Place: TypeAlias = tuple[Uuid, int]
 """Topic id and partition."""
@@ -36,6 +41,8 @@ class PlannedFetch(NamedTuple):
     session_epoch: int
     listed: Sequence[tuple[Place, Wanted]]
     forgotten: Sequence[Place]
+    is_partial: bool = False
+    """More is to be listed, so the leader should not wait for something to send."""
 
 
 class FetchPlan:
@@ -43,7 +50,11 @@ class FetchPlan:
         self._wanted: dict[Place, Wanted] = {}
         self._changed: dict[Place, None] = {}
         """Places whose wish the leader does not know yet, in the order of their changes."""
+        self._known: set[Place] = set()
+        """What the leader has in the session."""
         self._forgotten: dict[Place, None] = {}
+        """Of these, what was dropped; some of it may be wanted again."""
+        self._gets_session = True
         self._session_id = NO_SESSION
         self._epoch = FULL_EPOCH
 
@@ -57,28 +68,41 @@ class FetchPlan:
         if self._wanted.get(place) != wanted:
             self._wanted[place] = wanted
             self._changed[place] = None
-            self._forgotten.pop(place, None)
 
     def drop(self, place: Place) -> None:
         if self._wanted.pop(place, None) is not None:
             self._changed.pop(place, None)
-            self._forgotten[place] = None
+            if place in self._known:
+                self._forgotten[place] = None
 
     def next(self) -> PlannedFetch:
         """The next request; ``answered`` or ``restart`` must follow before another."""
+        wanted, known, forgotten = self._wanted, self._known, self._forgotten
+        candidates = self._changed
         if self._epoch == FULL_EPOCH:
-            listed = list(self._wanted.items())
-            forgotten: list[Place] = []
-        else:
-            listed = [(place, self._wanted[place]) for place in self._changed]
-            forgotten = list(self._forgotten)
-        self._changed.clear()
-        self._forgotten.clear()
-        return PlannedFetch(self._session_id, self._epoch, listed, forgotten)
+            known.clear()
+            forgotten.clear()
+            candidates = dict.fromkeys(wanted)
+        listed: list[tuple[Place, Wanted]] = []
+        later: dict[Place, None] = {}
+        room = NEW_AT_MOST if self._gets_session else len(candidates)
+        for place in candidates:
+            if place not in known or place in forgotten:
+                if not room:
+                    later[place] = None
+                    continue
+                room -= 1
+                known.add(place)
+                forgotten.pop(place, None)
+            listed.append((place, wanted[place]))
+        known.difference_update(forgotten)
+        self._changed, self._forgotten = later, {}
+        return PlannedFetch(self._session_id, self._epoch, listed, list(forgotten), bool(later))
 
     def answered(self, session_id: int) -> None:
         """The request was served; 0: the leader keeps no session for us."""
         self._session_id = session_id
+        self._gets_session = session_id != NO_SESSION
         if session_id == NO_SESSION:
             self._epoch = FULL_EPOCH
         else:
@@ -87,4 +111,5 @@ class FetchPlan:
     def restart(self) -> None:
         """The leader does not know the session any more, or it is not known what it knows."""
         self._session_id = NO_SESSION
+        self._gets_session = True
         self._epoch = FULL_EPOCH

@@ -39,7 +39,8 @@ class Follower:
     ) -> None:
         """It asked for records from ``offset`` on: it has all that lies before."""
         if offset >= leader_end:
-            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+            if now_ms > self.caught_up_ms:
+                self.caught_up_ms = now_ms
         elif offset >= self._last_fetch_leader_end >= 0:
             self.caught_up_ms = max(self.caught_up_ms, self._last_fetch_ms)
         self.end_offset = offset

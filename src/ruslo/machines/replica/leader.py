@@ -149,15 +149,18 @@ class LeaderReplica:
     # -- the in-sync set -------------------------------------------------------------------------------------
 
     def growth(self, follower: Follower, high_watermark: int) -> Proposal | None:
-        """The proposal that takes in ``follower``, which has just fetched."""
-        if (
-            self.isr.pending is not None
-            or follower.broker_id in self.isr.committed
-            or follower.end_offset < max(high_watermark, self._epoch_start_offset)
-            or not self._is_eligible(follower)
-        ):
+        """The proposal that takes in ``follower``, by what it said when it last fetched."""
+        if not self.may_grow(follower, high_watermark):
             return None
         return self._propose((*self.isr.committed, follower.broker_id))
+
+    def may_grow(self, follower: Follower, high_watermark: int) -> bool:
+        return (
+            self.isr.pending is None
+            and follower.broker_id not in self.isr.committed
+            and follower.end_offset >= max(high_watermark, self._epoch_start_offset)
+            and self._is_eligible(follower)
+        )
 
     def shrinkage(self, leader_end: int, now_ms: int) -> Proposal | None:
         """The proposal that leaves out members that have fallen behind."""

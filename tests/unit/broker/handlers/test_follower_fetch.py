@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from ruslo.broker.handlers import follower_fetch
 from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
@@ -91,5 +94,47 @@ def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path) -> No
             (data,) = topic.partitions
             assert [record.value for record in records_in(data.records)] == [b"two"]
             await client.receive(ProduceResponse)
+
+    run(story())
+
+
+def test_records_of_many_partitions_come_in_several_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them waits for more, whatever the follower says it waits for; and none is left out for ever."""
+    monkeypatch.setattr(follower_fetch, "RECORDS_OF_AT_MOST", 1)
+
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path) as (node, second, first_topic),
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as follower,
+        ):
+            second_topic = await second.create_topic("u")
+            for name in ("t", "u"):
+                request = node.produce_request({(name, 0): batch_of(name.encode())}, acks=1)
+                await client.call(request, ProduceResponse)
+
+            async def fetched(
+                session_id: int, epoch: int, *offsets: int, min_bytes: int
+            ) -> tuple[int, list[bytes | None]]:
+                request = second.request(first_topic)
+                for topic_id, offset in zip((first_topic, second_topic), offsets, strict=False):
+                    request.topics += second.request(topic_id, offset).topics
+                request.session_id, request.session_epoch = session_id, epoch
+                request.max_wait_ms, request.min_bytes = A_MINUTE_MS, min_bytes
+                answer = await follower.call(request, FetchResponse)
+                values = [
+                    record.value
+                    for topic in answer.responses
+                    for each in topic.partitions
+                    for record in records_in(each.records)
+                ]
+                return answer.session_id, values
+
+            session_id, values = await fetched(0, 0, 0, 0, min_bytes=1 << 20)
+            assert values == [b"t"]
+            _, values = await fetched(session_id, 1, 1, min_bytes=1)
+            assert values == [b"u"]
 
     run(story())
