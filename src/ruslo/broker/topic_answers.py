@@ -1,7 +1,8 @@
 """Topics as Metadata shows them, kept until something about them changes.
 
 Clients refresh their metadata every few minutes, and all of them at once after a leader moved; with thousands
-of partitions the building and encoding of the answer is what costs. So each answer remembers its bytes.
+of partitions the building and encoding of the answer is what costs. So each answer remembers its bytes, and
+many of them are made in turns (``handlers/metadata``).
 
 For the moment between a leader's death and the election of the next, its partitions are shown without one,
 and it is not listed. A client that is told of a leader that is gone believes it, and comes back only when a
@@ -11,7 +12,7 @@ asks again after 100 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
@@ -45,6 +46,14 @@ class TopicAnswer(MetadataResponseTopic):
         )
         self._encoded: dict[int, bytes] = {}
 
+    def is_encoded(self, version: int) -> bool:
+        return version in self._encoded
+
+    def encode(self, version: int) -> None:
+        """Ahead of its being sent."""
+        if not self.is_encoded(version):
+            self._write(bytearray(), version)
+
     def _write(self, out: bytearray, version: int) -> None:
         encoded = self._encoded.get(version)
         if encoded is None:
@@ -66,6 +75,7 @@ class _Kind(NamedTuple):
 class _Kept(NamedTuple):
     topic_version: int
     cluster_version: int
+    lost: Set[int]
     answer: TopicAnswer
 
 
@@ -94,19 +104,39 @@ class TopicAnswers:
     ) -> TopicAnswer:
         """``lost``: the ``lost_leaders`` of the moment."""
         kind = _Kind(listener_name, error_version(version), with_operations)
-        if lost:
-            return _answer(image, topic, kind, lost)
         kinds = self._kept.setdefault(topic.id, {})
         kept = kinds.get(kind)
-        if (
-            kept is not None
-            and kept.topic_version == topic.version
-            and kept.cluster_version == image.cluster.version
-        ):
+        if kept is not None and kept[:3] == (topic.version, image.cluster.version, lost):
             return kept.answer
         answer = _answer(image, topic, kind, lost)
-        kinds[kind] = _Kept(topic.version, image.cluster.version, answer)
+        kinds[kind] = _Kept(topic.version, image.cluster.version, lost, answer)
         return answer
+
+    def outdated(
+        self,
+        image: MetadataImage,
+        topics: Iterable[TopicImage],
+        listener_name: str,
+        version: int,
+        *,
+        with_operations: bool,
+        lost: Set[int],
+    ) -> list[TopicImage]:
+        """Those of which there is no such answer yet, or none any more."""
+        kind, cluster_version = (
+            _Kind(listener_name, error_version(version), with_operations),
+            image.cluster.version,
+        )
+        found: list[TopicImage] = []
+        for topic in topics:
+            kept = self._kept.get(topic.id, {}).get(kind)
+            if (
+                kept is None
+                or kept[:3] != (topic.version, cluster_version, lost)
+                or not kept.answer.is_encoded(version)
+            ):
+                found.append(topic)
+        return found
 
 
 def error_version(version: int) -> int:

@@ -2,19 +2,24 @@
 
 v0: an empty list of topics means all; from v1 null does, and an empty one means none. v4: the client says
 whether topics may be created. v8: authorized operations (KIP-430). v10: topic ids, to ask by from v12 on.
+
+After thousands of partitions have got other leaders, their answers are made anew in turns; the response is
+then put together at once, of one state of the metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Set
+from collections.abc import Awaitable, Iterable, Set
 
 from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.controller_id import controller_id
+from ruslo.broker.partitions.turns import in_turns
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
+from ruslo.broker.topic_answers import TopicAnswer
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.ids import ZERO_UUID
+from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
@@ -26,6 +31,10 @@ from ruslo.protocol.messages.metadata_response import (
 )
 
 _CREATION_TIMEOUT_MS = 30_000
+MANY_PARTITIONS = 500
+"""Whose answers are not made in one turn: each takes some 10 µs."""
+_ROUNDS = 5
+"""In which answers are made anew that are out of date before the last is there. Then it has to do."""
 
 
 def handle(
@@ -34,6 +43,9 @@ def handle(
     missing = _to_create(services, request)
     if missing:
         return _create_and_answer(services, request, context, missing)
+    outdated = _outdated(services, request, context)
+    if outdated:
+        return _answer_in_turns(services, request, context, outdated)
     return _answer(services, request, context, {})
 
 
@@ -42,6 +54,57 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     refusals = await _create(services, missing)
     return _answer(services, request, context, refusals)
+
+
+def _outdated(services: Services, request: MetadataRequest, context: RequestContext) -> list[TopicImage]:
+    """The topics asked for whose answers have to be made; none if they have few partitions together."""
+    metadata = services.metadata
+    image, answers = metadata.image, metadata.topic_answers
+    if image.topics.partition_count <= MANY_PARTITIONS:
+        return []
+    topics: Iterable[TopicImage] = image.topics.by_name.values()
+    if not _asks_for_all(request, context):
+        named = (image.topics.by_name.get(each.name or "") for each in request.topics or ())
+        topics = [topic for topic in named if topic is not None]
+        if _partition_count(topics) <= MANY_PARTITIONS:
+            return []
+    outdated = answers.outdated(
+        image,
+        topics,
+        context.listener_name,
+        context.api_version,
+        with_operations=request.include_topic_authorized_operations,
+        lost=answers.lost_leaders(),
+    )
+    return outdated if _partition_count(outdated) > MANY_PARTITIONS else []
+
+
+def _partition_count(topics: Iterable[TopicImage]) -> int:
+    return sum(len(topic.partitions) for topic in topics)
+
+
+async def _answer_in_turns(
+    services: Services, request: MetadataRequest, context: RequestContext, outdated: list[TopicImage]
+) -> MetadataResponse:
+    metadata = services.metadata
+
+    def make(topic_id: Uuid) -> None:
+        # It may be gone by now, and there may be another image.
+        topic = metadata.image.topics.by_id.get(topic_id)
+        if topic is not None:
+            _known(services, topic, request, context, lost).encode(context.api_version)
+
+    for _ in range(_ROUNDS):
+        lost = metadata.topic_answers.lost_leaders()
+        await in_turns([topic.id for topic in outdated], make)
+        outdated = _outdated(services, request, context)
+        if not outdated:
+            break
+    return _answer(services, request, context, {})
+
+
+def _asks_for_all(request: MetadataRequest, context: RequestContext) -> bool:
+    return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
 def _answer(
@@ -54,7 +117,7 @@ def _answer(
         cluster_id=services.cluster_id,
         controller_id=controller_id(services.metadata, services.node_id),
     )
-    if request.topics is None or (version == 0 and not request.topics):
+    if request.topics is None or _asks_for_all(request, context):
         response.topics = [
             _known(services, topic, request, context, lost) for topic in image.topics.by_name.values()
         ]
@@ -98,7 +161,7 @@ def _known(
     request: MetadataRequest,
     context: RequestContext,
     lost: Set[int],
-) -> MetadataResponseTopic:
+) -> TopicAnswer:
     return services.metadata.topic_answers.get(
         services.metadata.image,
         topic,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from inspect import isawaitable
 
 import pytest
 
 from ruslo.broker.handlers import metadata
+from ruslo.broker.partitions import turns
+from ruslo.broker.request_context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
@@ -80,6 +84,38 @@ def test_a_leader_that_has_just_died_is_not_named() -> None:
             assert partition.isr_nodes == [1]
             node.metadata.topic_answers.lost_leaders = frozenset
             assert await exchange(metadata.handle, node, asking("a")) == before
+
+    asyncio.run(story())
+
+
+def test_answers_about_thousands_of_partitions_are_made_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes meanwhile is in the answer: it shows one state, that of its last turn."""
+    monkeypatch.setattr(turns, "TURN_S", 0)
+    names = [f"t{number}" for number in range(8)]
+
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, *names, partitions=metadata.MANY_PARTITIONS // 4)
+            request, context = MetadataRequest(topics=None), RequestContext(api_version=12)
+            answer = metadata.handle(node, request, context)  # type: ignore[arg-type]
+            assert isawaitable(answer)
+            answering = asyncio.ensure_future(answer)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert not answering.done()
+            await node.controller.submit(DeleteTopicsRequest(topic_names=["t0", "t7"]))
+            await create(node, "t0", partitions=3)
+            response = await answering
+            assert {topic.name: len(topic.partitions) for topic in response.topics} == {
+                name: len(topic.partitions) for name, topic in node.image.topics.by_name.items()
+            }
+            again = metadata.handle(node, request, context)  # type: ignore[arg-type]
+            assert again == response, "at once, of what was kept"
+            named = metadata.handle(node, asking(*names[1:7]), context)  # type: ignore[arg-type]
+            assert isinstance(named, MetadataResponse)
+            node.metadata.topic_answers.lost_leaders = lambda: {1}
+            leaderless = await exchange(metadata.handle, node, asking(*names[1:7]))
+            assert {each.leader_id for topic in leaderless.topics for each in topic.partitions} == {-1}
 
     asyncio.run(story())
 
