@@ -59,9 +59,11 @@ from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError
+from ruslo.model.topics import TopicPartition
 from ruslo.net.server import Server
 from ruslo.protocol.message import Message
 from ruslo.storage.disk import DiskOpener
+from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -191,7 +193,7 @@ class Node:
             delete_delay_ms=config.int("log.segment.delete.delay.ms"),
             producer_expiration_ms=config.int("producer.id.expiration.ms"),
         )
-        self._undo.callback(self._close_storage)
+        self._undo.push_async_callback(self._close_storage)
         self._abandon.append(self.logs.abandon)
         for directory in self.logs.directories:
             directory.holds_partitions = config.is_broker and directory.path in config.log_dirs
@@ -204,11 +206,19 @@ class Node:
         self.metrics.belongs_to(self.cluster_id)
         self.metrics.add(lambda: directory_families(self.logs))
 
-    def _close_storage(self) -> None:
-        if self.has_loaded:
-            self.logs.stop(self.broker.lifecycle.epoch)
-        else:
+    async def _close_storage(self) -> None:
+        if not self.has_loaded:
             self.logs.abandon()
+            return
+        # Thousands of logs take a while, and a node that stops can be watched to the end.
+        loop, tell = asyncio.get_running_loop(), self.logs.on_offline
+
+        def tell_on_loop(directory: LogDir, partitions: list[TopicPartition]) -> None:
+            if tell is not None:
+                loop.call_soon_threadsafe(tell, directory, partitions)
+
+        self.logs.on_offline = tell_on_loop
+        await asyncio.to_thread(self.logs.stop, self.broker.lifecycle.epoch)
 
     async def _bind_listeners(self) -> None:
         config = self.config

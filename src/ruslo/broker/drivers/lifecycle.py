@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,8 +43,12 @@ SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SS
 _RETRY_MS = 100
 _CATCH_UP_MS = 10
 """Between heartbeats while the broker waits for something that a heartbeat brings about."""
-_NO_CONTROLLER_MS = 2_000
-"""A broker that stops does not wait longer for somebody to hand over to: the whole cluster may stop."""
+_STANDSTILL_MS = 2_000
+"""A broker that stops does not wait longer for somebody to hand over to: the whole cluster may stop. To hand
+over thousands of leaderships may take longer on a busy machine, but a controller that is alive commits
+something every half a second, be it an empty record (KIP-835)."""
+_LOOKS = 8
+"""At the metadata, in that time."""
 
 
 class ControllerChannel(Protocol):
@@ -163,15 +167,17 @@ class BrokerLifecycle:
         if not was_registered:
             return True
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        while self._clock.monotonic_ms() < deadline_ms:
+        while (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             try:
-                async with asyncio.timeout(_NO_CONTROLLER_MS / 1000):
-                    response = await self._heartbeat(want_shut_down=True)
+                async with asyncio.timeout(left_ms / 1000):
+                    response = await self._unless_standstill(self._heartbeat(want_shut_down=True))
                 if response.should_shut_down:
                     return True
             except TimeoutError:
                 logger.warning(
-                    "there is no controller to hand over to; broker %d stops", self.identity.broker_id
+                    "nobody has taken over from broker %d: there is no controller, or the time is up. It "
+                    "stops all the same",
+                    self.identity.broker_id,
                 )
                 return False
             except KafkaError as error:
@@ -182,6 +188,25 @@ class BrokerLifecycle:
                 continue
             await asyncio.sleep(_CATCH_UP_MS / 1000)
         return False
+
+    async def _unless_standstill(
+        self, heartbeat: Coroutine[None, None, BrokerHeartbeatResponse]
+    ) -> BrokerHeartbeatResponse:
+        """Its answer; TimeoutError if it does not come and nothing is committed any more either."""
+        asking = asyncio.ensure_future(heartbeat)
+        seen, moved_ms = self._metadata.image.offset, self._clock.monotonic_ms()
+        try:
+            while True:
+                await asyncio.wait([asking], timeout=_STANDSTILL_MS / 1000 / _LOOKS)
+                if asking.done():
+                    return asking.result()
+                now_ms = self._clock.monotonic_ms()
+                if self._metadata.image.offset != seen:
+                    seen, moved_ms = self._metadata.image.offset, now_ms
+                elif now_ms - moved_ms >= _STANDSTILL_MS:
+                    raise TimeoutError
+        finally:
+            asking.cancel()
 
     async def _try_to_register(self) -> bool:
         identity = self.identity

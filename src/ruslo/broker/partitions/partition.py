@@ -455,6 +455,10 @@ class Partition:
         if high_watermark > log.high_watermark:
             self.advance(min(high_watermark, log.end_offset), size)
 
+    def drop_laggards(self) -> None:
+        if self.replication is not None:
+            self.replication.drop_laggards()
+
     # -- leaving ---------------------------------------------------------------------------------------------
 
     def retire(self) -> None:

@@ -58,7 +58,7 @@ class Upkeep:
             Chore(
                 "check of in-sync replicas",
                 config.int("replica.lag.time.max.ms") // 2,
-                _on_loop(partitions.drop_laggards),
+                partitions.drop_laggards,
             ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
             Chore("producer expiry", PRODUCER_EXPIRY_MS, log_by_log(logs.expire_producers_of)),

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
-from ruslo.broker.drivers.lifecycle import LifecycleState
+from ruslo.broker.drivers import lifecycle as lifecycle_module
+from ruslo.broker.drivers.lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleState
+from ruslo.broker.drivers.metadata import MetadataDriver
+from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.no_op_record import NoOpRecord
 from tests.support.controller import AdminNode, admin_node, numbered_uuid, registration
 
 FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
@@ -182,5 +189,52 @@ def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None:
         assert "log.dir.failure.timeout.ms=1" in failures[0]
         lifecycle.abandon()
         node.controller.stop()
+
+    asyncio.run(story())
+
+
+class SlowController:
+    """Takes heartbeats and answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[Message]] = []
+
+    def submit(self, request: Message) -> asyncio.Future[Message]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return self.asked[-1]
+
+
+def stopping_broker(controller: SlowController, metadata: MetadataDriver) -> BrokerLifecycle:
+    identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
+    lifecycle = BrokerLifecycle(identity, controller, metadata, clock=SystemClock())
+    lifecycle.epoch = 5
+    return lifecycle
+
+
+def test_a_hand_over_may_take_its_time_while_something_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
+
+    async def story() -> None:
+        controller, metadata = SlowController(), MetadataDriver()
+        stopping = asyncio.create_task(stopping_broker(controller, metadata).shut_down())
+        until_s = time.monotonic() + 0.2
+        while time.monotonic() < until_s:
+            metadata.handle_commit(metadata.image.offset + 1, 1, [NoOpRecord()])
+            await asyncio.sleep(0)
+        assert not stopping.done()
+        assert len(controller.asked) == 1, "it does not ask twice for what is being done"
+        controller.asked[0].set_result(BrokerHeartbeatResponse(should_shut_down=True))
+        assert await stopping
+
+    asyncio.run(story())
+
+
+def test_nobody_waits_for_a_cluster_in_which_nothing_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
+
+    async def story() -> None:
+        controller = SlowController()
+        assert not await stopping_broker(controller, MetadataDriver()).shut_down()
+        assert controller.asked[0].cancelled()
 
     asyncio.run(story())
