@@ -2,8 +2,8 @@
 
 It takes the processor time of every step of the loop: of each callback, each stretch of a task between two
 awaits, and each time a connection hands over what it has read. Unlike elapsed time it does not count the
-moments in which the system let another process run. Each line of FILE is a time and the longest step around
-it.
+moments in which the system let another process run. Each line of FILE is a time, the longest step around it,
+and what that was.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO, TypeVarTuple, Unpack
+from typing import NamedTuple, TextIO, TypeVarTuple, Unpack
 
 import uvloop
 
@@ -29,8 +29,13 @@ WRITE_EVERY_S = 0.1
 ArgumentsT = TypeVarTuple("ArgumentsT")
 
 
-class ProbedNode(RusloNode):
-    """A node of Ruslo with the probe in it."""
+class LongestStep(NamedTuple):
+    ms: float
+    name: str
+
+
+class Probed(RusloNode):
+    """Of a node of Ruslo: it has the probe in it."""
 
     @property
     def probe_file(self) -> Path:
@@ -39,10 +44,20 @@ class ProbedNode(RusloNode):
     def serve_command(self) -> list[str]:
         return [sys.executable, "-m", "bench.probed_node", str(self.properties_file), str(self.probe_file)]
 
-    def longest_step_ms(self, since_s: float, until_s: float) -> float:
+    def longest_step(self, since_s: float, until_s: float) -> LongestStep:
         """Between two moments of ``time.monotonic``, which all processes of a machine share."""
-        steps = [line.split() for line in self.probe_file.read_text().splitlines()]
-        return max((float(ms) for at_s, ms in steps if since_s <= float(at_s) <= until_s), default=0.0)
+        lines = [line.split(maxsplit=2) for line in self.probe_file.read_text().splitlines()]
+        steps = [
+            LongestStep(float(ms), name) for at_s, ms, name in lines if since_s <= float(at_s) <= until_s
+        ]
+        return max(steps, default=LongestStep(0.0, "none"))
+
+    def longest_step_ms(self, since_s: float, until_s: float) -> float:
+        return self.longest_step(since_s, until_s).ms
+
+
+class ProbedNode(Probed):
+    """A node on its own."""
 
 
 class StepTimer:
@@ -51,6 +66,7 @@ class StepTimer:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._longest_s = 0.0
+        self._longest: object = None
         self._written_s = 0.0
 
     def run(self, step: Callable[[Unpack[ArgumentsT]], object], *arguments: *ArgumentsT) -> None:
@@ -58,12 +74,21 @@ class StepTimer:
         try:
             step(*arguments)
         finally:
-            self._longest_s = max(self._longest_s, time.thread_time() - begin_s)
+            took_s = time.thread_time() - begin_s
+            if took_s > self._longest_s:
+                self._longest_s, self._longest = took_s, step
             now_s = time.monotonic()
             if now_s - self._written_s > WRITE_EVERY_S:
-                self._out.write(f"{now_s:.6f} {self._longest_s * 1000:.3f}\n")
+                self._out.write(f"{now_s:.6f} {self._longest_s * 1000:.3f} {_name(self._longest)}\n")
                 self._out.flush()
-                self._longest_s, self._written_s = 0.0, now_s
+                self._longest_s, self._longest, self._written_s = 0.0, None, now_s
+
+
+def _name(step: object) -> str:
+    owner = getattr(step, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return getattr(owner.get_coro(), "__qualname__", None) or owner.get_name()
+    return getattr(step, "__qualname__", None) or repr(step).replace("\n", " ")
 
 
 class ProbedLoop(uvloop.Loop):
@@ -112,7 +137,7 @@ def probe_reading(timer: StepTimer) -> None:
 
 def main(properties: str, probe_file: str) -> int:
     config = BrokerConfig.from_properties(parse_properties(decode_properties(Path(properties).read_bytes())))
-    with Path(probe_file).open("w") as out:
+    with Path(probe_file).open("a") as out:
         timer = StepTimer(out)
         probe_reading(timer)
         return run(config, lambda node: None, functools.partial(ProbedLoop, timer))

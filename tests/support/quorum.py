@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from ruslo.client.admin import Admin
 from ruslo.client.brokers import Quorum
@@ -94,6 +94,8 @@ class QuorumNode(RusloNode):
 class QuorumCluster:
     """``dynamic``: the voters stand in the log (kraft.version 1), else in ``controller.quorum.voters``."""
 
+    node_type: ClassVar[type[QuorumNode]] = QuorumNode
+
     def __init__(
         self,
         directory: Path,
@@ -142,7 +144,7 @@ class QuorumCluster:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         directory = self.directory / f"node-{node_id}"
-        self.nodes[node_id] = QuorumNode(
+        self.nodes[node_id] = self.node_type(
             directory,
             data_dirs=[directory / f"data{number or ''}" for number in range(self._data_dirs)],
             node_id=node_id,
