@@ -19,7 +19,7 @@ from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
-from ruslo.broker.partitions.turns import in_turns
+from ruslo.broker.partitions.turns import in_portions
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
@@ -362,7 +362,7 @@ class PartitionManager:
 
     async def drop_laggards(self) -> None:
         """Replicas that have fallen behind leave their in-sync sets."""
-        await in_turns(list(self), Partition.drop_laggards)
+        await in_portions(list(self), Partition.drop_laggards)
 
     def sync_due_logs(self) -> None:
         """Bring to disk, in the background, what rolls and creations left unsynced."""
@@ -377,7 +377,7 @@ class PartitionManager:
         self._work.clear()
         await self._fetchers.stop()
         # The metadata quorum goes on for a while after the partitions.
-        await in_turns(list(self), Partition.retire)
+        await in_portions(list(self), Partition.retire)
         for flusher in self._flushers.values():
             await flusher.close()
         self._housekeeping.shutdown(wait=True)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ruslo.broker.partitions import turns
-from ruslo.broker.partitions.turns import TURN_S, in_turns
+from ruslo.broker.partitions.turns import TURN_S, in_portions, in_turns
 
 PARTITIONS = 4_000
 
@@ -45,5 +45,19 @@ def test_others_get_their_turn_whatever_a_piece_costs(
         assert done == list(range(PARTITIONS))
         assert max(steps) <= at_most
         assert sum(steps) == PARTITIONS
+
+    asyncio.run(story())
+
+
+def test_portions_of_a_fixed_size() -> None:
+    async def story() -> None:
+        done: list[int] = []
+        working = asyncio.create_task(in_portions(range(10), done.append, 4))
+        seen = []
+        while not working.done():
+            await asyncio.sleep(0)
+            seen.append(len(done))
+        assert seen[:3] == [4, 8, 10]
+        assert done == list(range(10))
 
     asyncio.run(story())
