@@ -53,15 +53,35 @@ def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody_special() -> N
         for source in sources.split():
             assert (ROOT / source).exists(), source
     assert re.search(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)
-    assert DOCKERFILE.count("\nFROM ") == 2, "what builds it stays behind"
+    last = DOCKERFILE.rpartition("\nFROM ")[2]
+    assert re.findall(r"^COPY --from=(\S+)", last, re.MULTILINE) == ["build"]
+    assert "apt-get" not in last, "what builds it stays behind"
     assert f"http://127.0.0.1:{METRICS_PORT}/health/ready" in DOCKERFILE
     pinned = re.search(r"^uv==\S+", (ROOT / "requirements/dev.lock").read_text(), re.MULTILINE)
     assert pinned is not None, "the image takes uv in the version of the lock file"
 
 
-@pytest.mark.parametrize("name", ["docker/server.properties", "systemd/server.properties"])
+def test_the_image_is_made_of_what_the_ignore_file_lets_through() -> None:
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    assert rules[1] == "*", "a working copy holds much that is not for an image"
+    let_through = {rule[1:] for rule in rules if rule.startswith("!")}
+    for sources in re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for source in sources.split():
+            assert any(source == each or source.startswith(f"{each}/") for each in let_through), source
+    assert "src/ruslo/console/static/vendor" in rules, "a build of its own brings them, pinned"
+    assert "RUN python scripts/console_assets.py\n" in DOCKERFILE
+
+
+PROPERTY_FILES = [
+    "deploy/docker/server.properties",
+    "deploy/systemd/server.properties",
+    "examples/server.properties",
+]
+
+
+@pytest.mark.parametrize("name", PROPERTY_FILES)
 def test_property_files_name_what_has_an_effect(name: str) -> None:
-    check_properties((DEPLOY / name).read_text())
+    check_properties((ROOT / name).read_text())
 
 
 def test_the_commands_of_the_start_script_exist() -> None:
@@ -134,6 +154,13 @@ def test_the_brokers_of_the_compose_file_are_one_cluster() -> None:
     assert {config.node_id for config in configs.values()} == {1, 2, 3}
     assert set(compose["volumes"]) == set(brokers)
     assert all(config.int("min.insync.replicas") == 2 for config in configs.values())
+
+
+def test_compose_builds_its_image_once() -> None:
+    compose = yaml.safe_load((DEPLOY / "docker/compose.yaml").read_text())
+    services = compose["services"].values()
+    assert len([each for each in services if "build" in each]) == 1, "builds side by side fail over the name"
+    assert len({each["image"] for each in services}) == 1
 
 
 def test_further_services_of_the_compose_file_run_commands_that_exist() -> None:
