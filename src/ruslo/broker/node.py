@@ -24,6 +24,7 @@ from functools import partial
 
 import uvloop
 
+from ruslo.broker.abandoned_lookups import forget_abandoned_lookups
 from ruslo.broker.api_table import controller_apis
 from ruslo.broker.broker_role import BrokerRole
 from ruslo.broker.config_rules import BrokerConfigRules
@@ -383,6 +384,7 @@ def run(
 async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     node = Node(config)
     loop = asyncio.get_running_loop()
+    forget_abandoned_lookups(loop)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, node.request_stop)
     garbage = GarbageWatch()
