@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ruslo.cli.demo_run import DemoRun
     from ruslo.cli.demo_spark import DemoSpark
 
-_NOTHING_NEW_S = 180.0
-"""So long without a batch or a result means that none will come; a busy machine may take minutes to start."""
+_NOTHING_NEW_S = 600.0
+"""So long without a batch or a result means that none will come. A machine busy with much else, which had to
+compile the decoders of a fresh installation, was seen to take more than three minutes for its first batch."""
 
 
 @click.command(
@@ -132,6 +133,8 @@ def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], 
         if run.follow() or batches != before:
             deadline = time.monotonic() + _NOTHING_NEW_S
         show(run)
+    if not run.all_came_out:
+        click.echo(f"Nothing new for {_NOTHING_NEW_S:.0f} s: counting what has come until now.", err=True)
 
 
 @contextlib.contextmanager
