@@ -6,7 +6,7 @@ SECONDS ?=
 SEEDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak soak-cluster soak-simulation soak-spark bench bench-cluster bench-spark format generate lock clean
+.PHONY: help setup runtime demo test check soak soak-cluster soak-simulation soak-spark bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -69,6 +69,9 @@ generate: setup ## write the generated files anew
 	@$(BIN)/python -m ruslo.broker.metrics.reference
 	@$(BIN)/python -m ruslo.client.settings.reference
 	@$(BIN)/python -m ruslo.pipeline.files.reference
+
+wheel: runtime ## the package for other machines, with the console's browser libraries inside, in dist
+	@$(BIN)/python -m hatchling build --target wheel
 
 lock: setup ## pin the newest allowed versions of all dependencies
 	@$(BIN)/python scripts/lock.py
