@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -9,7 +10,17 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
+from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from ruslo.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
+from tests.support.raw_client import connected
 
 IMPATIENT = {
     "log_level": 0,
@@ -59,11 +70,38 @@ def read(bootstrap: str) -> list[bytes | None]:
 
 def test_whoever_is_asked_calls_itself_the_controller(cluster: EmbeddedCluster) -> None:
     """It can be reached, and passes on what is the active controller's to do."""
+
+    async def controller_according_to(node_id: int) -> int:
+        # Not librdkafka: it may ask any broker that it has heard of.
+        async with connected(cluster.bootstrap_of(node_id)) as client:
+            answer = await client.call(DescribeClusterRequest(), DescribeClusterResponse)
+        return answer.controller_id
+
     for node_id in cluster.node_ids:
+        assert asyncio.run(controller_according_to(node_id)) == node_id
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_of(node_id), **IMPATIENT})
-        assert admin.list_topics(timeout=30).controller_id == node_id
         topic = f"made-by-{node_id}"
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
+
+
+def test_a_broker_knows_partitions_that_others_hold(ruslo_cluster: EmbeddedCluster) -> None:
+    """Who asks the wrong one is to look for the leader, and not to think that the topic is gone."""
+    admin = AdminClient({"bootstrap.servers": ruslo_cluster.bootstrap, **IMPATIENT})
+    admin.create_topics([NewTopic("lonely", 1, 1)])["lonely"].result(30)
+    elsewhere = next(each for each in ruslo_cluster.node_ids if each != ruslo_cluster.leader_of("lonely"))
+
+    async def delete_records(topic: str, index: int) -> ErrorCode:
+        asked = DeleteRecordsTopic(
+            name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=0)]
+        )
+        request = DeleteRecordsRequest(topics=[asked], timeout_ms=1000)
+        async with connected(ruslo_cluster.bootstrap_of(elsewhere)) as client:
+            answer = await client.call(request, DeleteRecordsResponse)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    assert asyncio.run(delete_records("lonely", 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert asyncio.run(delete_records("lonely", 1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert asyncio.run(delete_records("nobody", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_leader_that_is_killed_and_comes_back(cluster: EmbeddedCluster) -> None:

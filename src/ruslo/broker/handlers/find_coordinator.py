@@ -78,7 +78,7 @@ def _find(services: Services, key: str, key_type: int, context: RequestContext) 
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the key's partition has no leader just now")
     return Coordinator(
-        key=key, node_id=partition.leader, host=endpoint.host, port=endpoint.port, error_message=""
+        key=key, node_id=partition.leader, host=endpoint.host, port=endpoint.port, error_message=None
     )
 
 

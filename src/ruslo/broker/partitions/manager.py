@@ -109,10 +109,15 @@ class PartitionManager:
         topic_id = topic if isinstance(topic, bytes) else self._topic_ids.get(topic)
         if topic_id is not None and (topic_id, index) in self._offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
-        if isinstance(topic, bytes) and topic not in self.by_id:
+        topics = self._image.topics
+        known = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
+        if known is None and isinstance(topic, bytes):
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {uuid_to_text(topic)}")
-        name = topic if isinstance(topic, str) else uuid_to_text(topic)
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{index} is not on this broker")
+        if known is None or not 0 <= index < len(known.partitions):
+            name = topic if known is None else known.name
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name!s}-{index}")
+        # It is on other brokers: who is told so looks for its leader anew, instead of doubting the topic.
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{index} is not on this broker")
 
     @property
     def offline_count(self) -> int:

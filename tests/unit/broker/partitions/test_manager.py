@@ -196,7 +196,7 @@ def test_a_replica_whose_directory_is_lost_may_go_and_come_back(tmp_path: Path) 
                 metadata.handle_commit(metadata.image.offset + 1, metadata.image.epoch, [change])
 
             moved_to(99)
-            assert why_missing(node, "t", lost.index) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert why_missing(node, "t", lost.index) is ErrorCode.NOT_LEADER_OR_FOLLOWER
             moved_to(node.node.config.node_id)
             again = manager.get("t", lost.index)
             assert (again.log.directory, again.log.failure) == (str(directories[0]), None)
