@@ -1,4 +1,4 @@
-"""Classic bugs of replicated logs, put into the product: ``-m tests.support.classic_bugs NAME FIRST-LAST``.
+"""Classic bugs put into the product: ``-m tests.support.classic_bugs NAME FIRST-LAST``.
 
 The simulation runs these seeds until an invariant breaks, and says which; the exit code is 1 if none does.
 """
@@ -6,15 +6,19 @@ The simulation runs these seeds until an invariant breaks, and says which; the e
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ruslo.broker.drivers import quorum_state_file
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
+from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.machines.controller import partitions as controller_partitions
+from ruslo.machines.controller.elections import PartitionChange
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState
-from ruslo.machines.controller.topic_image import PartitionImage
+from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
 from ruslo.machines.raft import leading
 from ruslo.machines.raft.leader import Leader
 from ruslo.machines.raft.quorum_node import QuorumNode
@@ -24,14 +28,18 @@ from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.leader import LeaderReplica
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
+from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
 from ruslo.storage.disk import Disk
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
+    DELETED_LATE,
     ENOUGH_COPIES,
     IN_SYNC_HAVE_ALL,
     NEVER_CUT,
     OWN_EPOCH,
+    SEQUENCES,
 )
+from ruslo.testing.simulation.nodes.metadata_invariants import MOVE_ENDS_WELL, SAME_STATE
 from ruslo.testing.simulation.nodes.runs import leave_at_once, run_seeds
 from ruslo.testing.simulation.raft.invariants import COMMITTED_KEPT, LOGS_AGREE, ONE_LEADER, VOTE_ONCE
 
@@ -100,6 +108,48 @@ def acks_do_not_wait_for_all_in_sync_replicas() -> None:
     LeaderReplica.high_watermark = high_watermark  # type: ignore[method-assign]
 
 
+def moves_end_before_the_new_replicas_are_in_sync() -> None:
+    def complete(self: PartitionChange) -> None:
+        isr = tuple(each for each in self.target_isr if each not in self.target_removing)
+        if isr:
+            self.target_isr = isr
+            self.target_replicas = tuple(
+                each for each in self.target_replicas if each not in self.target_removing
+            )
+            self.target_adding = self.target_removing = ()
+
+    PartitionChange._complete_reassignment = complete  # type: ignore[method-assign]
+
+
+def copies_go_when_their_move_begins() -> None:
+    """Who is to be a replica no more deletes its copy, though others may need it still."""
+    place = PartitionManager._place
+
+    def place_or_remove(
+        self: PartitionManager, metadata: MetadataImage, topic: TopicImage, index: int
+    ) -> None:
+        if self._node_id in topic.partitions[index].removing:
+            self._remove_replica(topic, index)
+        else:
+            place(self, metadata, topic, index)
+
+    PartitionManager._place = place_or_remove  # type: ignore[method-assign]
+
+
+def snapshots_forget_producer_ids() -> None:
+    """The log is cut, and with it goes who has been given which ids."""
+    to_records = MetadataImage.to_records
+
+    def without_producer_ids(
+        self: MetadataImage, metadata_version: int | None = None
+    ) -> Iterator[VersionedRecord]:
+        for record, version in to_records(self, metadata_version):
+            if not isinstance(record, ProducerIdsRecord):
+                yield record, version
+
+    MetadataImage.to_records = without_producer_ids  # type: ignore[method-assign]
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -125,6 +175,13 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "early-ack": ClassicBug(
         acks_do_not_wait_for_all_in_sync_replicas, None, frozenset({ENOUGH_COPIES, IN_SYNC_HAVE_ALL})
+    ),
+    "early-end-of-move": ClassicBug(
+        moves_end_before_the_new_replicas_are_in_sync, None, frozenset({MOVE_ENDS_WELL})
+    ),
+    "early-deletion-of-copy": ClassicBug(copies_go_when_their_move_begins, None, frozenset({DELETED_LATE})),
+    "snapshot-without-producer-ids": ClassicBug(
+        snapshots_forget_producer_ids, None, frozenset({SAME_STATE, SEQUENCES})
     ),
 }
 

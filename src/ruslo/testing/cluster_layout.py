@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ruslo.testing.single_node import LOOPBACK
 
 if TYPE_CHECKING:
+    from ruslo.broker.format import QuorumOptions
     from ruslo.config.broker import BrokerConfig
 
 USUAL_COPIES = 3
@@ -68,12 +69,17 @@ def cluster_properties(
     ]
 
 
-def format_cluster(configs: Sequence[BrokerConfig]) -> str:
-    """Prepare all data directories unless they were prepared before; returns the cluster's id."""
+def format_cluster(configs: Sequence[BrokerConfig], quorum: QuorumOptions | None = None) -> str:
+    """Prepare all data directories unless they were prepared before; returns the cluster's id.
+
+    ``quorum``: when the voters are to stand in the metadata log, and not in the properties.
+    """
     from ruslo.broker.format import format_storage
 
     cluster_id: str | None = None
     for config in configs:
-        cluster_id = format_storage(config, cluster_id=cluster_id, ignore_formatted=True).cluster_id
+        cluster_id = format_storage(
+            config, cluster_id=cluster_id, quorum=quorum, ignore_formatted=True
+        ).cluster_id
     assert cluster_id is not None, "a cluster has nodes"
     return cluster_id

@@ -31,10 +31,12 @@ from ruslo.testing.simulation.nodes.entropy import Entropy
 from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_PART, DISASTERS, NodeFaults
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
+    LOG_START_RISES,
     NO_SURPRISE,
     NodeInvariants,
 )
 from ruslo.testing.simulation.nodes.network import NetworkFaults
+from ruslo.testing.simulation.nodes.orders import Orders
 from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 from ruslo.testing.simulation.raft.invariants import PROGRESS, InvariantBrokenError
 from ruslo.testing.simulation.txns.process import History
@@ -72,6 +74,7 @@ class NodesChaos:
             self.cluster = SimCluster(self.clock)
             self.cluster.watch = self.invariants.check
             self.invariants.hosts = self.cluster.hosts
+            self.invariants.offsets = {place: {} for place in PLAIN}
             self.cluster.places = [*PLAIN, *LISTS, *INTERNAL]
             self.cluster.start()
             self._prepare()
@@ -146,7 +149,8 @@ class NodesChaos:
     def _run(self) -> None:
         random = Random(self.clock.random.getrandbits(64))
         weights = self._weights or (DISASTERS if random.random() < DISASTER_PART else ACTIONS)
-        faults = NodeFaults(self.cluster, self.invariants, random, weights, self.tell)
+        orders = self.orders = Orders(self.cluster, self.invariants, random, PLAIN[0], self.tell)
+        faults = NodeFaults(self.cluster, self.invariants, random, weights, orders, self.tell)
         for host in self.cluster.hosts.values():
             if random.random() < 0.5:
                 host.local_clock.change(
@@ -178,9 +182,13 @@ class NodesChaos:
             host.resume()
             host.start()
         self._require(
-            self.cluster.run_until(self.cluster.is_whole, CALM_MS),
-            f"all replicas are in sync within {CALM_MS} ms: {self._state()}",
+            self.cluster.run_until(self._is_in_order, CALM_MS),
+            f"all replicas are where they should be, and in sync, within {CALM_MS} ms: {self._state()}",
         )
+
+    def _is_in_order(self) -> bool:
+        """Orders that nobody could carry out in time are given up."""
+        return self.orders.done and self.cluster.is_whole()
 
     def _finish(self, clients: list[SimClient]) -> None:
         for client in clients:
@@ -206,6 +214,9 @@ class NodesChaos:
             name = verdict.findings[0].anomaly if verdict.findings else PROGRESS
             raise InvariantBrokenError(name, str(verdict))
         self._check_ledger(auditor)
+        self._check_log_start(auditor)
+        for error in self.orders.unhandled():
+            raise InvariantBrokenError(NO_SURPRISE, f"an operator: {error!r}") from error
         for host in self.cluster.hosts.values():
             for error in host.process.unhandled() if host.process is not None else ():
                 raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
@@ -219,8 +230,13 @@ class NodesChaos:
     def _check_ledger(self, auditor: Auditor) -> None:
         """acked = read, no duplicate, no reorder."""
         for place in PLAIN:
-            found = auditor.found[place]
-            missing = [each for each in self.ledger.acked[place] if each not in set(found)]
+            found, start = auditor.found[place], auditor.starts[place]
+            offsets = self.invariants.offsets[place]
+            missing = [
+                each
+                for each in self.ledger.acked[place]
+                if each not in set(found) and not offsets.get(each, start) < start
+            ]
             if missing:
                 raise InvariantBrokenError(ACKED_KEPT, f"acked and not in {place}: {missing}")
             last: dict[str, int] = {}
@@ -229,6 +245,26 @@ class NodesChaos:
                 if int(number) <= last.get(writer, -1):
                     raise InvariantBrokenError("no duplicate, no reorder", f"{element} in {place}: {found}")
                 last[writer] = int(number)
+
+    def _check_log_start(self, auditor: Auditor) -> None:
+        """What was not to be deleted is there; what was reported as deleted is not."""
+        start, orders = auditor.starts[PLAIN[0]], self.orders
+        if start > orders.deleted_to:
+            raise InvariantBrokenError(
+                ACKED_KEPT, f"{PLAIN[0]} begins at {start}, only {orders.deleted_to} was asked for"
+            )
+        # A replica that is killed may forget how far its log was deleted: what it had heard of its leader it
+        # writes down from time to time only.
+        leader = self.cluster.leader(PLAIN[0])
+        assert leader is not None, "the cluster is whole"
+        kept = max(
+            (each.low_watermark for each in orders.deletions if each.lives[leader.id] == leader.lives),
+            default=0,
+        )
+        if start < kept:
+            raise InvariantBrokenError(
+                LOG_START_RISES, f"{PLAIN[0]} begins at {start}, everything before {kept} was deleted"
+            )
 
     def _is_settled(self) -> bool:
         """No transaction is open, and everybody knows that everybody has everything."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ruslo.broker.format import QuorumOptions
+from ruslo.broker.node import Node
+from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.topic_image import PartitionImage
+from ruslo.model.ids import Uuid, random_uuid, uuid_to_text
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
 from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
@@ -18,6 +25,7 @@ from ruslo.testing.single_node import LOOPBACK
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+CONTROLLER_LISTENER = "CONTROLLER"
 START_MS = 20_000
 LOOK_MS = 20
 """How often somebody who waits looks."""
@@ -37,6 +45,10 @@ PROPERTIES: Mapping[str, str] = {
     "replica.high.watermark.checkpoint.interval.ms": "700",
     "log.flush.offset.checkpoint.interval.ms": "1900",
     "metadata.max.idle.interval.ms": "1000",
+    # Whoever misses a second of changes finds the log cut, and begins with a snapshot, in several pieces.
+    "metadata.log.max.record.bytes.between.snapshots": "800",
+    "metadata.max.retention.bytes": "0",
+    "controller.quorum.fetch.snapshot.max.bytes": "900",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -56,16 +68,17 @@ class SimCluster:
         """Called whenever a node has done something."""
         self.hosts: dict[int, SimHost] = {}
         self.places: list[TopicPartition] = []
-        """The partitions there are, each with a replica on every node."""
+        """The partitions there are, at first each with a replica on every node."""
         self._clients: list[ProcessLoop] = []
         overrides = {**PROPERTIES, **(properties or {})}
+        ids = [random_uuid() for _ in range(nodes)]
         with tempfile.TemporaryDirectory(prefix="ruslo-") as folder:
-            format_cluster(_configs(Path(folder), nodes, overrides))
-            for config in _configs(Path("/sim"), nodes, overrides):
+            format_cluster(_configs(Path(folder), nodes, overrides), _first_voters(ids))
+            for config, directory_id in zip(_configs(Path("/sim"), nodes, overrides), ids, strict=True):
                 address = address_of(config.node_id)
-                host = self.hosts[config.node_id] = SimHost(config, address, self.network, self._stepped)
-                for file in sorted(Path(folder, Path(config.log_dirs[0]).name).iterdir()):
-                    host.disk.replace_file(f"{host.disk.directory}/{file.name}", file.read_bytes())
+                host = SimHost(config, directory_id, address, self.network, self._stepped)
+                self.hosts[config.node_id] = host
+                _copy_files(Path(folder, Path(config.log_dirs[0]).name), host.disk)
 
     @property
     def bootstrap(self) -> str:
@@ -86,21 +99,43 @@ class SimCluster:
         return True
 
     def is_whole(self) -> bool:
-        """All nodes agree on a controller, and every partition has all its replicas in sync."""
+        """All nodes agree on a controller, no replica is on its way to another node, and every partition has
+        all its replicas in sync."""
         hosts = list(self.hosts.values())
         nodes = [host.node for host in hosts if host.ready and host.node is not None]
         if len(nodes) < len(hosts) or len({(node.raft.leader_id, node.raft.epoch) for node in nodes}) > 1:
             return False
-        for place in self.places:
-            copies = [node.broker.partitions.get(place.topic, place.partition) for node in nodes]
-            led = next((copy for copy in copies if copy.is_leader), None)
-            if led is None or led.replication is None or len(led.replication.isr) < len(nodes):
-                return False
-            if any(copy.log.end_offset < led.log.high_watermark for copy in copies):
-                return False
+        if not all(self._is_in_sync(place, nodes) for place in self.places):
+            return False
         for host in hosts:
             host.data_lost = False
         return True
+
+    def _is_in_sync(self, place: TopicPartition, nodes: Sequence[Node]) -> bool:
+        known = partition_in(nodes[0].metadata.image, place)
+        if known is None or any(partition_in(node.metadata.image, place) != known for node in nodes):
+            return False
+        copies = {node.config.node_id: copy for node in nodes if (copy := copy_of(node, place)) is not None}
+        led = copies.get(known.leader)
+        if known.adding or known.removing or not set(known.isr) == set(known.replicas) == set(copies):
+            return False
+        if led is None or led.replication is None or set(led.replication.isr) != set(copies):
+            return False
+        return all(copy.log.end_offset >= led.log.high_watermark for copy in copies.values())
+
+    def leader(self, place: TopicPartition) -> SimHost | None:
+        """Who believes to be it."""
+        for host in self.hosts.values():
+            copy = copy_of(host.node, place) if host.node is not None and host.ready else None
+            if copy is not None and copy.is_leader:
+                return host
+        return None
+
+    def voter_ids(self) -> list[int]:
+        """As the node with the most recent epoch sees it."""
+        rafts = [host.node.raft for host in self.hosts.values() if host.node is not None and host.ready]
+        newest = max(rafts, key=lambda raft: (raft.epoch, raft.end_offset), default=None)
+        return [] if newest is None else sorted(newest.voters.ids)
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -120,17 +155,45 @@ def address_of(node_id: int) -> str:
     return f"node-{node_id}"
 
 
+def copy_of(node: Node, place: TopicPartition) -> Partition | None:
+    """The node's replica of a partition, if it has one and is that far with its start."""
+    if not node.has_loaded:
+        return None
+    return node.broker.partitions.by_name.get(place.topic, {}).get(place.partition)
+
+
+def partition_in(image: MetadataImage, place: TopicPartition) -> PartitionImage | None:
+    topic = image.topics.by_name.get(place.topic)
+    return topic.partitions[place.partition] if topic is not None else None
+
+
 def _configs(folder: Path, nodes: int, overrides: Mapping[str, str]) -> list[BrokerConfig]:
     ports = [NodePorts(BROKER_PORT, CONTROLLER_PORT)] * nodes
     listed = cluster_properties(folder, ports, overrides=overrides)
-    voters = ",".join(f"{at}@{address_of(at)}:{CONTROLLER_PORT}" for at in range(1, nodes + 1))
-    return [
-        BrokerConfig.from_properties(
-            {
-                **properties,
-                "listeners": properties["listeners"].replace(LOOPBACK, address_of(at)),
-                "controller.quorum.voters": voters,
-            }
+    controllers = ",".join(f"{address_of(at)}:{CONTROLLER_PORT}" for at in range(1, nodes + 1))
+    configs = []
+    for at, properties in enumerate(listed, 1):
+        # They stand in the metadata log, so that they can change (KIP-853).
+        del properties["controller.quorum.voters"]
+        properties["controller.quorum.bootstrap.servers"] = controllers
+        properties["listeners"] = properties["listeners"].replace(LOOPBACK, address_of(at))
+        configs.append(BrokerConfig.from_properties(properties))
+    return configs
+
+
+def _first_voters(directory_ids: Sequence[Uuid]) -> QuorumOptions:
+    return QuorumOptions(
+        initial_controllers=",".join(
+            f"{at}@{address_of(at)}:{CONTROLLER_PORT}:{uuid_to_text(directory_id)}"
+            for at, directory_id in enumerate(directory_ids, 1)
         )
-        for at, properties in enumerate(listed, 1)
-    ]
+    )
+
+
+def _copy_files(source: Path, disk: MemoryDisk) -> None:
+    for path in sorted(source.rglob("*")):
+        target = f"{disk.directory}/{path.relative_to(source)}"
+        if path.is_dir():
+            disk.make_directory(target)
+        else:
+            disk.replace_file(target, path.read_bytes())

@@ -12,12 +12,12 @@ from random import Random
 
 from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.model.errors import KafkaError
-from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord
-from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.nodes.cluster import SimCluster, copy_of
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
 from ruslo.testing.simulation.nodes.network import NetworkFaults
+from ruslo.testing.simulation.nodes.orders import DESPERATE_ORDERS, ORDERS, Orders
 
 AFTERMATH_MS = 1_000
 """What a fault with a plan waits for its consequences."""
@@ -38,8 +38,9 @@ ACTIONS: Mapping[str, int] = {
     "slow_disk": 1,
     "grow_late": 1,
     "hunt_controller": 1,
+    **ORDERS,
 }
-DISASTERS: Mapping[str, int] = {**ACTIONS, "black_out": 2, "lose_votes": 2}
+DISASTERS: Mapping[str, int] = {**ACTIONS, **DESPERATE_ORDERS, "black_out": 2, "lose_votes": 2}
 """After which nothing is promised of records, but everything of the metadata, and that it all comes back."""
 DISASTER_PART = 0.1
 
@@ -51,16 +52,19 @@ class NodeFaults:
         invariants: NodeInvariants,
         random: Random,
         weights: Mapping[str, int],
+        orders: Orders,
         tell: Callable[[str], None],
     ) -> None:
-        """``weights``: which faults, by name, and how often each."""
+        """``weights``: which faults and orders, by name, and how often each."""
         self._cluster = cluster
         self._clock = cluster.clock
         self._invariants = invariants
         self._random = random
         self._tell = tell
         self._actions: list[Callable[[], None]] = [
-            getattr(self, f"_{name}") for name, weight in weights.items() for _ in range(weight)
+            getattr(orders, name, None) or getattr(self, f"_{name}")
+            for name, weight in weights.items()
+            for _ in range(weight)
         ]
 
     def happen(self) -> None:
@@ -85,7 +89,7 @@ class NodeFaults:
 
     def _kill_leader(self) -> None:
         place = self._random.choice((*self._cluster.places, METADATA))
-        host = self._controller() if place == METADATA else self._leader(place)
+        host = self._controller() if place == METADATA else self._cluster.leader(place)
         if host is not None and self._may_be_killed(host):
             self._tell(f"kill -9 of node {host.id}, which leads {place}")
             host.kill()
@@ -168,10 +172,19 @@ class NodeFaults:
             return
         controller = self._controller()
         place = self._random.choice(self._cluster.places)
-        leader = self._leader(place)
+        leader = self._cluster.leader(place)
         if controller is None or leader is None or controller is leader:
             return
-        joins = next(host for host in self._cluster.hosts.values() if host not in (controller, leader))
+        joins = next(
+            (
+                host
+                for host in self._cluster.hosts.values()
+                if host not in (controller, leader) and host.node is not None and copy_of(host.node, place)
+            ),
+            None,
+        )
+        if joins is None:
+            return
         self._tell(f"node {joins.id} is to join the in-sync set of {place} late")
         joins.kill()
         self._clock.run_for(100)
@@ -184,7 +197,8 @@ class NodeFaults:
                 return
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
                 slow_lines[line] = AFTERMATH_MS
-            replication = node.broker.partitions.get(place.topic, place.partition).replication
+            copy = copy_of(node, place)
+            replication = copy.replication if copy is not None else None
             pending = replication.machine.isr.pending if replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
                 self._tell(f"node {joins.id} loses power, and cannot hear node {leader.id}")
@@ -197,13 +211,6 @@ class NodeFaults:
     def _controller(self) -> SimHost | None:
         for host in self._cluster.hosts.values():
             if host.node is not None and host.ready and host.node.raft.leader_id == host.id:
-                return host
-        return None
-
-    def _leader(self, place: TopicPartition) -> SimHost | None:
-        for host in self._cluster.hosts.values():
-            node = host.node if host.ready else None
-            if node is not None and node.broker.partitions.get(place.topic, place.partition).is_leader:
                 return host
         return None
 

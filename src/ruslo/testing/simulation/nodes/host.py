@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ruslo.broker.node import Node
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import RusloError
+from ruslo.model.ids import Uuid
 from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
@@ -17,10 +18,16 @@ RESTART_PAUSE_MS = 300
 
 class SimHost:
     def __init__(
-        self, config: BrokerConfig, address: str, network: SimNetwork, on_step: Callable[[SimHost], None]
+        self,
+        config: BrokerConfig,
+        directory_id: Uuid,
+        address: str,
+        network: SimNetwork,
+        on_step: Callable[[SimHost], None],
     ) -> None:
         self.id = config.node_id
         self.config = config
+        self.directory_id = directory_id
         self.address = address
         self.network = network
         self.disk = MemoryDisk(network.clock, config.log_dirs[0])

@@ -5,17 +5,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 
 from ruslo.broker.node import Node
 from ruslo.broker.partitions.partition import Partition
+from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.states import State
 from ruslo.model.topics import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from ruslo.records.batch import BatchHeader
-from ruslo.records.reader import iter_batches
+from ruslo.records.reader import iter_batches, read_records
 from ruslo.storage.log import Log
+from ruslo.testing.simulation.nodes.cluster import copy_of, partition_in
 from ruslo.testing.simulation.nodes.host import SimHost
+from ruslo.testing.simulation.nodes.metadata_invariants import MetadataInvariants
 from ruslo.testing.simulation.raft.invariants import (
     COMMITTED_KEPT,
     HIGH_WATERMARK_RISES,
@@ -33,6 +37,8 @@ IN_SYNC_HAVE_ALL = "in-sync replicas have everything that is committed"
 OWN_EPOCH = "a leader commits older records only together with one of its own epoch"
 SEQUENCES = "a producer's sequences follow one another"
 NO_SURPRISE = "nothing fails that nobody handles"
+DELETED_LATE = "a copy is deleted only where the metadata say that there is no replica any more"
+LOG_START_RISES = "the start of a log never goes back"
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 MIN_COPIES = 2
@@ -65,8 +71,8 @@ class CommittedLog:
 
     def end_before(self, epoch: int) -> int:
         """Up to where a leader of this epoch must have everything."""
-        count = bisect_left(self.committed_in, epoch)
-        return self.batches[count - 1].last_offset + 1 if count else 0
+        known = bisect_left(self.committed_in, epoch)
+        return self.batches[known - 1].last_offset + 1 if known else 0
 
 
 class _Seen(NamedTuple):
@@ -81,13 +87,18 @@ class NodeInvariants:
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, CommittedLog] = {}
         self._seen: dict[tuple[int, TopicPartition], _Seen] = {}
-        self._states: dict[Partition, tuple[int, int, int]] = {}
-        """End, high watermark and led epoch when it was last looked at."""
+        self._states: dict[Partition, tuple[int, int, int, int]] = {}
+        """End, high watermark, led epoch and start when it was last looked at."""
         self._ends: dict[TopicPartition, dict[int, int]] = {}
-        """How far each node's copy has ever been."""
+        """How far each node's copy has ever been, in all lives of the node."""
+        self._copies: dict[int, tuple[Node, dict[TopicPartition, Partition]]] = {}
+        """What a node held when it was last looked at."""
+        self.metadata = MetadataInvariants()
         self._tails: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = {}
         """How each copy grew: its end, and the epoch of what was last in it."""
         self.hosts: Mapping[int, SimHost] = {}
+        self.offsets: dict[TopicPartition, dict[str, int]] = {}
+        """Where each value stands, of partitions whose records may be deleted."""
         self._newest = -1
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
         """As the newest metadata that anybody has says."""
@@ -96,6 +107,10 @@ class NodeInvariants:
 
     def committed_log(self, place: TopicPartition) -> CommittedLog:
         return self.committed.setdefault(place, CommittedLog())
+
+    def known(self, place: TopicPartition) -> PartitionImage | None:
+        """As the committed metadata have it."""
+        return partition_in(self.metadata.image, place)
 
     def give_up(self) -> None:
         """More is lost than any promise covers: nothing is known of the partitions any more."""
@@ -119,11 +134,13 @@ class NodeInvariants:
         if node.raft.applied.offset > self._newest:
             self._newest = node.raft.applied.offset
             self._check_in_sync(node)
+        self.metadata.check(host.id, node)
+        self._check_copies_held(host.id, node)
         for partition in node.broker.partitions:
             log = partition.log
             led_epoch = partition.leader_epoch if partition.leader_id == host.id else -1
             # Told apart by the object itself: a node that starts again has new ones.
-            state = (log.end_offset, log.high_watermark, led_epoch)
+            state = (log.end_offset, log.high_watermark, led_epoch, log.start_offset)
             before = self._states.get(partition)
             if before == state:
                 continue
@@ -131,12 +148,34 @@ class NodeInvariants:
             place = TopicPartition(partition.topic, partition.index)
             if before is None or before[0] != log.end_offset:
                 self._check_end(host.id, place, log, is_new=before is None)
+            if before is not None and log.start_offset < before[3] and not self.committed_log(place).is_void:
+                raise InvariantBrokenError(
+                    LOG_START_RISES, f"node {host.id}, {place}: {before[3]} → {log.start_offset}"
+                )
             ends = self._ends.setdefault(place, {})
             ends[host.id] = max(log.end_offset, ends.get(host.id, 0))
             seen = self._seen.get((host.id, place))
             self._check_log(host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen)
 
     # -- copies ----------------------------------------------------------------------------------------------
+
+    def _check_copies_held(self, node_id: int, node: Node) -> None:
+        """Which partitions a node has copies of: what it held it may let go when it is a replica no more."""
+        held = {TopicPartition(each.topic, each.index): each for each in node.broker.partitions}
+        lived, before = self._copies.get(node_id, (None, {}))
+        self._copies[node_id] = (node, held)
+        if lived is not node:
+            return
+        for place, partition in before.items():
+            if held.get(place) is partition:
+                continue
+            known = partition_in(node.metadata.image, place)
+            if known is not None and node_id in known.replicas and place not in held:
+                raise InvariantBrokenError(
+                    DELETED_LATE, f"node {node_id} has no copy of {place} any more, but is a replica: {known}"
+                )
+            # What comes instead, now or later, is another copy.
+            self._ends[place].pop(node_id, None)
 
     def _check_end(self, node_id: int, place: TopicPartition, log: Log, *, is_new: bool) -> None:
         """A copy has grown, or was cut."""
@@ -189,7 +228,7 @@ class NodeInvariants:
                 continue
             node = self.hosts[member].node
             assert node is not None
-            copy = node.broker.partitions.by_name.get(place.topic, {}).get(place.partition)
+            copy = copy_of(node, place)
             if copy is not None and copy.log.end_offset < committed.end:
                 raise InvariantBrokenError(
                     IN_SYNC_HAVE_ALL,
@@ -276,7 +315,7 @@ class NodeInvariants:
         self, node_id: int, place: TopicPartition, log: Log, start: int, end: int, name: str
     ) -> None:
         committed = self.committed_log(place).at
-        for batch, _ in _batches(log, start, end):
+        for batch, _, _ in _batches(log, start, end):
             if committed.get(batch.base_offset) != batch:
                 raise InvariantBrokenError(
                     name,
@@ -293,14 +332,19 @@ class NodeInvariants:
         led_epoch: int,
         committed: CommittedLog,
     ) -> None:
-        for batch, header in _batches(log, committed.end, high_watermark):
+        for batch, header, content in _batches(log, committed.end, high_watermark):
             if committed.end > batch.base_offset:
                 raise InvariantBrokenError(
                     LOGS_AGREE, f"node {node_id} has {batch} in {place}, {committed.end} was committed"
                 )
-            if place != METADATA:
+            if place == METADATA:
+                self.metadata.committed(header, content)
+            else:
                 self._check_copies(place, batch)
                 self._check_sequence(place, header, committed)
+                if place in self.offsets:
+                    values = ((record.value or b"").decode() for record in read_records(content))
+                    self.offsets[place].update(zip(values, count(batch.base_offset)))
             committed.batches.append(batch)
             committed.at[batch.base_offset] = batch
             last = committed.committed_in[-1] if committed.committed_in else 0
@@ -332,19 +376,19 @@ class NodeInvariants:
                 f"producer {header.producer_id}/{header.producer_epoch} at {header.base_offset} of {place}: "
                 f"sequence {header.base_sequence}, {expected} of epoch {epoch} was next",
             )
-        count = header.last_offset - header.base_offset + 1
-        committed.sequences[header.producer_id] = (header.producer_epoch, expected + count)
+        following = expected + header.last_offset - header.base_offset + 1
+        committed.sequences[header.producer_id] = (header.producer_epoch, following)
 
 
-def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader]]:
+def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader, memoryview]]:
     offset = max(start, log.start_offset)
     while offset < end:
         read = log.read(offset, _READ_BYTES, end)
         if read.slice is None:
             return
         content = memoryview(read.slice.read())
-        for _, header in iter_batches(content):
+        for position, header in iter_batches(content):
             if header.last_offset >= start:
                 batch = Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
-                yield batch, header
+                yield batch, header, content[position : position + header.size]
             offset = header.last_offset + 1

@@ -14,11 +14,13 @@ from ruslo.testing.histories.events import Span
 from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.clients.writers import committed_offset
 from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 from ruslo.testing.simulation.txns.process import History
 from ruslo.testing.simulation.txns.reader import span_of
 
 PAUSE_MS = 800
 POLLS_PER_LIFE = 8
+DELETED_IS_GONE = "who reads before the start of a log is told so"
 _WAIT_MS = 50
 
 
@@ -106,6 +108,8 @@ class Auditor(Reader):
         self._plain = plain
         self.found: dict[TopicPartition, list[str]] = {}
         """What the partitions hold that are not written in transactions."""
+        self.starts: dict[TopicPartition, int] = {}
+        """Where these begin."""
 
     async def run(self) -> None:
         async with self.connect(patient=True) as cluster:
@@ -116,12 +120,34 @@ class Auditor(Reader):
                     while position < end:
                         position = await self.poll(cluster, place, position, isolation)
             for place in self._plain:
-                self.found[place] = await _read_all(cluster, place)
+                await self._read_all(cluster, place)
             for group in self._groups:
                 call = FetchOffsets(group, final=True)
                 self.invoke(call)
                 offset = await committed_offset(cluster, group, self._source)
                 self.complete(Kind.OK, FetchOffsets(group, True, ((self._source, offset),)))
+
+    async def _read_all(self, cluster: Cluster, place: TopicPartition) -> None:
+        offsets = Offsets(cluster)
+        start = self.starts[place] = (await offsets.find({place: Spec.EARLIEST}))[place].offset
+        end = (await offsets.find({place: Spec.LATEST}))[place].offset
+        position, found = start, []
+        while position < end:
+            span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
+            found += [record.element for record in span.records]
+            position = span.end
+        self.found[place] = found
+        if start > 0:
+            await self._read_below(cluster, place, start - 1)
+
+    async def _read_below(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
+        try:
+            await _read(cluster, place, offset, Isolation.READ_UNCOMMITTED)
+        except KafkaError as error:
+            if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                return
+            raise
+        raise InvariantBrokenError(DELETED_IS_GONE, f"{place} can be read at {offset}, before its start")
 
 
 async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> Span:
@@ -130,13 +156,3 @@ async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: 
         await RawClient(cluster).fetch({place: start}, max_wait_ms=_WAIT_MS, read_committed=committed)
     )[place]
     return span_of(place, start, fetched.records, fetched.aborted, isolation)
-
-
-async def _read_all(cluster: Cluster, place: TopicPartition) -> list[str]:
-    end = (await Offsets(cluster).find({place: Spec.LATEST}))[place].offset
-    position, found = 0, []
-    while position < end:
-        span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
-        found += [record.element for record in span.records]
-        position = span.end
-    return found

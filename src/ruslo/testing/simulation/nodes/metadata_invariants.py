@@ -1,0 +1,129 @@
+"""What must be true of the metadata: beside every node stands a reference that has read the whole log.
+
+The log of a node is cut at its snapshots, and a node that was away for long begins with the snapshot of
+another; the reference has replayed every record since the first.
+"""
+
+from __future__ import annotations
+
+from ruslo.broker.drivers.metadata_batches import read_data
+from ruslo.broker.drivers.metadata_transactions import TransactionFilter
+from ruslo.broker.node import Node
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.topic_image import NO_LEADER, PartitionImage
+from ruslo.machines.raft.snapshots import SnapshotId
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+from ruslo.records.batch import BatchHeader
+from ruslo.testing.simulation.nodes.cluster import partition_in
+from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
+
+SAME_STATE = "a snapshot and what follows it give what the whole log gives"
+SNAPSHOT_NAMED = "a snapshot is named by the end of a committed batch, and by its epoch"
+MOVE_ENDS_WELL = "a move ends with all its replicas in sync, or where it began"
+IN_SYNC_ARE_REPLICAS = "who leads is in sync, who is in sync is a replica"
+
+
+class MetadataInvariants:
+    def __init__(self) -> None:
+        self.image = MetadataImage()
+        """What the whole log gives, as far as any node has shown it to be committed."""
+        self._transactions = TransactionFilter()
+        self._end = 0
+        self._epochs: dict[int, int] = {0: 0}
+        """Where batches end, and of which epoch they are."""
+        self._began_with: dict[TopicPartition, frozenset[int]] = {}
+        """Of partitions that move: the replicas they had."""
+        self._compared: dict[int, MetadataImage] = {}
+        self._snapshots: dict[int, SnapshotId] = {}
+
+    def committed(self, header: BatchHeader, batch: ReadBuffer) -> None:
+        """The next batch of the log."""
+        if not header.is_control:
+            records = list(read_data(batch))
+            for run in self._transactions.feed(header.base_offset, header.leader_epoch, records):
+                for record in run.records:
+                    self._replay(record)
+        self._end = header.last_offset + 1
+        self._epochs[self._end] = header.leader_epoch
+
+    def check(self, node_id: int, node: Node) -> None:
+        """After a step of the node."""
+        machine = node.raft._machine
+        snapshot = machine.log.snapshot if machine is not None else None
+        if snapshot is not None and snapshot != self._snapshots.get(node_id):
+            self._snapshots[node_id] = snapshot
+            self._check_name(node_id, snapshot)
+        image = node.metadata.image
+        # Another image came from a snapshot, or with a start; after that it is replayed as the log goes on.
+        if self._compared.get(node_id) is not image and node.raft.applied.offset == self._end:
+            self._compared[node_id] = image
+            self.compare(node_id, image)
+
+    def compare(self, node_id: int, image: MetadataImage) -> None:
+        for what, state in _state(image).items():
+            expected = _state(self.image)[what]
+            if state != expected:
+                raise InvariantBrokenError(
+                    SAME_STATE,
+                    f"node {node_id} has at offset {self._end} {what} {state}, the log says {expected}",
+                )
+
+    def is_current(self, node: Node) -> bool:
+        return node.raft.applied.offset == self._end
+
+    def _check_name(self, node_id: int, snapshot: SnapshotId) -> None:
+        epoch = self._epochs.get(snapshot.offset)
+        if snapshot.offset <= self._end and epoch != snapshot.epoch:
+            raise InvariantBrokenError(
+                SNAPSHOT_NAMED, f"node {node_id} has {snapshot}, a batch of epoch {epoch} ends there"
+            )
+
+    # -- partitions ------------------------------------------------------------------------------------------
+
+    def _replay(self, record: Message) -> None:
+        if not isinstance(record, PartitionChangeRecord):
+            self.image.replay(record)
+            return
+        topic = self.image.topics.by_id[record.topic_id]
+        place = TopicPartition(topic.name, record.partition_id)
+        before = partition_in(self.image, place)
+        self.image.replay(record)
+        after = partition_in(self.image, place)
+        assert before is not None, "the log has the partition before it changes it"
+        assert after is not None, "a change does not remove a partition"
+        if not set(after.isr) <= set(after.replicas) or after.leader not in (NO_LEADER, *after.isr):
+            raise InvariantBrokenError(IN_SYNC_ARE_REPLICAS, f"{place}: {after}")
+        self._check_move(place, before, after)
+
+    def _check_move(self, place: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
+        if before.replicas == after.replicas and before.removing == after.removing:
+            return
+        began_with = self._began_with.setdefault(place, frozenset(before.replicas))
+        if after.adding or after.removing:
+            missing = began_with - set(after.replicas)
+            if missing:
+                raise InvariantBrokenError(MOVE_ENDS_WELL, f"{place} has lost {missing} on its way: {after}")
+            return
+        del self._began_with[place]
+        replicas = set(after.replicas)
+        if replicas != began_with and not replicas <= set(after.isr):
+            raise InvariantBrokenError(
+                MOVE_ENDS_WELL, f"the move of {place} from {sorted(began_with)} has ended: {before} → {after}"
+            )
+
+
+def _state(image: MetadataImage) -> dict[str, object]:
+    """All there is, and not by way of the records that a snapshot is made of."""
+    security = image.security
+    return {
+        "features": image.features.finalized,
+        "brokers": image.cluster.brokers,
+        "controllers": image.cluster.controllers,
+        "topics": {name: (topic.id, tuple(topic.partitions)) for name, topic in image.topics.by_name.items()},
+        "configs": image.configs.by_resource,
+        "credentials": (security.quotas, security.acls, security.scram_credentials, security.tokens),
+        "the next producer id": image.next_producer_id,
+    }
