@@ -71,6 +71,7 @@ class MemoryDisk:
 
     def lose_power(self, random: Random, below: str) -> None:
         """What was not synced is there or not, or a part of it is, in files below this directory."""
+        self._undo_moves(random, below)
         names = sorted(name for name in {*self._files, *self._durable_names} if name.startswith(below + "/"))
         for name in names:
             was, now = self._durable_names.get(name), self._files.get(name)
@@ -81,6 +82,30 @@ class MemoryDisk:
                 self._files[name] = now = was
             if now is not None:
                 now.truncate(random.randint(now.synced_size, now.size()))
+
+    def _undo_moves(self, random: Random, below: str) -> None:
+        """A directory that was renamed or removed is back with all its files, or gone with all of them."""
+        gone = {posixpath.dirname(name) for name in self._durable_names} - self._directories
+        for directory in sorted(each for each in gone if each.startswith(below + "/")):
+            files = {
+                name: file
+                for name, file in self._durable_names.items()
+                if posixpath.dirname(name) == directory
+            }
+            if random.random() < 0.5:
+                moved = {name for name, file in self._files.items() if file in files.values()}
+                for name in moved:
+                    del self._files[name]
+                self._directories -= {posixpath.dirname(name) for name in moved}
+                self._directories.add(directory)
+                self._files |= files
+                for name, file in files.items():
+                    file.path = name
+            else:
+                for name, file in files.items():
+                    del self._durable_names[name]
+                    if self._files.get(file.path) is file:
+                        self._durable_names[file.path] = file
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         file = self._files.get(path)

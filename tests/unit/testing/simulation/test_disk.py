@@ -90,3 +90,19 @@ def test_other_folders_keep_their_power() -> None:
     disk.write_file("/sim/t-1", b"not synced")
     disk.lose_power(Random(1), FOLDER)
     assert disk.read_file("/sim/t-1") == b"not synced"
+
+
+def test_a_renamed_directory_is_back_as_a_whole_or_not_at_all() -> None:
+    seen = set()
+    for seed in range(20):
+        disk = MemoryDisk(SimClock())
+        disk.make_directory("/sim/t-0")
+        for name in ("a", "b"):
+            disk.replace_file(f"/sim/t-0/{name}", b"content")
+        disk.rename("/sim/t-0", "/sim/t-0.deleted")
+        disk.lose_power(Random(seed), "/sim")
+        (directory,) = disk.list_directories("/sim")
+        assert sorted(disk.list_names(f"/sim/{directory}")) == ["a", "b"]
+        assert disk.read_file(f"/sim/{directory}/a") == b"content"
+        seen.add(directory)
+    assert seen == {"t-0", "t-0.deleted"}
