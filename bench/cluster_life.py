@@ -110,7 +110,11 @@ class ClusterLife:
 
     def _create(self) -> None:
         topics = [NewTopic(name, PARTITIONS, COPIES) for name in self._names]
-        self._admin.create_topics(topics, operation_timeout=GIVE_UP_AFTER_S, request_timeout=GIVE_UP_AFTER_S)
+        made = self._admin.create_topics(
+            topics, operation_timeout=GIVE_UP_AFTER_S, request_timeout=GIVE_UP_AFTER_S
+        )
+        for each in made.values():
+            each.result(GIVE_UP_AFTER_S)
         self._until_in_sync(COPIES)
 
     def _produce(self) -> None:

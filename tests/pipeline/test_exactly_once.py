@@ -53,10 +53,11 @@ def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
 
 def test_at_least_once_repeats_records_in_the_same_fire(tmp_path: Path) -> None:
     """Proof that the test above can fail: nothing is lost, but what a killed batch had sent comes twice."""
-    records = 4_000
+    records = 12_000
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
-        with Chaos(node, tmp_path / "checkpoint", "at_least_once", records, 400, driver_kills=1) as chaos:
+        # Several, for one may come between two batches.
+        with Chaos(node, tmp_path / "checkpoint", "at_least_once", records, 400, driver_kills=3) as chaos:
             chaos.run(WITHIN_S)
         counts = counts_of(read_committed(node.bootstrap, TARGET))
     assert set(counts) == set(range(records))
