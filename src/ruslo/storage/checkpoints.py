@@ -13,7 +13,7 @@ from threading import Lock
 
 from ruslo.model.errors import CorruptLogError
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.disk import Disk, DiskError
+from ruslo.storage.disk import Disk
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -77,9 +77,9 @@ def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     return _format(f"{epoch} {start}" for epoch, start in entries)
 
 
-def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint file; empty if there is none."""
-    return parse_offsets(disk.read_file(path), path) if disk.status(path) is not None else {}
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
+    """The offsets of a checkpoint file; None if there is none."""
+    return parse_offsets(disk.read_file(path), path) if disk.status(path) is not None else None
 
 
 @dataclass(slots=True)
@@ -89,31 +89,41 @@ class CheckpointFile:
     disk: Disk
     path: str
     _latest: bytes | None = None
+    _prepared: int = 0
+    _written: int = 0
+    """Which of the prepared writes the file holds."""
     _lock: Lock = field(default_factory=Lock)
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> CheckpointWrite | None:
-        """Fix what is to be written; None if that is what was written last."""
+        """Fix what is to be written; None if that is what the file says already."""
         data = format_offsets(offsets)
-        if data == self._latest:
+        if data == self._latest and self._written == self._prepared:
             return None
         self._latest = data
-        return CheckpointWrite(self, data)
+        self._prepared += 1
+        return CheckpointWrite(self, data, self._prepared)
 
-    def write(self, data: bytes) -> None:
+    def write(self, prepared: CheckpointWrite) -> None:
         # A write that waited in a thread must not undo a newer one.
         with self._lock:
-            if data is self._latest:
-                try:
-                    self.disk.replace_file(self.path, data)
-                except DiskError:
-                    self._latest = None
-                    raise
+            if not self.holds(prepared):
+                self.disk.replace_file(self.path, prepared.data)
+                self._written = prepared.number
+
+    def holds(self, prepared: CheckpointWrite) -> bool:
+        return self._written >= prepared.number
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointWrite:
     file: CheckpointFile
     data: bytes
+    number: int
 
     def run(self) -> None:
-        self.file.write(self.data)
+        self.file.write(self)
+
+    @property
+    def done(self) -> bool:
+        """This one, or a newer one, is on disk."""
+        return self.file.holds(self)

@@ -215,7 +215,10 @@ class Log(LogState):
         self._write = segment.file.append
         exceeds = segment.size + size > limits.size or timestamp > limits.timestamp or now_ms > limits.now_ms
         if (exceeds and segment.size) or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            self.roll(base_offset, now_ms)
+            # A follower may be sent a batch beyond its end. Its segments still follow each other without a
+            # gap where that is possible: recovery takes one for a loss.
+            fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+            self.roll(self.end_offset if fits else base_offset, now_ms)
 
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Seal the active segment and begin a new one at ``base_offset``."""

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, StorageError
@@ -68,6 +69,7 @@ class LogDir:
         """How far each log is compacted."""
         self.recovery = RecoveryProgress(disk.directory)
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._recovery_points_known = False
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._lock: DirLock | None = None
@@ -92,23 +94,25 @@ class LogDir:
         epoch = take_clean_mark(self.disk)
         self.was_clean = epoch is not None
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
-        self._recovery_points = self._read_checkpoint(RECOVERY_POINTS)
-        self._log_starts = self._read_checkpoint(LOG_STARTS)
-        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS)
-        self.cleaned = self._read_checkpoint(CLEANED)
+        recovery_points = self._read_checkpoint(RECOVERY_POINTS)
+        self._recovery_points_known = recovery_points is not None
+        self._recovery_points = recovery_points or {}
+        self._log_starts = self._read_checkpoint(LOG_STARTS) or {}
+        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS) or {}
+        self.cleaned = self._read_checkpoint(CLEANED) or {}
 
     def _unlock(self, *, remove: bool) -> None:
         if self._lock is not None:
             self._lock.release(remove=remove)
             self._lock = None
 
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
         try:
             return read_offsets(self.disk, f"{self.path}/{name}")
         except CorruptLogError as error:
             # Without it more is recovered, or replicated again, than need be; nothing is lost.
             logger.warning("%s; it is ignored and written anew", error)
-            return {}
+            return None
 
     @property
     def path(self) -> str:
@@ -149,6 +153,7 @@ class LogDir:
                     recovery_point=self._recovery_points.get(partition, 0),
                     start_offset=self._log_starts.get(partition, 0),
                     high_watermark=self._high_watermarks.get(partition, 0),
+                    gaps_below=self._compacted_at_most(partition),
                 ),
                 producer_expiration_ms,
                 on_recovered,
@@ -175,6 +180,17 @@ class LogDir:
             for log in logs:
                 self.logs[log.partition] = log
         self.recovery.finished()
+        if not self.logs:
+            # From now on a log that the file does not name has never been compacted.
+            write = self.recovery_points()
+            if write is not None:
+                write.run()
+
+    def _compacted_at_most(self, partition: TopicPartition) -> int:
+        """How far compaction may have come: the recovery point is on disk before it leaves a gap."""
+        if not self._recovery_points_known:
+            return LONG_MAX
+        return max(self._recovery_points.get(partition, 0), self.cleaned.get(partition, 0))
 
     def _unsynced_segments(self, partition: TopicPartition) -> int:
         """How many segments of a log must be read after an unclean stop, by their names."""

@@ -61,6 +61,8 @@ class LastStop:
     recovery_point: int = 0
     start_offset: int = 0
     high_watermark: int = 0
+    gaps_below: int = 0
+    """Up to here compaction may have left a gap between two segments; beyond it, one is a loss."""
 
 
 def create_log(
@@ -268,13 +270,25 @@ class _Opening:
         return end_offset
 
     def _recover_from(self, first: int) -> int:
-        """Recover the segments from one on; what follows the first damage goes. Returns the end offset."""
+        """Recover the segments from one on; what follows the first damage goes. Returns the end offset.
+
+        A power loss may take the end of a segment that nobody has synced, batches as a whole, and leave the
+        segment after it: every batch is sound then, yet records are missing in between.
+        """
         at = first
         end_offset = self.segments[first].base_offset
         self.producers = self._producers_before(first)
         while at < len(self.segments):
             sound, end_offset = self._recover(at, self.producers)
             at += 1
+            if sound and self._is_loss(at, end_offset):
+                sound = False
+                logger.warning(
+                    "%s: the records from offset %d to %d are lost",
+                    self.path,
+                    end_offset,
+                    self.segments[at].base_offset - 1,
+                )
             if not sound and at < len(self.segments):
                 logger.warning(
                     "%s: %d segments after the damage are dropped", self.path, len(self.segments) - at
@@ -282,6 +296,16 @@ class _Opening:
                 while len(self.segments) > at:
                     self.trash.add_files(self.segments.pop().mark_deleted(), self.config.file_delete_delay_ms)
         return end_offset
+
+    def _is_loss(self, at: int, end_offset: int) -> bool:
+        """Whether records are missing between the end of the segment before and the beginning of this one."""
+        if at == len(self.segments):
+            return False
+        base = self.segments[at].base_offset
+        if base <= max(end_offset, self.last_stop.gaps_below):
+            return False
+        # More than a segment can hold has not been lost from its end: a follower was sent that gap.
+        return base - self.segments[at - 1].base_offset <= MAX_RELATIVE_OFFSET + 1
 
     def _producers_before(self, at: int) -> ProducerStates:
         """The producer state with which a segment begins."""

@@ -9,10 +9,12 @@ import os
 import shutil
 from collections.abc import Iterable
 
+from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
-from ruslo.model.errors import StorageError
+from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.topics import TopicPartition
+from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
 from ruslo.storage.disk import Disk
 from ruslo.storage.partition_files import parse_directory_name
 from ruslo.storage.recovery import LastStop, open_log
@@ -46,7 +48,8 @@ def repair_partition(disk: Disk, report: PartitionReport, keep_in: str | None) -
         if keep_in is not None:
             _keep(path, partition, keep_in)
         _leave_out(disk, path, findings)
-    _make_anew(disk, report, partition)
+    end_offset = _make_anew(disk, report, partition)
+    _trust_gaps(disk, report, partition, end_offset)
 
 
 def _keep(path: str, partition: TopicPartition, keep_in: str) -> None:
@@ -73,7 +76,7 @@ def _leave_out(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
     disk.sync_directory(os.path.dirname(path))
 
 
-def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> None:
+def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> int:
     """Recovery goes through all segments and writes indexes, producers and epochs from what it finds."""
     for finding in report.findings:
         if finding.kind is Kind.INDEX and not finding.file.endswith(LOG_SUFFIX):
@@ -87,7 +90,19 @@ def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -
         LogConfig(),
         Trash(disk, clock),
         now_ms,
-        LastStop(clean=False),
+        LastStop(clean=False, gaps_below=LONG_MAX),
         producer_expiration_ms=now_ms,
     )
     log.close(now_ms)
+    return log.end_offset
+
+
+def _trust_gaps(disk: Disk, report: PartitionReport, partition: TopicPartition, end_offset: int) -> None:
+    """Raise the recovery point: beyond it the next start would take a gap for a loss and drop the rest."""
+    path = os.path.join(os.path.dirname(report.path), RECOVERY_POINTS)
+    try:
+        recovery_points = read_offsets(disk, path)
+    except CorruptLogError:
+        return  # Recovery does not rely on it then.
+    if recovery_points is not None:
+        disk.replace_file(path, format_offsets({**recovery_points, partition: end_offset}))

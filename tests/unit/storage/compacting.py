@@ -57,6 +57,7 @@ def compact(
     found = cleanable(log, checkpoint, bench.clock.ms)
     if found is None:
         return None
+    bench.compacted_at_most = max(bench.compacted_at_most, found.end_offset)
     ready: list[CleanedSegment] = []
     stats = clean(log.disk, make_task(found, limits, bench.clock.ms), ready.append)
     for cleaned in ready:
@@ -71,10 +72,11 @@ def swap_in(bench: Workbench, cleaned: CleanedSegment) -> None:
 
 
 def roll(bench: Workbench) -> None:
-    """Close the active segment, so that all there is may be compacted."""
+    """Close the active segment and sync it, so that all there is may be compacted."""
     bench.commit_all()
     if bench.log.active.size:
         bench.log.roll(bench.log.end_offset, bench.clock.ms)
+    bench.log.flush(bench.clock.ms)
 
 
 def batches_in(log: Log) -> list[tuple[BatchHeader, bytes]]:

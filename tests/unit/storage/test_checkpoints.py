@@ -52,14 +52,16 @@ def test_what_is_not_a_checkpoint(data: bytes, problem: str) -> None:
 def test_files(tmp_path: Path) -> None:
     disk = LocalDisk(str(tmp_path))
     path = str(tmp_path / "recovery-point-offset-checkpoint")
-    assert read_offsets(disk, path) == {}
+    assert read_offsets(disk, path) is None
     file = CheckpointFile(disk, path)
     older = file.prepare({TopicPartition("t", 1): 5})
     newer = file.prepare({TopicPartition("t", 1): 6})
-    assert file.prepare({TopicPartition("t", 1): 6}) is None
     assert older is not None
     assert newer is not None
+    assert [older.done, newer.done] == [False, False]
     newer.run()
+    assert [older.done, newer.done] == [True, True]
     older.run()
+    assert file.prepare({TopicPartition("t", 1): 6}) is None
     assert read_offsets(disk, path) == {TopicPartition("t", 1): 6}
     assert [entry.name for entry in tmp_path.iterdir()] == ["recovery-point-offset-checkpoint"]

@@ -42,8 +42,8 @@ class Life:
             self.bench.commit_all()
             self.bench.log.flush(self.bench.clock.ms)
             self.durable_end = self.bench.log.recovery_point
-            self.write_recovery_point()
             roll(self.bench)
+            self.write_recovery_point()
             found = compact(self.bench, self.checkpoint)
             if found is not None:
                 self.checkpoint = found[0]
@@ -85,8 +85,10 @@ def check(life: Life, directory: Path) -> None:
     bench = life.bench
     bench.disk = disk
     bench.trash = type(bench.trash)(disk, bench.clock)
-    recovery_point = read_offsets(disk, f"{directory}/{RECOVERY_POINTS}").get(PARTITION, 0)
+    recovery_points = read_offsets(disk, f"{directory}/{RECOVERY_POINTS}") or {}
+    recovery_point = recovery_points.get(PARTITION, 0)
     assert life.recovery_point <= recovery_point <= life.durable_end
+    bench.compacted_at_most = 0  # as far as the disk knows, that is the recovery point
     log = bench.reopen(clean=False, recovery_point=recovery_point)
     found = {offset: (key, value) for offset, key, value in kept_records(log)}
     for offset, pair in found.items():

@@ -280,6 +280,33 @@ class TestTopics:
         again = broker.crash().logs[TopicPartition("t", 0)]
         assert [offset for offset, _ in records_from(again)] == [0, 1]
 
+    @pytest.mark.parametrize(
+        ("checkpoint", "end_offset"),
+        [("recovery-point-offset-checkpoint", 6), ("cleaner-offset-checkpoint", 6), (None, 2)],
+    )
+    def test_a_gap_is_a_loss_unless_compaction_may_have_left_it(
+        self, broker: Broker, tmp_path: Path, checkpoint: str | None, end_offset: int
+    ) -> None:
+        log = create(broker.manager, "t")
+        for _ in range(2):
+            fill(log)
+            log.roll(log.end_offset, NOW)
+        segment = tmp_path / "t-0" / f"{0:020d}.log"
+        os.truncate(segment, len(batch()) * 2)
+        broker.manager.abandon()
+        if checkpoint is not None:
+            (tmp_path / checkpoint).write_bytes(b"0\n1\nt 0 3\n")
+        assert broker.start().logs[TopicPartition("t", 0)].end_offset == end_offset
+
+    def test_without_recovery_points_no_gap_is_taken_for_a_loss(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        for _ in range(2):
+            fill(log)
+            log.roll(log.end_offset, NOW)
+        os.truncate(tmp_path / "t-0" / f"{0:020d}.log", len(batch()) * 2)
+        (tmp_path / "recovery-point-offset-checkpoint").unlink()
+        assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
+
     def test_a_cut_above_all_checkpoints_needs_no_new_ones(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log, 2)

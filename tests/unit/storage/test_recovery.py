@@ -207,6 +207,39 @@ class TestUnclean:
         assert log.producers.entries[1].next_sequence == 8
         assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=8)).base_offset == 8
 
+    @pytest.mark.parametrize("next_is_empty", [True, False])
+    def test_whole_batches_lost_before_the_next_segment(self, bench: Workbench, next_is_empty: bool) -> None:
+        os.truncate(log_file(bench, 12), SIZE)
+        if next_is_empty:
+            os.truncate(log_file(bench, 18), 0)
+        log = bench.reopen(clean=False, recovery_point=7)
+        assert log.end_offset == 14
+        assert [segment.base_offset for segment in log.segments] == [0, 6, 12]
+        assert offsets(bench) == list(range(14))
+        assert log.producers.entries[1].next_sequence == 14
+        assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=14)).base_offset == 14
+
+    def test_a_segment_lost_as_a_whole(self, bench: Workbench) -> None:
+        log_file(bench, 12).unlink()
+        assert bench.reopen(clean=False, recovery_point=7).end_offset == 12
+        assert offsets(bench) == list(range(12))
+
+    def test_a_gap_that_compaction_may_have_left(self, bench: Workbench) -> None:
+        os.truncate(log_file(bench, 6), SIZE)
+        bench.compacted_at_most = 12
+        assert bench.reopen(clean=False).end_offset == 20
+        assert offsets(bench) == [*range(8), *range(12, 20)]
+
+    def test_a_gap_that_was_sent_to_a_follower(self, tmp_path: Path) -> None:
+        bench = Workbench(tmp_path, LogConfig(segment_bytes=2 * SIZE))
+        for base_offset in (0, 2, 7, 2**31 + 9):
+            bench.log.append_as_is(batch(2, base_offset=base_offset, leader_epoch=0), NOW)
+        bases = [0, 4, 2**31 + 9]
+        assert [segment.base_offset for segment in bench.log.segments] == bases
+        log = bench.reopen(clean=False)
+        assert [segment.base_offset for segment in log.segments] == bases
+        assert [offset for offset, _ in records_from(log)] == [0, 1, 2, 3, 7, 8, 2**31 + 9, 2**31 + 10]
+
     def test_segments_below_the_recovery_point_are_trusted(self, bench: Workbench) -> None:
         path = log_file(bench, 0)
         data = bytearray(path.read_bytes())

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from ruslo.model.errors import StorageError
+from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import TRANSACTIONAL
+from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.repair import repair_partition
 from ruslo.storage.verify import Kind, PartitionCheck, PartitionReport, partition_directories
 from tests.unit.storage.compacting import COMPACTED, compact, keyed, roll
-from tests.unit.storage.workbench import Workbench, records_from
+from tests.unit.storage.workbench import PARTITION, Workbench, records_from
 
 
 @pytest.fixture
@@ -114,9 +116,14 @@ def test_repair_leaves_out_what_is_damaged_and_keeps_a_copy(bench: Workbench, tm
     path = Path(bench.log.segments[1].path_of(".log"))
     damage(path, path.stat().st_size - 2)
     damaged = path.read_bytes()
+    disk, checkpoint = LocalDisk(bench.directory), f"{bench.directory}/{RECOVERY_POINTS}"
+    disk.replace_file(checkpoint, format_offsets({PARTITION: 0, TopicPartition("u", 1): 4}))
     report = verify(bench)
     (finding,) = report.findings
-    repair_partition(LocalDisk(bench.directory), report, str(tmp_path / "kept"))
+    repair_partition(disk, report, str(tmp_path / "kept"))
+    # The next start, even after an unclean stop, must not take the gap for a loss.
+    end_offset = bench.log.end_offset
+    assert read_offsets(disk, checkpoint) == {PARTITION: end_offset, TopicPartition("u", 1): 4}
     assert (tmp_path / "kept" / "t-0" / path.name).read_bytes() == damaged
     after = records_from(bench.reopen())
     lost = [record for record in expected if record not in after]

@@ -62,6 +62,9 @@ def batch(
 class Workbench:
     """One partition's log that can be closed, crashed and opened again."""
 
+    compacted_at_most = 0
+    """What the recovery point on disk says before a round of compaction."""
+
     def __init__(self, directory: Path, config: LogConfig | None = None, disk: Disk | None = None) -> None:
         self.directory = str(directory)
         self.disk: Disk = disk if disk is not None else LocalDisk(self.directory)
@@ -124,6 +127,7 @@ class Workbench:
                 recovery_point=recovery_point,
                 start_offset=start_offset,
                 high_watermark=self.log.high_watermark,
+                gaps_below=max(recovery_point, self.compacted_at_most),
             ),
         )
         return self.log

@@ -137,6 +137,17 @@ class Compaction:
     def release(self, log: Log) -> None:
         self._busy.discard(log.partition)
 
+    async def secure(self, chosen: Cleanable) -> None:
+        """Have the disk say that everything up to the round's end is synced; only then may gaps come up."""
+        directory = self._logs.directory_of(chosen.log.partition)
+        if directory is None:
+            raise Abandoned
+        write = directory.recovery_points()
+        if write is not None:
+            await self._partitions.run_jobs([write])
+            if not write.done:
+                raise Abandoned
+
     async def done(self, chosen: Cleanable, stats: CleanStats) -> None:
         log = chosen.log
         self.rounds += 1
@@ -254,6 +265,7 @@ class _Worker:
         truncations = log.truncations
         task = make_task(chosen, compaction.limits, compaction.now_ms)
         try:
+            await compaction.secure(chosen)
             await self._in_thread(self._process.send, task)
             while True:
                 report = await self._in_thread(self._process.receive)

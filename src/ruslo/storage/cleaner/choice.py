@@ -51,7 +51,8 @@ def cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None
     if not config.compacts or log.failure is not None or log.swap is not None or len(log.segments) < 2:
         return None
     first_dirty = first_dirty_offset(log, checkpoint)
-    end = min(log.last_stable_offset, log.active.base_offset)
+    # What is not synced yet is left alone: recovery tells a loss by the gap, and compaction leaves gaps.
+    end = min(log.last_stable_offset, log.active.base_offset, log.recovery_point)
     if config.min_compaction_lag_ms > 0:
         for segment in log.segments[segment_at(log.segments, first_dirty) : -1]:
             if segment.largest().timestamp > now_ms - config.min_compaction_lag_ms:
