@@ -78,6 +78,7 @@ def kill_controller(setting: ClusterSetting) -> Figures:
     """kill -9 of the active controller while topics are created one after the other."""
     stalls_s = []
     with running_cluster(setting) as cluster:
+        create_replicated_topic(cluster, TOPIC, PARTITIONS)
         for kill in range(max(CONTROLLER_KILLS // setting.divisor, 1)):
             controller = cluster.nodes[_active_controller(cluster.bootstrap)]
             others = ",".join(node.bootstrap for node in cluster.nodes.values() if node is not controller)
@@ -90,6 +91,7 @@ def kill_controller(setting: ClusterSetting) -> Figures:
             stalls_s.append(maker.longest_s)
             onlooker.tell(f"kill -9 of node {controller.node_id}, the active controller", maker.longest_s)
             controller.start(GIVE_UP_AFTER_S)
+            wait_until_in_sync(cluster.bootstrap, TOPIC)
     return {"stall_s": statistics.median(stalls_s), "longest_stall_s": max(stalls_s)}
 
 

@@ -108,7 +108,11 @@ def run_load(
     """One run of the load program; its figures."""
     command = [str(program), mode, target.bootstrap, topic, str(records), str(size)]
     environment = os.environ | dict(environment or {})
-    result = subprocess.run(command, capture_output=True, text=True, timeout=400, env=environment)
+    # In a session of its own, as a client on another terminal is: where the kernel shares processors out by
+    # session (sched_autogroup), the client's many threads else take them from a broker that has few.
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=400, env=environment, start_new_session=True
+    )
     if result.returncode != 0:
         raise RuntimeError(f"load {mode} failed: {result.stderr.strip()}\n{target.log_tail(10)}")
     figures = json.loads(result.stdout)
