@@ -20,6 +20,11 @@ Answer: TypeAlias = Message | KafkaError
 """A KafkaError stands for an answer that is nothing but an error; ``refusals.refusal`` makes the message."""
 TxnReply: TypeAlias = Reply[Hashable, Answer]
 
+BYTES_PER_STEP = 262_144
+"""When a step of what happens by itself has so much to write, the rest is another step. What does not fit
+into one batch fails as a whole, and would again with every try. Well below ``max.message.bytes``: a last
+record comes on top."""
+
 
 @dataclass(slots=True, eq=False)
 class Decision:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ruslo.machines.txns.cluster_view import NO_LEADER
-from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.decision import BYTES_PER_STEP, Decision
 from ruslo.machines.txns.end_txn import complete
 from ruslo.machines.txns.events import MarkersAnswered, MarkerSend
 from ruslo.machines.txns.marker_requests import EndMarker
@@ -99,9 +99,17 @@ class Markers:
 
     def retry(self, state: ShardState) -> Decision:
         """What did not get through, again; after a while, or because leaders changed."""
-        unsent, unwritten = self._unsent, self._unwritten
-        self._unsent, self._unwritten = {}, {}
-        return self._send(state, unsent.values()).add(Decision(tuple(unwritten.values())))
+        unsent, self._unsent = self._unsent, {}
+        decision = self._send(state, unsent.values())
+        unwritten: list[Transition] = []
+        size = 0
+        while self._unwritten and size < BYTES_PER_STEP:
+            transition = self._unwritten.pop(next(iter(self._unwritten)))
+            unwritten.append(transition)
+            size += transition.size
+        if self._unwritten:
+            state.timers.set(_RETRY, state.now_ms)
+        return decision.add(Decision(unwritten))
 
     def write_again(self, state: ShardState, transition: Transition) -> None:
         """The record that ends a completion could not be written. Nothing else can follow Prepare*."""

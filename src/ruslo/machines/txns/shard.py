@@ -32,7 +32,7 @@ from ruslo.machines.txns import (
     timeouts,
 )
 from ruslo.machines.txns.cluster_view import ClusterView
-from ruslo.machines.txns.decision import Answer, Decision, TxnReply, answer, refuse
+from ruslo.machines.txns.decision import BYTES_PER_STEP, Answer, Decision, TxnReply, answer, refuse
 from ruslo.machines.txns.events import (
     ClusterChanged,
     Loaded,
@@ -229,19 +229,23 @@ class TxnShard:
 
     def _fire(self) -> Decision:
         state, decision = self.state, Decision()
+        size = 0
         for _ in range(TIMERS_PER_STEP):
-            key = state.timers.pop_due(state.now_ms)
+            key = state.timers.pop_due(state.now_ms) if size < BYTES_PER_STEP else None
             if key is None:
                 break
             match key.kind:
                 case TimerKind.ABORT:
-                    decision.add(timeouts.abort_if_late(state, key.transactional_id))
+                    fired = timeouts.abort_if_late(state, key.transactional_id)
                 case TimerKind.RETRY:
-                    decision.add(self._markers.retry(state))
+                    fired = self._markers.retry(state)
                 case TimerKind.EXPIRY:
-                    decision.add(timeouts.expire_ids(state))
+                    # If there is more to forget it is due at once, but in a batch of its own.
+                    return decision.add(timeouts.expire_ids(state))
                 case TimerKind.HELD:
-                    decision.add(holding.give_up(state, key.transactional_id))
+                    fired = holding.give_up(state, key.transactional_id)
+            size += sum(transition.size for transition in fired.transitions)
+            decision.add(fired)
         return decision
 
     # -- requests --------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.decision import BYTES_PER_STEP, Decision
 from ruslo.machines.txns.fencing import begin_fence_abort, needs_producer_id
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import IDLE, TxnState
@@ -10,7 +10,7 @@ from ruslo.machines.txns.timers import TimerKey, TimerKind
 from ruslo.machines.txns.transaction import Transaction, Transition
 
 IDS_PER_STEP = 500
-"""A sweep must neither hold up the shard nor make a batch that does not fit."""
+"""A sweep must not hold up the shard."""
 
 _EXPIRY = TimerKey(TimerKind.EXPIRY)
 
@@ -58,6 +58,7 @@ def start_expiry(state: ShardState) -> None:
 def expire_ids(state: ShardState) -> Decision:
     """Ids that are idle and were last used too long ago."""
     forgotten: list[Transition] = []
+    size = 0
     used_since_ms = state.wall_ms - state.settings.id_expiration_ms
     for transaction in state.transactions.values():
         if (
@@ -65,8 +66,10 @@ def expire_ids(state: ShardState) -> Decision:
             and transaction.metadata.state in IDLE
             and transaction.metadata.last_update_ms <= used_since_ms
         ):
-            forgotten.append(state.begin_end(transaction))
-            if len(forgotten) == IDS_PER_STEP:
+            end = state.begin_end(transaction)
+            forgotten.append(end)
+            size += end.size
+            if len(forgotten) == IDS_PER_STEP or size >= BYTES_PER_STEP:
                 state.timers.set(_EXPIRY, state.now_ms)
                 return Decision(forgotten)
     start_expiry(state)

@@ -47,3 +47,9 @@ class Transition:
     record: RecordBytes
     last_epoch: int = NO_EPOCH
     fences: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that its record adds to a batch, nearly."""
+        key, value = self.record
+        return len(key) + (0 if value is None else len(value))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from ruslo.machines.txns.events import TimerFired
 from ruslo.machines.txns.settings import TxnSettings
+from ruslo.machines.txns.shard import TIMERS_PER_STEP
 from ruslo.machines.txns.states import TxnState
 from ruslo.machines.txns.timeouts import IDS_PER_STEP
 from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
 from tests.support.txn_client import ORDERS_0, ORDERS_1, V1_ADD, TxnClient, add_request
-from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns import FIRST_PRODUCER_ID, Cluster, TxnBench
 
 TIMEOUT_MS = 60_000
 RETRY_MS = 10_000
+MAX_MESSAGE_BYTES = 1_048_588
+"""Of a topic that was not told otherwise."""
 
 
 def open_transaction(*, tv2: bool = True, settings: TxnSettings | None = None) -> tuple[TxnBench, TxnClient]:
@@ -256,6 +261,59 @@ def test_many_ids_are_forgotten_in_steps() -> None:
     bench.advance(10_000_000)
     assert not bench.shard.state.transactions
     assert len(bench.log) == before + IDS_PER_STEP + 3
+
+
+def largest_batch(bench: TxnBench) -> int:
+    """Let all that is due happen; the most bytes of records that had to go into one batch."""
+    largest = 0
+    while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
+        before = len(bench.log)
+        bench.commits_at_once = False
+        bench.run(TimerFired())
+        largest = max(largest, sum(len(key) + len(value or b"") for key, value in bench.log[before:]))
+        bench.commits_at_once = True
+        bench.commit()
+    return largest
+
+
+def test_ids_that_are_forgotten_together_fit_into_batches() -> None:
+    bench = TxnBench(EXPIRY)
+    for number in range(4 * IDS_PER_STEP):
+        TxnClient(bench, f"{number}-" + "t" * 1_500).init()
+    bench.now_ms = 10_000_000
+    assert largest_batch(bench) < MAX_MESSAGE_BYTES
+    assert not bench.shard.state.transactions
+
+
+def test_large_transactions_that_are_late_together_fit_into_batches() -> None:
+    topics = [f"{number:03}-" + "o" * 240 for number in range(80)]
+    bench = TxnBench(cluster=Cluster({topic: [1] for topic in topics}))
+    everywhere = [TopicPartition(topic, 0) for topic in topics]
+    for number in range(TIMERS_PER_STEP):
+        client = TxnClient(bench, f"t{number}")
+        client.init(timeout_ms=TIMEOUT_MS)
+        client.add(*everywhere)
+    bench.now_ms = TIMEOUT_MS + 1
+    assert largest_batch(bench) < MAX_MESSAGE_BYTES
+    states = {each.metadata.state for each in bench.shard.state.transactions.values()}
+    assert states == {TxnState.COMPLETE_ABORT}
+
+
+def test_ends_that_could_not_be_written_together_fit_into_batches() -> None:
+    bench = TxnBench()
+    bench.leaders_answer = False
+    for number in range(60):
+        client = TxnClient(bench, f"{number}-" + "t" * 30_000)
+        client.init()
+        client.add(ORDERS_0)
+        client.commit()
+    while bench.sends:
+        bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+        bench.answer_markers()
+    bench.now_ms = bench.settings.retry_backoff_ms
+    assert largest_batch(bench) < MAX_MESSAGE_BYTES
+    states = {each.metadata.state for each in bench.shard.state.transactions.values()}
+    assert states == {TxnState.COMPLETE_COMMIT}
 
 
 def test_forgotten_ids_stay_forgotten_after_a_load() -> None:
