@@ -173,12 +173,20 @@ class ShardDriver:
             self._add(outcome)
         elif self._gathering.records:
             self._gathering.outcomes.append(outcome)
-        elif self._unsafe:
-            self._unsafe[-1].outcomes.append(outcome)
         else:
-            _release(outcome.replies)
+            self._release_when_safe(outcome)
         for ask in outcome.asks:
             self._on_ask(self, ask)
+
+    def _release_when_safe(self, outcome: GroupOutcome) -> None:
+        """It rests on all that is in the log: markers too, and what was given up because it took too long."""
+        log = self.partition.log
+        if log.high_watermark >= log.end_offset:
+            _release(outcome.replies)
+        elif self._unsafe and self._unsafe[-1].end_offset == log.end_offset:
+            self._unsafe[-1].outcomes.append(outcome)
+        else:
+            self._wait_for(_Batch(outcomes=[outcome], end_offset=log.end_offset))
 
     def _add(self, outcome: GroupOutcome) -> None:
         assert outcome.append is not None
@@ -254,9 +262,12 @@ class ShardDriver:
                 _release(outcome.replies)
             return
         batch.end_offset = appended.end_offset
+        self._wait_for(batch)
+
+    def _wait_for(self, batch: _Batch) -> None:
         self._unsafe.append(batch)
         delayed = DelayedProduce(1, self._settings.commit_timeout_ms, lambda: self._settle(batch, delayed))
-        self.partition.when_safe(appended.end_offset, delayed)
+        self.partition.when_safe(batch.end_offset, delayed)
 
     def _settle(self, batch: _Batch, delayed: DelayedProduce) -> None:
         """The high watermark has passed the batch, or it will not in time, or another node leads now."""

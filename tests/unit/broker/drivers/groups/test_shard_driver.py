@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.broker.request_context import RequestContext
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.model.errors import ErrorCode
@@ -15,7 +16,15 @@ from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGro
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
+from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
+from ruslo.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from ruslo.records.batch import BatchHeader
+from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import iter_batches
 from ruslo.storage.disk import DiskError
 from tests.support.group_requests import (
@@ -154,6 +163,68 @@ def test_a_commit_that_is_not_safe_in_time_says_so(tmp_path: Path, held_disks: d
             assert await commit(client, "g", {1: 8}) == [ErrorCode.NONE]
             # It was written after all, and nothing takes it back.
             assert await fetch_offsets(client, "g") == {0: 7, 1: 8}
+
+    run(story())
+
+
+def test_nobody_reads_what_was_not_safe_in_time(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
+    properties = {**ONE_PARTITION, "offsets.commit.timeout.ms": "30"}
+
+    async def story() -> None:
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            await ready(node, client)
+            assert await commit(client, "g", {0: 6}) == [ErrorCode.NONE]
+            await node.alter(OFFSETS, flush_messages="1")
+            disk = held_disks[str(tmp_path)]
+            disk.free.clear()
+            assert await commit(client, "g", {0: 7}) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+            # A power cut could still take it back; then somebody would have gone on from an offset that is
+            # nobody's.
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+            (group,) = (await client.call(request, OffsetFetchResponse, BY_NAME)).groups
+            assert (group.error_code, group.topics) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
+            disk.free.set()
+            log = node.partition(OFFSETS).log
+            await until(lambda: log.high_watermark == 2)
+            assert await fetch_offsets(client, "g") == {0: 7}
+
+    run(story())
+
+
+def test_nobody_reads_what_a_marker_settles_before_it_is_safe(
+    tmp_path: Path, held_disks: dict[str, HeldDisk]
+) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
+            await ready(node, client)
+            log, groups = node.partition(OFFSETS).log, node.node.broker.groups
+            pending = TxnOffsetCommitRequest(
+                transactional_id="tx",
+                group_id="g",
+                producer_id=7,
+                producer_epoch=0,
+                topics=[
+                    TxnOffsetCommitRequestTopic(
+                        name="t",
+                        partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=9)],
+                    )
+                ],
+            )
+            groups.submit("g", pending, RequestContext(api_version=5))
+            assert log.high_watermark == 1
+            await node.alter(OFFSETS, flush_messages="1")
+            disk = held_disks[str(tmp_path)]
+            disk.free.clear()
+            marker = end_txn_batch(
+                producer_id=7, producer_epoch=1, commit=True, coordinator_epoch=0, timestamp=0
+            )
+            groups.append_marker(0, marker, 2)
+            reading = asyncio.create_task(fetch_offsets(client, "g"))
+            done, _ = await asyncio.wait([reading], timeout=0.05)
+            assert not done
+            assert log.high_watermark == 1
+            disk.free.set()
+            assert await reading == {0: 9}
 
     run(story())
 
