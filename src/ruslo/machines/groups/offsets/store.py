@@ -62,6 +62,16 @@ class OffsetStore:
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open
 
+    def last_record_offset(self, group_id: str, topic: str, partition: int) -> int | None:
+        """Where the latest record of this place stands, be it pending; None if it has none."""
+        place = (group_id, topic, partition)
+        producers = self._open.get(group_id, {}).get((topic, partition), ())
+        known = [self._pending[producer_id][place] for producer_id in producers]
+        committed = self.get(*place)
+        if committed is not None:
+            known.append(committed)
+        return max((each.record_offset for each in known), default=None)
+
     def has(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether there is an offset, committed or pending."""
         committed = self.get(group_id, topic, partition) is not None

@@ -7,7 +7,7 @@ state as it is then.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.group import Group
@@ -27,6 +27,8 @@ class _Deletion:
     before_offset: int
     """Offsets written from here on are for a new topic of that name."""
     groups: deque[str]
+    places: deque[tuple[str, str, int]] = field(default_factory=deque)
+    """Of the groups that were taken out of ``groups``: what is still to be looked at."""
 
 
 class Sweeps:
@@ -71,8 +73,13 @@ class Sweeps:
             if not self._deletions or len(records) >= RECORDS_PER_STEP:
                 break
             deletion = self._deletions[0]
-            records += _of_deleted_topics(shard, deletion, deletion.groups.popleft())
-            if not deletion.groups:
+            if not deletion.places:
+                deletion.places += _places(shard, deletion, deletion.groups.popleft())
+            while deletion.places and len(records) < RECORDS_PER_STEP:
+                place = deletion.places.popleft()
+                if _is_of_deleted(shard, deletion, *place):
+                    records.append(offset_tombstone(*place))
+            if not deletion.places and not deletion.groups:
                 self._deletions.popleft()
         if self._deletions:
             shard.timers.set(NO_GROUP, None, TimerKind.TOPICS_DELETED, now_ms)
@@ -109,12 +116,15 @@ def _is_expired(shard: ShardState, group: Group, topic: str, offset: CommittedOf
     return shard.wall_ms - start_ms >= shard.settings.offsets_retention_ms
 
 
-def _of_deleted_topics(shard: ShardState, deletion: _Deletion, group_id: str) -> list[GroupRecord]:
-    store = shard.offsets
-    records: list[GroupRecord] = []
-    for topic, partition in list(store.places_of(group_id)):
-        if topic in deletion.topics:
-            offset = store.get(group_id, topic, partition)
-            if offset is None or offset.record_offset < deletion.before_offset:
-                records.append(offset_tombstone(group_id, topic, partition))
-    return records
+def _places(shard: ShardState, deletion: _Deletion, group_id: str) -> list[tuple[str, str, int]]:
+    return [
+        (group_id, topic, partition)
+        for topic, partition in shard.offsets.places_of(group_id)
+        if topic in deletion.topics
+    ]
+
+
+def _is_of_deleted(shard: ShardState, deletion: _Deletion, group_id: str, topic: str, partition: int) -> bool:
+    """Whether nothing was committed there since. A tombstone would also take what open transactions hold."""
+    last = shard.offsets.last_record_offset(group_id, topic, partition)
+    return last is not None and last < deletion.before_offset

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.machines.groups.events import TimerFired
-from ruslo.machines.groups.offsets.sweeps import GROUPS_PER_STEP
+from ruslo.machines.groups.events import MetadataChanged, TimerFired
+from ruslo.machines.groups.offsets.sweeps import GROUPS_PER_STEP, RECORDS_PER_STEP
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
@@ -196,3 +196,35 @@ def test_topic_that_was_made_again_starts_without_offsets() -> None:
     commit(bench, 1)
     bench.advance(0)
     assert fetch(bench) == 1
+
+
+def test_many_offsets_of_a_deleted_topic_go_in_steps() -> None:
+    bench = GroupBench(SETTINGS, Topics({"wide": 3 * RECORDS_PER_STEP}))
+    for partition in range(3 * RECORDS_PER_STEP):
+        commit(bench, 1, topic="wide", partition=partition)
+    bench.topics = Topics({})
+    bench.run(MetadataChanged(bench.topics, frozenset({"wide"}), frozenset({"wide"})))
+    largest = 0
+    while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
+        before = len(bench.log)
+        bench.run(TimerFired())
+        largest = max(largest, len(bench.log) - before)
+    assert largest <= RECORDS_PER_STEP, "more might not fit into a batch, and then none of them would go"
+    assert not bench.shard.state.offsets.has_any("g")
+
+
+def test_transaction_that_came_to_the_new_topic_of_a_name_keeps_its_offsets() -> None:
+    bench = GroupBench(SETTINGS)
+    commit(bench, 9)
+    commit(bench, 9, partition=1)
+    bench.topics = Topics({"orders": 4}, first_id=2_000)
+    bench.run(MetadataChanged(bench.topics, frozenset({"orders"}), frozenset({"orders"})))
+    # The sweep has not come to the group yet.
+    commit_in_transaction(bench, 7, 1)
+    commit_in_transaction(bench, 7, 2, group="h")
+    bench.advance(0)
+    bench.end_transaction(7, commit=True)
+    assert (fetch(bench), fetch(bench, group="h")) == (1, 2)
+    assert fetch(bench, partition=1) == -1
+    bench.reload()
+    assert (fetch(bench), fetch(bench, group="h")) == (1, 2)
