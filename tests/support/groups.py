@@ -112,6 +112,8 @@ class GroupBench:
         self.topics = topics or Topics({"orders": 4, "parcels": 2})
         self.assignors = assignors or InlineAssignors()
         self.now_ms = 0
+        self.wall_shift_ms = 0
+        """Somebody has set the wall clock."""
         self.log: list[Logged] = []
         self.answers: dict[Hashable, Message] = {}
         self.asks: list[Ask] = []
@@ -209,7 +211,7 @@ class GroupBench:
 
     @property
     def wall_ms(self) -> int:
-        return WALL_MS + self.now_ms
+        return WALL_MS + self.now_ms + self.wall_shift_ms
 
     def _carry_out(self, outcome: GroupOutcome) -> None:
         self.asks += outcome.asks

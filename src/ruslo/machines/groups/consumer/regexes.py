@@ -15,7 +15,7 @@ from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.patterns import check_pattern
 from ruslo.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
 from ruslo.machines.groups.decision import Decision
-from ruslo.machines.groups.events import RegexResolved, ResolveRegex
+from ruslo.machines.groups.events import RegexResolved, ResolvedRegex, ResolveRegex
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode
@@ -84,17 +84,21 @@ def _may_ask(shard: ShardState, group: ConsumerGroup) -> bool:
     if shard.timers.get(group.group_id, None, TimerKind.REGEX) is not None:
         return False
     last = next(iter(group.resolved.values()), None)
-    return last is None or shard.wall_ms > last.resolved_ms + REFRESH_INTERVAL_MIN_MS
+    return last is None or _is_older(shard, last, REFRESH_INTERVAL_MIN_MS)
 
 
 def _is_due(shard: ShardState, group: ConsumerGroup, patterns: set[str]) -> bool:
     last = next(iter(group.resolved.values()), None)
     if last is None or len(patterns) != len(group.resolved):
         return True
-    return (
-        last.metadata_version < group.topics_created_version
-        or shard.wall_ms > last.resolved_ms + shard.settings.consumer_regex_refresh_interval_ms
+    return last.metadata_version < group.topics_created_version or _is_older(
+        shard, last, shard.settings.consumer_regex_refresh_interval_ms
     )
+
+
+def _is_older(shard: ShardState, last: ResolvedRegex, age_ms: int) -> bool:
+    """Or from the future: the wall clock was set back, or the last coordinator's was ahead of ours."""
+    return not last.resolved_ms <= shard.wall_ms <= last.resolved_ms + age_ms
 
 
 def _ask(

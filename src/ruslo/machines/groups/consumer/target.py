@@ -142,8 +142,9 @@ def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMem
 def _is_due(shard: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
     if shard.timers.get(group.group_id, None, TimerKind.ASSIGNMENT) is not None:
         return False
+    # A target of the future: the wall clock was set back, or the last coordinator's was ahead of ours.
     interval_ms = shard.settings.consumer_assignment_interval_of(group.group_id)
-    return group.target_ms == 0 or interval_ms == 0 or shard.wall_ms >= group.target_ms + interval_ms
+    return not group.target_ms <= shard.wall_ms < group.target_ms + interval_ms
 
 
 def _records(

@@ -235,3 +235,15 @@ def test_what_is_no_pattern(pattern: str) -> None:
 def test_hostile_pattern_takes_linear_time() -> None:
     # A backtracking matcher would not come back from this.
     assert matching_topics("(a*)*(a*)*(a*)*b", ["a" * 249]) == ()
+
+
+def test_a_wall_clock_that_was_set_back_holds_up_no_pattern() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="par.*")
+    a.join()
+    story.resolve({"ord.*": ["orders"]})
+    story.bench.advance(10_001)
+    story.bench.wall_shift_ms = -3_600_000
+    b.join()
+    story.resolve({"ord.*": ["orders"], "par.*": ["parcels"]})
+    assert "16 par.* parcels" in story.lines

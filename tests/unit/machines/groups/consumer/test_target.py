@@ -232,3 +232,13 @@ def test_what_kind_of_group_the_assignor_sees() -> None:
     b.beat()
     assert last().homogeneous
     assert last().members["a"].subscribed_topic_ids == {ORDERS}
+
+
+def test_a_wall_clock_that_was_set_back_holds_up_no_target() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    story.bench.advance(1_000)
+    story.bench.wall_shift_ms = -3_600_000
+    b.join()
+    assert the_group(story).target_epoch == the_group(story).epoch
