@@ -104,8 +104,10 @@ def heartbeat(
     except KafkaError as error:
         return answer(token, HeartbeatResponse(error_code=error.code))
     _renew_session(shard, group, member.member_id, classic.session_timeout_ms, now_ms)
+    # Targets are made by heartbeats of the new protocol. Among classic members alone, a join has to do it.
+    latest_epoch = group.epoch if group.all_classic_without(()) else group.target_epoch
     must_join = (
-        member.epoch < group.target_epoch
+        member.epoch < latest_epoch
         or member.state is MemberState.UNREVOKED
         or (member.state is MemberState.UNRELEASED and not group.waits_for_others(member))
     )

@@ -349,6 +349,27 @@ def test_no_downgrade_where_the_policy_forbids_it() -> None:
     assert isinstance(story.bench.shard.state.groups["g"], ConsumerGroup)
 
 
+def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had() -> None:
+    story = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(story, "a", "orders")
+    a.join()
+    for _ in range(2):
+        assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        c.join()
+        c.sync()
+    a.beat()
+    assert c.beat() is ErrorCode.NONE
+    assert len(c.owned["orders"]) == 2
+    story.bench.advance(1_000)
+    a.leave()
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "nobody else would make a new target"
+    c.join()
+    c.sync()
+    assert c.owned == {"orders": [0, 1, 2, 3]}
+    assert c.beat() is ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     "settings",
     [
