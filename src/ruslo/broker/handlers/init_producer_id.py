@@ -8,16 +8,19 @@ one it is the business of the transaction's coordinator.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable
 
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.machines.txns.init_producer import check
 from ruslo.machines.txns.refusals import refusal
-from ruslo.model.errors import ErrorCode
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
+
+logger = logging.getLogger(__name__)
 
 
 def handle(
@@ -27,10 +30,15 @@ def handle(
     if problem is not ErrorCode.NONE:
         return refusal(request, context.api_version, problem)
     if request.transactional_id is None:
-        return _new(services)
+        return _new(services, request, context)
     return services.transactions.submit(request.transactional_id, request, context.api_version)
 
 
-async def _new(services: Services) -> InitProducerIdResponse:
-    producer_id = await services.producer_ids.generate()
+async def _new(services: Services, request: InitProducerIdRequest, context: RequestContext) -> Message:
+    try:
+        producer_id = await services.producer_ids.generate()
+    except KafkaError as error:
+        # As Kafka says it: what is between a broker and its controller ends no producer, it only has to wait.
+        logger.warning("no producer id for a client: %s", error)
+        return refusal(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

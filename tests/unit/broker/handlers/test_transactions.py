@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.model.errors import ErrorCode
+from ruslo.broker.drivers.producer_ids import ProducerIds
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from ruslo.protocol.messages.describe_producers_response import DescribeProducersResponse
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -625,6 +626,25 @@ def test_producer_ids(tmp_path: Path, version: int) -> None:
             assert (await find_txn_coordinator(client, "x")).node_id == node.node.config.node_id
             answers = [await init("x") for _ in range(2)]
             assert [(each.producer_id, each.producer_epoch) for each in answers] == [(3, 0), (3, 1)]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.REQUEST_TIMED_OUT]
+)
+def test_a_client_waits_while_the_controller_gives_no_producer_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    async def refuse(_: ProducerIds) -> int:
+        raise KafkaError(code, "no ids today")
+
+    async def story() -> None:
+        async with live_node(tmp_path, SMALL) as node, connected(node.bootstrap) as client:
+            monkeypatch.setattr(ProducerIds, "generate", refuse)
+            request = InitProducerIdRequest(transactional_id=None)
+            answer = await client.call(request, InitProducerIdResponse, 5)
+            assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
     run(story())
 
