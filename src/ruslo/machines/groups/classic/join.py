@@ -118,7 +118,8 @@ class _Join:
             return self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not request.member_id:
             return self._join_first_time()
-        if request.member_id in group.pending_joins:
+        # Such ids are given to dynamic members only; as a static one it could take somebody else's place.
+        if request.member_id in group.pending_joins and request.group_instance_id is None:
             self.shard.timers.cancel(group.group_id, request.member_id, TimerKind.PENDING)
             return self._add(request.member_id)
         code = group.check_member(request.member_id, request.group_instance_id)

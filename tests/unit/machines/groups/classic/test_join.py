@@ -208,6 +208,19 @@ def test_pending_id_that_came_too_late_is_unknown() -> None:
     assert refused(client) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_id_that_was_given_to_a_dynamic_member_takes_no_static_members_place() -> None:
+    bench = GroupBench()
+    a, b = ClassicClient(bench, "a", instance="i"), ClassicClient(bench, "b")
+    stable_group(bench, a)
+    assert refused(b) is ErrorCode.MEMBER_ID_REQUIRED
+    b.member_id, b.instance = b.last_join.member_id, "i"
+    assert refused(b) is ErrorCode.FENCED_INSTANCE_ID
+    b.instance = "j"
+    assert refused(b) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.beat() is ErrorCode.NONE
+    assert a.leave() is ErrorCode.NONE
+
+
 def test_group_max_size_counts_members_or_waiting_ones() -> None:
     bench = GroupBench(GroupSettings(max_size=2))
     a, b, c = (ClassicClient(bench, name) for name in "abc")
