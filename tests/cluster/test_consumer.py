@@ -102,6 +102,17 @@ def test_batches_have_at_most_max_poll_records(config: Config, topic: str) -> No
     assert all(1 <= size <= 6 for size in sizes)
 
 
+def test_a_poll_without_time_takes_what_has_arrived(config: Config, topic: str) -> None:
+    with ruslo.Consumer(config) as consumer:
+        consumer.subscribe([topic])
+        seen: list[int] = []
+        deadline = time.monotonic() + 60
+        while len(seen) < 20 and time.monotonic() < deadline:
+            seen += [record.offset for record in consumer.poll(0)]
+            time.sleep(0.01)
+        assert sorted(seen) == sorted([*range(10), *range(10)])
+
+
 def test_closing_commits_what_was_given_out_and_no_more(config: Config, topic: str) -> None:
     with ruslo.Consumer(config) as consumer:
         consumer.subscribe([topic])

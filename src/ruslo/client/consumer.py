@@ -172,11 +172,14 @@ class Consumer(Generic[K, V]):
         """As ``poll``, with the ends of partitions if ``enable.partition.eof`` is set."""
         deadline = time.monotonic() + timeout_s
         self._ask_for_more()
-        while not (events := self._take(self._settings.max_poll_records)):
+        events = self._take(self._settings.max_poll_records)
+        while not events:
             left_s = deadline - time.monotonic()
-            if left_s < 0:
+            # Also without any time: what has arrived is taken, and the group hears of its member.
+            self._queue.fill(max(left_s, 0.0))
+            events = self._take(self._settings.max_poll_records)
+            if left_s <= 0:
                 break
-            self._queue.fill(left_s)
         return events
 
     def batches(self, max_wait_s: float = 1.0) -> Iterator[list[ConsumedRecord[K, V]]]:
