@@ -96,6 +96,61 @@ def test_a_cancelled_read_loses_nothing(config: Config, reading: Config, topic: 
     asyncio.run(run())
 
 
+def test_a_cancelled_read_holds_nothing_up(reading: Config, topic: str) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), ruslo.AsyncConsumer(reading) as consumer:
+            await consumer.subscribe([topic])
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(consumer), 0.05)
+            # Nothing comes, so that a read which went on would keep all of this waiting for ever.
+            assert await consumer.assignment() == []
+            waiting = asyncio.create_task(consumer.poll(3_600))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+
+    asyncio.run(run())
+
+
+def test_what_a_cancelled_read_found_is_not_committed(config: Config, reading: Config, topic: str) -> None:
+    async def run() -> None:
+        place = TopicPartition(topic, 0)
+        await fill(config, topic, 1)
+        async with asyncio.timeout(60), ruslo.AsyncConsumer(reading) as consumer:
+            await consumer.subscribe([topic])
+            assert (await anext(consumer)).offset == 0
+            waiting = asyncio.create_task(anext(consumer))
+            await asyncio.sleep(0.05)
+            waiting.cancel()
+            await fill(config, topic, 3)
+            await consumer.commit()
+            assert await consumer.committed([place]) == {place: 1}
+            assert [(await anext(consumer)).offset for _ in range(3)] == [1, 2, 3]
+
+    asyncio.run(run())
+
+
+def test_an_error_is_told_once_and_reading_goes_on(config: Config, reading: Config, topic: str) -> None:
+    def no_three(data: bytes | None) -> bytes | None:
+        if data == b"3":
+            raise ValueError("unlucky")
+        return data
+
+    async def run() -> None:
+        await fill(config, topic)
+        place = TopicPartition(topic, 0)
+        async with ruslo.AsyncConsumer(reading, value_deserializer=no_three) as consumer:
+            await consumer.assign({place: 3})
+            with pytest.raises(ruslo.UndecodableRecord):
+                await anext(consumer)
+            with pytest.raises(ruslo.UndecodableRecord):
+                await consumer.poll(30)
+            await consumer.seek(place, 4)
+            assert (await anext(consumer)).offset == 4
+            assert (await consumer.poll(30))[0].offset == 5
+
+    asyncio.run(run())
+
+
 def test_the_loop_goes_on_while_the_buffer_is_full(
     ruslo_broker_factory: Callable[..., EmbeddedBroker],
 ) -> None:

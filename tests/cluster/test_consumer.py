@@ -197,6 +197,21 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: 
         assert [record.value for record in itertools.islice(consumer, 2)] == [b"8", b"9"]
 
 
+def test_records_that_reached_nobody_are_taken_back(config: Config, topic: str) -> None:
+    place = TopicPartition(topic, 0)
+    with ruslo.Consumer({**config, "max.poll.records": 3}) as consumer:
+        consumer.may_take_back = True
+        consumer.assign({place: ruslo.START})
+        assert [record.offset for record in consumer.poll(30)] in ([0], [0, 1], [0, 1, 2])
+        position = consumer.position(place)
+        assert position is not None
+        assert consumer.poll(30)
+        consumer.take_back()
+        assert consumer.position(place) == position
+        consumer.take_back()
+        assert [record.offset for record in itertools.islice(consumer, 2)] == [position, position + 1]
+
+
 def test_without_a_start_and_without_a_rule_it_is_an_error(config: Config, topic: str) -> None:
     with ruslo.Consumer({**config, "auto.offset.reset": "none"}) as consumer:
         consumer.subscribe([topic])

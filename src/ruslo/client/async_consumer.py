@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias
@@ -32,6 +34,9 @@ else:
 
 AsyncRebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]
 
+_SLICE_S = 0.1
+"""Reads hold the consumer's thread for so long at a time: whatever else is asked of it waits no longer."""
+
 
 class AsyncConsumer(Generic[K, V]):
     """``async for record in consumer`` reads for ever; ``poll`` and ``batches`` give lists.
@@ -50,10 +55,9 @@ class AsyncConsumer(Generic[K, V]):
         self._consumer = Consumer(
             config, key_deserializer=key_deserializer, value_deserializer=value_deserializer
         )
+        self._consumer.may_take_back = True
         self._loop = asyncio.get_running_loop()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="ruslo-consumer")
-        self._polling: asyncio.Future[list[ConsumedRecord[K, V]]] | None = None
-        self._nexting: asyncio.Future[ConsumedRecord[K, V] | None] | None = None
         self._errands: SimpleQueue[Callable[[], None] | None] | None = None
         self._at_work = 0
 
@@ -100,11 +104,12 @@ class AsyncConsumer(Generic[K, V]):
 
     async def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V]]:
         """Up to ``max.poll.records`` records; empty when none came in time."""
-        if self._polling is None:
-            self._polling = self._submit(lambda: self._consumer.poll(timeout_s))
-        records = await asyncio.shield(self._polling)
-        self._polling = None
-        return records
+        deadline = time.monotonic() + timeout_s
+        while True:
+            slice_s = max(0.0, min(_SLICE_S, deadline - time.monotonic()))
+            records = await self._read(partial(self._consumer.poll, slice_s))
+            if records or time.monotonic() >= deadline:
+                return records
 
     async def batches(self, max_wait_s: float = 1.0) -> AsyncIterator[list[ConsumedRecord[K, V]]]:
         """Lists of one to ``max.poll.records`` records, for ever."""
@@ -119,13 +124,11 @@ class AsyncConsumer(Generic[K, V]):
     async def __anext__(self) -> ConsumedRecord[K, V]:
         if not self._at_work and (ready := self._consumer.next_ready()) is not None:
             return ready
-        if self._nexting is None:
-            self._nexting = self._submit(lambda: next(self._consumer, None))
-        record = await asyncio.shield(self._nexting)
-        self._nexting = None
-        if record is None:
-            raise StopAsyncIteration
-        return record
+        while not self._consumer.closed:
+            record = await self._read(partial(self._consumer.next_within, _SLICE_S))
+            if record is not None:
+                return record
+        raise StopAsyncIteration
 
     def position(self, partition: TopicPartition) -> int | None:
         return self._consumer.position(partition)
@@ -172,6 +175,17 @@ class AsyncConsumer(Generic[K, V]):
             await self._submit(close)
         finally:
             self._worker.shutdown(wait=False)
+
+    async def _read(self, call: Callable[[], T]) -> T:
+        reading = self._submit(call)
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            # Nobody gets what it finds: the next read must give it out, and no commit may cover it before.
+            reading.add_done_callback(_heard)
+            if not self._consumer.closed:
+                self._submit(self._consumer.take_back)
+            raise
 
     def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
         self._at_work += 1
@@ -222,3 +236,9 @@ class AsyncConsumer(Generic[K, V]):
             running.result()
 
         return wait
+
+
+def _heard(reading: asyncio.Future[T]) -> None:
+    """A failure that nobody waits for comes again with the next read, or is over."""
+    if not reading.cancelled():
+        reading.exception()

@@ -76,6 +76,9 @@ class Consumer(Generic[K, V]):
         self._reader = RecordReader(key_deserializer, value_deserializer)
         self._queue = MessageQueue(self._handle, settings.max_poll_records)
         self._progress = ConsumerProgress()
+        self._taken: list[confluent_kafka.Message] = []
+        """What was given out last, if somebody may take it back."""
+        self.may_take_back = False
         self._subscribed = False
         self._rebalances = Rebalances(
             cooperative=settings.cooperative,
@@ -193,14 +196,25 @@ class Consumer(Generic[K, V]):
         return self
 
     def __next__(self) -> ConsumedRecord[K, V]:
-        while self._client.unusable is None:
-            self._ask_for_more()
-            for event in self._take(1):
-                if not isinstance(event, PartitionEnd):
-                    return event
-            if not self._queue:
-                self._queue.fill(_ITERATION_POLL_S)
+        while not self.closed:
+            record = self.next_within(_ITERATION_POLL_S)
+            if record is not None:
+                return record
         raise StopIteration
+
+    def next_within(self, timeout_s: float) -> ConsumedRecord[K, V] | None:
+        """The next record; None if none came in time."""
+        self._ask_for_more()
+        if not self._queue:
+            self._queue.fill(timeout_s)
+        events = self._take(1)
+        return events[0] if events and not isinstance(events[0], PartitionEnd) else None
+
+    def take_back(self) -> None:
+        """What was given out last has not reached anybody: it is still to come."""
+        self._queue.put_back(self._taken)
+        self._taken.clear()
+        self._progress.take_back()
 
     def next_ready(self) -> ConsumedRecord[K, V] | None:
         """The next record if that needs no call of librdkafka, and so no waiting."""
@@ -301,6 +315,10 @@ class Consumer(Generic[K, V]):
 
     # -- the end
 
+    @property
+    def closed(self) -> bool:
+        return self._client.unusable is not None
+
     def close(self) -> None:
         """Leave the group; with ``enable.auto.commit`` everything that was given out counts as processed."""
         if self._client.unusable is None:
@@ -328,6 +346,7 @@ class Consumer(Generic[K, V]):
     def _ask_for_more(self) -> None:
         self._client.check_usable()
         self._progress.finish()
+        self._taken.clear()
         if not self._queue or self._queue.unserved:
             self._store_finished()
             if self._queue:
@@ -354,6 +373,8 @@ class Consumer(Generic[K, V]):
                     self._queue.pop()
                 raise
             self._queue.pop()
+            if self.may_take_back:
+                self._taken.append(message)
         for message in last.values():
             place, offset = place_of(message)
             self._progress.give(place, offset, message.leader_epoch())
@@ -401,6 +422,7 @@ class Consumer(Generic[K, V]):
             _log.debug("offsets were not stored: %s", error)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        self._taken.clear()
         self._queue.drop(partitions)
         self._progress.forget(partitions)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.client.consumed import place_of
@@ -37,6 +37,10 @@ class MessageQueue:
 
     def pop(self) -> None:
         self._messages.popleft()
+
+    def put_back(self, messages: Sequence[confluent_kafka.Message]) -> None:
+        """To where they were popped from."""
+        self._messages.extendleft(reversed(messages))
 
     @property
     def unserved(self) -> bool:
