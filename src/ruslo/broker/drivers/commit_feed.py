@@ -18,7 +18,7 @@ from ruslo.machines.raft.snapshots import NO_SNAPSHOT, SnapshotId, SnapshotPolic
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
-LONG_BATCH = 500
+LONG_BATCH = 125
 """With so many records each of the steps that a batch takes deserves a turn."""
 
 

@@ -63,7 +63,7 @@ from ruslo.model.ids import Uuid
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
-_RECORDS_PER_TURN = 250
+_RECORDS_PER_TURN = 125
 """Decoded and handed to every listener before the event loop gets a turn, unless they are a batch."""
 _DAMAGED_PAUSE_S = 0.5
 _GOODBYE_MS = 1_000

@@ -25,7 +25,7 @@ SnapshotSource: TypeAlias = Callable[[], Iterable[VersionedRecord]]
 """The state as records, metadata.version first, the rest in Kafka's order; nothing is applied meanwhile."""
 SnapshotWriter: TypeAlias = "Callable[[SnapshotId, list[VersionedRecord]], Coroutine[None, None, None]]"
 
-_RECORDS_PER_TURN: Final = 250
+_RECORDS_PER_TURN: Final = 125
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,10 @@ class Snapshotter:
         self._resume()
         await self._write(id, records)
         log.info("took a metadata snapshot at offset %d, epoch %d: %d records", *id, len(records))
+        while records:
+            # To free thousands at once takes long, as it did to make them.
+            del records[-_RECORDS_PER_TURN:]
+            await asyncio.sleep(0)
 
     def _taken(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.turns import in_turns
+from ruslo.broker.partitions.turns import in_turns, used_up
 from ruslo.model.clock import Clock
 from ruslo.model.errors import StorageError
 from ruslo.storage.disk import DiskError
@@ -54,7 +54,9 @@ class Flusher:
                 targets: list[tuple[Partition, SyncTargets]] = []
                 await in_turns(round_, partial(_prepare, targets))
                 await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
-                await in_turns(targets, lambda each: each[0].on_synced(each[1], self._clock.now_ms()))
+                await in_turns(
+                    used_up(targets), lambda each: each[0].on_synced(each[1], self._clock.now_ms())
+                )
         except DiskError as error:
             self._on_failure(error)
             if not error.fatal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,6 +20,12 @@ async def in_turns(items: Iterable[T], act: Callable[[T], object]) -> None:
         if time.monotonic() >= until_s:
             await asyncio.sleep(0)
             until_s = time.monotonic() + TURN_S
+
+
+def used_up(items: list[T]) -> Iterator[T]:
+    """The items from the last to the first, and out of the list: to free thousands at once takes long too."""
+    while items:
+        yield items.pop()
 
 
 async def in_portions(items: Sequence[T], act: Callable[[T], object], size: int = 250) -> None:
