@@ -80,9 +80,7 @@ def _aborted_transactions(disk: Disk, task: CleanTask) -> Iterator[AbortedTransa
         data = disk.read_file(path)
         # The broker may be about to append to the last one.
         whole = len(data) - len(data) % txn_index.ENTRY.size
-        for aborted in txn_index.parse(data[:whole], path):
-            if aborted.first_offset < task.end_offset:
-                yield aborted
+        yield from txn_index.parse(data[:whole], path)
 
 
 def _modified_ms(disk: Disk, task: CleanTask, group: Sequence[SourceSegment]) -> int:

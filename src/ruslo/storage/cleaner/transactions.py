@@ -8,7 +8,7 @@ transaction moves to the new transaction index as long as any of its batches, be
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ruslo.records.control import ControlType
 from ruslo.storage.batch_scan import HeaderFields
@@ -18,7 +18,8 @@ from ruslo.storage.txn_index import AbortedTransaction
 class TransactionWalk:
     """Follows the transactions through the batches of a round, in order."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._by_marker = {each.last_offset: each for each in aborted}
         self._coming = [(each.first_offset, each) for each in aborted]
         heapq.heapify(self._coming)
         self._aborting: dict[int, AbortedTransaction] = {}
@@ -51,6 +52,10 @@ class TransactionWalk:
             self._with_batches.discard(producer_id)
             return not has_batches, None
         return False, None
+
+    def ended_at(self, marker_offset: int) -> AbortedTransaction | None:
+        """The index entry of a marker behind the end of the round, where everything stays as it is."""
+        return self._by_marker.get(marker_offset)
 
     def _advance(self, offset: int) -> None:
         while self._coming and self._coming[0][0] <= offset:

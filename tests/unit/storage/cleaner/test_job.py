@@ -273,6 +273,27 @@ def test_nothing_at_or_past_the_last_stable_offset_is_touched(bench: Workbench) 
     assert [record[1] for record in kept_records(bench.log)] == [b"a", b"filler"]
 
 
+def test_transactions_aborted_behind_the_end_of_a_round_stay_known(bench: Workbench) -> None:
+    """The segment in which the round ends is written anew as a whole, and its transaction index with it."""
+    for _ in range(20):
+        bench.append(keyed([(b"filler", bytes(90))]))
+    roll(bench)
+    bench.append(keyed([(b"a", b"1")]))
+    open_transaction = {"producer_id": 8, "producer_epoch": 0, "sequence": 0, "attributes": TRANSACTIONAL}
+    bench.append(keyed([(b"b", b"open")], **open_transaction))
+    transaction(bench, [(b"a", b"aborted")], 0, commit=False)
+    roll(bench)
+    end, _ = compact(bench) or (0, None)
+    assert end == bench.log.last_stable_offset == 21
+    bench.end_transaction(8, 1, commit=True)
+    bench.commit_all()
+    assert (22, b"a", b"aborted") in kept_records(bench.log)
+    assert bench.log.aborted_transactions(0, bench.log.end_offset) == [(9, 22, 23, 21)]
+    roll(bench)
+    compact(bench, end)
+    assert [record[2] for record in kept_records(bench.log)] == [bytes(90), b"1", b"open"]
+
+
 def test_damage_stops_the_round_and_leaves_everything_as_it_was(bench: Workbench) -> None:
     written = fill(bench, 30)
     roll(bench)
