@@ -100,7 +100,7 @@ class SegmentRewrite:
 
     def _add_batch(self, header: HeaderFields, batch: memoryview, verdict: bytes | None) -> None:
         task = self._task
-        if header[0] >= task.end_offset:
+        if header[0] + header[6] >= task.end_offset:
             aborted = self._transactions.ended_at(header[0])
             if aborted is not None:
                 self._segment.append_abort(aborted)

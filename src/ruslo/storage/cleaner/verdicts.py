@@ -147,7 +147,8 @@ class Verdicts:
         end = position + header[1] + LENGTH_OVERHEAD
         if self.passes == 1 and crc32c(memoryview(data)[position + ATTRIBUTES_AT : end]) != header[4]:
             raise CorruptLogError(f"{source.path}: the batch at offset {header[0]} fails its checksum")
-        if not count or header[0] >= self._task.end_offset or attributes & CONTROL:
+        last_offset = header[0] + header[6]
+        if not count or last_offset >= self._task.end_offset or attributes & CONTROL:
             return _STAY * count
         if attributes & TRANSACTIONAL and self._aborted.hold(header):
             return bytes(count)
@@ -159,7 +160,6 @@ class Verdicts:
                 keys, tombstones = scan_keys(data, count, begin, end)
         except ProtocolError as error:
             raise CorruptLogError(f"{source.path}: the batch at offset {header[0]}: {error}") from error
-        last_offset = header[0] + header[6]
         if self._learning and last_offset >= self._task.first_dirty_offset:
             verdicts = self._learn(keys, known)
         elif self._seen.isdisjoint(keys):

@@ -294,6 +294,25 @@ def test_transactions_aborted_behind_the_end_of_a_round_stay_known(bench: Workbe
     assert [record[2] for record in kept_records(bench.log)] == [bytes(90), b"1", b"open"]
 
 
+def test_a_batch_across_the_end_of_a_round_is_left_alone(bench: Workbench) -> None:
+    """After a roll the recovery point lies before the last record of the closed segment, amid its batch."""
+    for _ in range(20):
+        bench.append(keyed([(b"filler", bytes(90))]))
+    roll(bench)
+    bench.append(keyed([(b"a", b"1")]))
+    pairs = [(b"a", b"aborted"), (b"b", b"aborted")]
+    bench.append(keyed(pairs, producer_id=9, producer_epoch=0, sequence=0, attributes=TRANSACTIONAL))
+    bench.log.flush(NOW)
+    bench.log.roll(bench.log.end_offset, NOW)
+    bench.end_transaction(9, 1, commit=False)
+    transaction(bench, [(b"c", b"committed")], 1, commit=True)
+    bench.commit_all()
+    end, _ = compact(bench) or (0, None)
+    assert end == bench.log.recovery_point == bench.log.active.base_offset - 1 == 22
+    assert [header.last_offset for header, _ in batches_in(bench.log)][-4:] == [22, 23, 24, 25]
+    assert bench.reopen(clean=False, recovery_point=end).end_offset == 26
+
+
 def test_damage_stops_the_round_and_leaves_everything_as_it_was(bench: Workbench) -> None:
     written = fill(bench, 30)
     roll(bench)
