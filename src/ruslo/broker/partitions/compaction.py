@@ -277,6 +277,9 @@ class _Worker:
                     await self._in_thread(self._process.insist)
                     return True
                 elif report.failure is not None:
+                    if log.segments[0].base_offset > task.segments[0].base_offset:
+                        # Retention has taken the oldest segments: no wonder that they are not there.
+                        raise Abandoned
                     compaction.failed(log, report.failure)
                     return False
                 elif report.done is not None:

@@ -210,6 +210,35 @@ def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
 def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cleaner meets a limit of file sizes, which fails as a full disk does."""
     monkeypatch.setattr(
+def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleaner finds files gone, which is no failure of the disk."""
+
+    def then_retention(chosen: Cleanable, limits: CleanerLimits, now_ms: int) -> CleanTask:
+        task = make_task(chosen, limits, now_ms)
+        monkeypatch.setattr(compaction, "make_task", make_task)
+        chosen.log.advance_start_offset(30)
+        assert chosen.log.delete_old_segments(now_ms) == 1
+        return task
+
+    async def story() -> None:
+        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED | {"cleanup_policy": "compact,delete"})
+            await fill(node, client)
+            await fill(node, client)
+            monkeypatch.setattr(compaction, "make_task", then_retention)
+            await alter_broker(node, "log.cleaner.backoff.ms", "20")
+            node.node.broker.compaction._workers[0]._wake.set()
+            await until(lambda: cleaned_up_to(node) == 60)
+            assert all(directory.online for directory in node.node.logs.directories)
+            log = node.partition("t").log
+            assert (log.start_offset, log.segments[0].base_offset) == (30, 30)
+
+    run(story())
+
+
         cleaner_process,
         "COMMAND",
         (
