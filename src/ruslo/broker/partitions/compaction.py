@@ -115,7 +115,11 @@ class Compaction:
                     best = candidate
 
         await in_turns(list(self._logs.logs.values()), look)
-        if best is None or best.log.partition in self._busy or not self.is_current(best.log):
+        if best is None or best.log.partition in self._busy:
+            return None
+        # That took some turns of the event loop, in which the log may have been cut.
+        best = self._look_at(best.log)
+        if best is None:
             return None
         self._busy.add(best.log.partition)
         return best

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from ruslo.broker.partitions import cleaner_process, compaction
+from ruslo.broker.partitions.turns import in_turns
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -18,6 +20,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from ruslo.storage.cleaner.choice import Cleanable, CleanerLimits, make_task
 from ruslo.storage.cleaner.task import CleanTask
+from ruslo.storage.log import Log
 from tests.support.live_node import LiveNode, batch_of, live_node, records_in, run, until
 from tests.support.raw_client import RawClient, connected
 
@@ -207,9 +210,27 @@ def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
     run(story())
 
 
-def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cleaner meets a limit of file sizes, which fails as a full disk does."""
-    monkeypatch.setattr(
+def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            await node.create("t", 1, **COMPACTED)
+            await fill(node, client)
+            log = node.partition("t").log
+            log.flush(node.node.logs.clock.now_ms())
+
+            async def then_cut(logs: Sequence[Log], look: Callable[[Log], None]) -> None:
+                await in_turns(logs, look)
+                log.truncate_to(10)
+
+            monkeypatch.setattr(compaction, "in_turns", then_cut)
+            assert await node.node.broker.compaction.choose() is None
+
+    run(story())
+
+
 def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +260,9 @@ def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_
     run(story())
 
 
+def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner meets a limit of file sizes, which fails as a full disk does."""
+    monkeypatch.setattr(
         cleaner_process,
         "COMMAND",
         (
