@@ -237,6 +237,7 @@ class LogDir:
 
     def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
         log = self.logs[partition]
+        log.complete_swap()
         target = f"{self.path}/{departing_name(partition, suffix)}"
         self.disk.rename(log.path, target)
         del self.logs[partition]

@@ -12,11 +12,13 @@
 | left to the trash                                           |                                             |
 
 Names are synced before each step that relies on them, so that this holds even if the file system brings
-changes of names to the disk in another order than they were made.
+changes of names to the disk in another order than they were made. The new segment, and later ones, may have
+names of old ones: a swap is settled once only, and before the log is cut or its directory renamed.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ruslo.storage.disk import DiskError
@@ -37,6 +39,8 @@ class SegmentSwap:
         self._new = Segment(log.disk, log.path, cleaned.base_offset, cleaned.size, now_ms, CLEANED_SUFFIX)
         self._new.has_aborts = cleaned.has_aborts
         self._old_files: list[str] = []
+        self._settling = Lock()
+        self._settled = False
         self._finished = False
 
     def begin(self) -> bool:
@@ -62,15 +66,14 @@ class SegmentSwap:
     def settle(self) -> None:
         """The slow part, which may run in a thread: afterwards nothing but the new segment can come back."""
         disk = self._log.disk
-        try:
+        with self._settling:
+            if self._settled:
+                return
             disk.sync_directory(self._path)
             for path in self._old_files:
                 _rename_if_there(self._log, path)
             disk.sync_directory(self._path)
-        except DiskError as error:
-            # The topic may have been deleted meanwhile, and its directory renamed.
-            if not error.not_found:
-                raise
+            self._settled = True
 
     def finish(self) -> None:
         if self._finished:

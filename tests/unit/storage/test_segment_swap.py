@@ -1,33 +1,52 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from ruslo.records.batch import HEADER
 from ruslo.storage.cleaner.choice import cleanable, make_task
 from ruslo.storage.cleaner.job import clean
 from ruslo.storage.cleaner.task import CleanedSegment
+from ruslo.storage.disk import LocalDisk
+from ruslo.storage.log import Log
+from ruslo.storage.log_manager import LogManager
 from ruslo.storage.segment_swap import SegmentSwap
 from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
-from tests.unit.storage.workbench import NOW, Workbench, records_from
+from tests.unit.storage.workbench import (
+    NOW,
+    PARTITION,
+    TOPIC_ID,
+    ManualClock,
+    Workbench,
+    records_from,
+)
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
     bench = Workbench(tmp_path, COMPACTED)
-    for number in range(40):
-        bench.append(keyed([(b"key-%d" % (number % 4), b"%d" % number)]))
+    update(bench.log)
     roll(bench)
     return bench
 
 
-def cleaned(bench: Workbench) -> list[CleanedSegment]:
-    found = cleanable(bench.log, None, NOW)
+def update(log: Log) -> None:
+    """Forty records of four keys."""
+    for number in range(40):
+        data = keyed([(b"key-%d" % (number % 4), b"%d" % number)])
+        log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
+
+
+def cleaned(log: Log) -> list[CleanedSegment]:
+    found = cleanable(log, None, NOW)
     assert found is not None
     ready: list[CleanedSegment] = []
-    clean(bench.disk, make_task(found, LIMITS, NOW), ready.append)
+    clean(log.disk, make_task(found, LIMITS, NOW), ready.append)
     return ready
 
 
@@ -37,7 +56,7 @@ def expected() -> list[tuple[int, bytes | None]]:
 
 def test_readers_have_a_log_at_every_step(bench: Workbench) -> None:
     before = records_from(bench.log)
-    ready = cleaned(bench)
+    ready = cleaned(bench.log)
     assert records_from(bench.log) == before
     for each in ready:
         swap = SegmentSwap(bench.log, each, NOW)
@@ -54,7 +73,7 @@ def test_one_who_reads_an_old_segment_reads_on(bench: Workbench) -> None:
     part = bench.log.read(0, 1 << 20, 40)
     assert part.slice is not None
     data = part.slice.read()
-    for each in cleaned(bench):
+    for each in cleaned(bench.log):
         swap = SegmentSwap(bench.log, each, NOW)
         swap.begin()
         swap.complete()
@@ -64,7 +83,7 @@ def test_one_who_reads_an_old_segment_reads_on(bench: Workbench) -> None:
 
 
 def test_a_log_that_lost_a_source_keeps_what_it_has(bench: Workbench) -> None:
-    first, *_ = cleaned(bench)
+    first, *_ = cleaned(bench.log)
     bench.log.config = COMPACTED
     bench.log.advance_start_offset(bench.log.segments[1].base_offset)
     bench.log.delete_old_segments(NOW)
@@ -74,7 +93,7 @@ def test_a_log_that_lost_a_source_keeps_what_it_has(bench: Workbench) -> None:
 
 
 def test_retention_waits_and_truncation_completes_a_swap(bench: Workbench) -> None:
-    swap = SegmentSwap(bench.log, cleaned(bench)[0], NOW)
+    swap = SegmentSwap(bench.log, cleaned(bench.log)[0], NOW)
     swap.begin()
     bench.log.advance_start_offset(30)
     assert bench.log.delete_old_segments(NOW) == 0
@@ -83,13 +102,14 @@ def test_retention_waits_and_truncation_completes_a_swap(bench: Workbench) -> No
     assert not any(name.endswith(".swap") for name in bench.names())
     swap.settle()
     swap.finish()
-    bench.reopen(clean=False, start_offset=30)
+    bench.reopen(clean=False, recovery_point=39, start_offset=30)
     assert bench.log.end_offset == 39
+    assert f"{0:020d}.log" in bench.names()
 
 
 def test_snapshots_of_segments_that_are_gone_go_with_them(bench: Workbench) -> None:
     bases = [segment.base_offset for segment in bench.log.segments]
-    for each in cleaned(bench):
+    for each in cleaned(bench.log):
         swap = SegmentSwap(bench.log, each, NOW)
         swap.begin()
         swap.complete()
@@ -109,7 +129,7 @@ def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path
         for number in range(count):
             bench.append(keyed([(b"key", b"%d" % number)]))
             roll(bench)
-        (only,) = cleaned(bench)
+        (only,) = cleaned(bench.log)
         assert len(only.replaces) == count
         before = disk.medium.operations
         swap = SegmentSwap(bench.log, only, NOW)
@@ -123,3 +143,63 @@ def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path
         bench.trash.remove_due()
         assert not [name for name in bench.names() if name.endswith((".deleted", ".swap", ".cleaned"))]
     assert operations[0] == operations[1]
+
+
+def settle_beside(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settle a swap, and when that is half done have another thread act, as far as it can get meanwhile."""
+    sync_directory = LocalDisk.sync_directory
+    other = Thread(target=act)
+
+    def interrupted(disk: LocalDisk, path: str) -> None:
+        monkeypatch.setattr(LocalDisk, "sync_directory", sync_directory)
+        other.start()
+        other.join(0.3)
+        sync_directory(disk, path)
+
+    monkeypatch.setattr(LocalDisk, "sync_directory", interrupted)
+    swap.settle()
+    other.join()
+
+
+def test_a_log_that_is_cut_while_a_swap_settles(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It soon has segments again that are called like those that were replaced."""
+    bases = [segment.base_offset for segment in bench.log.segments]
+
+    def cut_and_go_on() -> None:
+        bench.log.truncate_to(0)
+        update(bench.log)
+
+    swap = SegmentSwap(bench.log, cleaned(bench.log)[0], NOW)
+    assert swap.begin()
+    settle_beside(swap, cut_and_go_on, monkeypatch)
+    assert [segment.base_offset for segment in bench.log.segments] == bases[:-1]
+    bench.reopen(clean=False)
+    assert [offset for offset, _ in records_from(bench.log)] == list(range(40))
+
+
+def test_a_partition_that_is_made_anew_while_a_swap_settles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its directory and its first segment are called as those of the one that was deleted."""
+
+    def start() -> LogManager:
+        manager = LogManager.open([str(tmp_path)], ManualClock())
+        manager.load(lambda _: COMPACTED)
+        return manager
+
+    def make_anew() -> None:
+        manager.delete(PARTITION)
+        update(manager.create(PARTITION, bytes(16), COMPACTED))
+
+    manager = start()
+    log = manager.create(PARTITION, TOPIC_ID, COMPACTED)
+    update(log)
+    log.flush(NOW)
+    log.advance_high_watermark(40)
+    swap = SegmentSwap(log, cleaned(log)[0], NOW)
+    assert swap.begin()
+    settle_beside(swap, make_anew, monkeypatch)
+    manager.abandon()
+    manager = start()
+    assert [offset for offset, _ in records_from(manager.logs[PARTITION])] == list(range(40))
+    manager.abandon()
