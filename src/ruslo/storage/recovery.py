@@ -8,6 +8,7 @@ logs can be opened in threads.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def create_log(
     """
     segment = Segment(disk, path, 0, 0, now_ms)
     try:
-        disk.make_directory(path)
+        _make_directory(disk, path)
         disk.write_file(f"{path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         segment.create_file()
         segment.release_files()
@@ -110,6 +111,22 @@ def create_log(
         now_ms=now_ms,
         created=True,
     )
+
+
+def _make_directory(disk: Disk, path: str) -> None:
+    try:
+        disk.make_directory(path)
+    except DiskError as error:
+        # A try that lacked descriptors could not remove what it had made either.
+        if error.errno != errno.EEXIST or _has_records(disk, path):
+            raise
+        disk.remove_tree(path)
+        disk.make_directory(path)
+
+
+def _has_records(disk: Disk, path: str) -> bool:
+    logs = (f"{path}/{name}" for name in disk.list_names(path) if name.endswith(LOG_SUFFIX))
+    return any((disk.status(log) or (0,))[0] for log in logs)
 
 
 def open_log(

@@ -31,6 +31,17 @@ def largest_file(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """The process may not open another file."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
 def is_open(fd: int) -> bool:
     try:
         os.fstat(fd)

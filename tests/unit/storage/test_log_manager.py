@@ -18,6 +18,7 @@ from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
 from ruslo.testing.sim_disk import SimDisk
+from tests.unit.storage.test_disk import no_descriptors
 from tests.unit.storage.workbench import NOW, ManualClock, Workbench, batch, records_from
 
 CONFIG = LogConfig()
@@ -255,6 +256,22 @@ class TestTopics:
         manager = broker.crash()
         again = manager.logs[TopicPartition("t", 0)]
         assert (again.start_offset, again.end_offset) == (0, 2)
+
+    def test_a_log_for_which_there_were_no_descriptors_is_made_later(self, broker: Broker) -> None:
+        with no_descriptors(), pytest.raises(DiskError) as refused:
+            create(broker.manager, "t")
+        assert not refused.value.fatal
+        fill(create(broker.manager, "t"))
+        assert broker.manager.directories[0].online
+        assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 3
+
+    def test_a_directory_with_records_is_not_taken_for_a_new_one(self, broker: Broker) -> None:
+        log = create(broker.manager, "t")
+        fill(log)
+        del broker.manager.directories[0].logs[TopicPartition("t", 0)]
+        with pytest.raises(DiskError, match="exists"):
+            create(broker.manager, "t")
+        assert Path(log.path, f"{0:020d}.log").stat().st_size == log.size_bytes
 
     def test_strays_are_kept_under_another_name(self, broker: Broker) -> None:
         fill(create(broker.manager, "t"))
