@@ -162,7 +162,17 @@ class LogDir:
         # After a clean stop there is nothing to wait for, so threads would only get in each other's way.
         if self.was_clean:
             self.logs = {partition: open_one(partition) for partition in partitions}
-            return
+        else:
+            self._recover(partitions, open_one, recovery_threads)
+        if not self._recovery_points_known:
+            self._begin_recovery_points(now_ms)
+
+    def _recover(
+        self,
+        partitions: list[TopicPartition],
+        open_one: Callable[[TopicPartition, Callable[[], None]], Log],
+        threads: int,
+    ) -> None:
         unsynced = {partition: self._unsynced_segments(partition) for partition in partitions}
         self.recovery.begin(len(partitions), sum(unsynced.values()))
 
@@ -174,17 +184,33 @@ class LogDir:
 
         with contextlib.ExitStack() as stack:
             logs: Iterator[Log] = map(recover_one, partitions)
-            if recovery_threads > 1:
-                pool = ThreadPoolExecutor(recovery_threads, thread_name_prefix="log-recovery")
+            if threads > 1:
+                pool = ThreadPoolExecutor(threads, thread_name_prefix="log-recovery")
                 logs = stack.enter_context(pool).map(recover_one, partitions)
             for log in logs:
                 self.logs[log.partition] = log
         self.recovery.finished()
-        if not self.logs:
-            # From now on a log that the file does not name has never been compacted.
+
+    def _begin_recovery_points(self, now_ms: int) -> None:
+        """Sync everything and write them: none of the gaps that are there may be taken for a loss later.
+
+        On a full disk that is left to the next flush and the next checkpoint.
+        """
+        try:
+            self._flush_all(now_ms)
             write = self.recovery_points()
             if write is not None:
                 write.run()
+        except DiskError as error:
+            if not error.disk_full:
+                raise
+            logger.warning("the recovery points cannot be written yet: %s", error)
+
+    def _flush_all(self, now_ms: int) -> None:
+        dirty = [(log, log.sync_targets()) for log in self.logs.values() if log.is_dirty]
+        run_together([targets for _, targets in dirty])
+        for log, targets in dirty:
+            log.mark_flushed(targets, now_ms)
 
     def _compacted_at_most(self, partition: TopicPartition) -> int:
         """How far compaction may have come: the recovery point is on disk before it leaves a gap."""
@@ -310,10 +336,7 @@ class LogDir:
         now_ms = self.clock.now_ms()
         for log in self.logs.values():
             log.prepare_close()
-        dirty = [(log, log.sync_targets()) for log in self.logs.values() if log.is_dirty]
-        run_together([targets for _, targets in dirty])
-        for log, targets in dirty:
-            log.mark_flushed(targets, now_ms)
+        self._flush_all(now_ms)
         for log in self.logs.values():
             log.release()
         self.write_checkpoints()

@@ -323,6 +323,9 @@ class TestTopics:
         os.truncate(tmp_path / "t-0" / f"{0:020d}.log", len(batch()) * 2)
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
+        # Nor later, when there are some again.
+        broker.manager.write_recovery_points()
+        assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
 
     def test_a_cut_above_all_checkpoints_needs_no_new_ones(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
