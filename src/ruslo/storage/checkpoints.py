@@ -97,11 +97,16 @@ class CheckpointFile:
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> CheckpointWrite | None:
         """Fix what is to be written; None if that is what the file says already."""
         data = format_offsets(offsets)
-        if data == self._latest and self._written == self._prepared:
+        if data == self._latest and not self.is_behind:
             return None
         self._latest = data
         self._prepared += 1
         return CheckpointWrite(self, data, self._prepared)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something that was prepared has not been written yet."""
+        return self._written < self._prepared
 
     def write(self, prepared: CheckpointWrite) -> None:
         # A write that waited in a thread must not undo a newer one.

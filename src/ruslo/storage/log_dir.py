@@ -243,11 +243,16 @@ class LogDir:
     # --- coming and going -------------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        for known in (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned):
-            if partition in known:
-                # A topic of this name was deleted: its offsets must not be taken for the new one's.
-                self.write_checkpoints()
-                break
+        known = (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned)
+        files = (
+            self._recovery_point_file,
+            self._log_start_file,
+            self._high_watermark_file,
+            self._cleaned_file,
+        )
+        if any(partition in each for each in known) or any(file.is_behind for file in files):
+            # A topic of this name was deleted: its offsets must not be taken for the new one's.
+            self.write_checkpoints()
         path = f"{self.path}/{partition}"
         log = create_log(self.disk, path, partition, topic_id, config, self.trash, self.clock.now_ms())
         self.logs[partition] = log

@@ -257,6 +257,18 @@ class TestTopics:
         again = manager.logs[TopicPartition("t", 0)]
         assert (again.start_offset, again.end_offset) == (0, 2)
 
+    def test_nor_while_a_checkpoint_waits_to_be_written(self, broker: Broker, tmp_path: Path) -> None:
+        log = create(broker.manager, "t")
+        fill(log, 10)
+        log.flush(NOW)
+        broker.manager.write_recovery_points()
+        broker.manager.delete(TopicPartition("t", 0))
+        (waiting,) = broker.manager.recovery_point_jobs()
+        create(broker.manager, "t")
+        assert "t 0 10" not in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+        waiting.run()
+        assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n0\n"
+
     def test_a_log_for_which_there_were_no_descriptors_is_made_later(self, broker: Broker) -> None:
         with no_descriptors(), pytest.raises(DiskError) as refused:
             create(broker.manager, "t")
