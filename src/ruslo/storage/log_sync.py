@@ -40,12 +40,15 @@ class SyncTargets:
     """How many entries of transaction indexes are covered."""
 
     def run(self) -> None:
-        """Sync everything. On a DiskError the directory must go offline: a second try could only pretend."""
-        for file in self.files:
-            file.sync()
+        """Sync everything. On a DiskError the directory must go offline: a second try could only pretend.
+
+        Closed segments come before the active one, so that no record is safe that has unsafe ones before it.
+        """
         for path in self.paths:
             with _unless_gone():
                 self.disk.sync_file(path)
+        for file in self.files:
+            file.sync()
         for path, data in self.replacements:
             with _unless_gone():
                 _replace(self.disk, path, data)
