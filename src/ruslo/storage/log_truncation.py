@@ -6,6 +6,8 @@ that is whole up to some point and never one with a hole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ruslo.storage.disk import DiskError
@@ -19,6 +21,18 @@ if TYPE_CHECKING:
     from ruslo.storage.log import Log
 
 
+@contextmanager
+def _to_the_end() -> Iterator[None]:
+    """What stops half way, be it for lack of descriptors, leaves segments, end and producers that do not fit
+    each other: only the next start can put that right."""
+    try:
+        yield
+    except DiskError as error:
+        error.fatal = True
+        raise
+
+
+@_to_the_end()
 def truncate_to(log: Log, offset: int) -> bool:
     if offset >= log.end_offset:
         # An epoch in which this replica led but wrote nothing begins at the end, and may not be the leader's.
@@ -54,6 +68,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     return True
 
 
+@_to_the_end()
 def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     while log.segments:
         _discard(log, log.segments.pop())

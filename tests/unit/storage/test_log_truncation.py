@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from ruslo.config.log_config import LogConfig
+from ruslo.storage.disk import DiskError
+from tests.unit.storage.test_disk import no_descriptors
 from tests.unit.storage.workbench import NOW, Workbench, batch, headers_in, records_from
 
 SIZE = len(batch(2))
@@ -103,3 +105,12 @@ def test_an_epoch_without_records_goes_even_if_no_record_does(bench: Workbench) 
     assert log.epochs.entries() != before
     assert not log.truncate_to(end_offset)
     assert (log.end_offset, log.epochs.entries()) == (end_offset, before)
+
+
+def test_a_cut_that_stops_half_way_is_the_end_of_its_directory(bench: Workbench) -> None:
+    """It could answer for a batch that is gone: its producer's state is still that of before."""
+    with no_descriptors(), pytest.raises(DiskError) as failed:
+        bench.log.truncate_to(19)
+    assert bench.log.end_offset == 18
+    assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=18)).duplicate
+    assert failed.value.fatal
