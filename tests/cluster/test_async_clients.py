@@ -231,6 +231,28 @@ def test_transactions(config: Config, reading: Config, topic: str) -> None:
     asyncio.run(run())
 
 
+def test_a_transaction_that_was_cancelled_while_it_began_leaves_none_open(config: Config, topic: str) -> None:
+    async def run() -> None:
+        async with ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer:
+
+            async def write(value: bytes) -> None:
+                async with producer.transaction():
+                    await producer.send(topic, value)
+
+            beginning = asyncio.create_task(write(b"cancelled"))
+            await asyncio.sleep(0)
+            beginning.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await beginning
+            await write(b"written")
+        committed = {**config, "isolation.level": "read_committed"}
+        async with ruslo.AsyncConsumer(committed) as consumer:
+            await consumer.assign({TopicPartition(topic, 0): ruslo.START})
+            assert (await anext(consumer)).value == b"written"
+
+    asyncio.run(run())
+
+
 def test_rebalance_callbacks_are_coroutines_and_may_use_the_consumer(
     config: Config, reading: Config, topic: str
 ) -> None:

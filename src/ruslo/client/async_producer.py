@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
@@ -195,6 +196,8 @@ class AsyncProducerTransaction:
     ) -> None:
         self._transaction = transaction
         self._in_thread = in_thread
+        self._ending: asyncio.Future[None] | None = None
+        """Of one that was cancelled before it had begun."""
 
     async def send_offsets(
         self, consumer: AsyncConsumer[K, V], positions: Mapping[TopicPartition, int] | None = None
@@ -203,7 +206,16 @@ class AsyncProducerTransaction:
         await self._in_thread(lambda: self._transaction.send_offsets(consumer.offset_source, positions))
 
     async def __aenter__(self) -> Self:
-        await self._in_thread(self._enter)
+        beginning = asyncio.ensure_future(self._in_thread(self._enter))
+        try:
+            await asyncio.shield(beginning)
+        except asyncio.CancelledError as cancelled:
+            # It begins all the same, and nobody else would end it. The thread does one thing after another.
+            beginning.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._ending = asyncio.ensure_future(
+                self._in_thread(partial(self._transaction.__exit__, type(cancelled), cancelled, None))
+            )
+            raise
         return self
 
     async def __aexit__(
