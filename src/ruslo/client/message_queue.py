@@ -27,7 +27,6 @@ class MessageQueue:
         self._batch_size = batch_size
         self._messages: deque[confluent_kafka.Message] = deque()
         self._served_at = time.monotonic()
-        self._dropped: set[TopicPartition] = set()
 
     def __bool__(self) -> bool:
         return bool(self._messages)
@@ -52,7 +51,6 @@ class MessageQueue:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            self._dropped.clear()
             with translated():
                 first = self._handle.poll(min(left_s, _SLICE_S))
             self._served_at = time.monotonic()
@@ -60,12 +58,11 @@ class MessageQueue:
                 break
             if left_s <= _SLICE_S:
                 return
+        # At once: a rebalance inside consume() may take its partition away, or raise what a callback did.
+        self._messages.append(first)
         # consume() waits until it has all it was asked for, so it only takes what has arrived already.
         with translated():
             more = self._handle.consume(self._batch_size - 1, 0) if self._batch_size > 1 else []
-        # A rebalance inside consume() may have taken the first one's partition away.
-        if first.error() is not None or place_of(first)[0] not in self._dropped:
-            self._messages.append(first)
         self._messages.extend(more)
 
     def first_offset(self, partition: TopicPartition) -> int | None:
@@ -80,7 +77,6 @@ class MessageQueue:
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
-        self._dropped |= gone
         self._messages = deque(
             message
             for message in self._messages
