@@ -168,8 +168,15 @@ class ControllerDriver:
                 self._handle(event)
             except Exception as error:
                 _fail([event.token], error)
-        else:
+        elif isinstance(event, Activated):
             self._handle(event)
+        else:
+            try:
+                self._handle(event)
+            except KafkaError as error:
+                # The log took nothing, its disk is full, say. The machine comes to it again in a while.
+                logger.error("%s came to nothing: %s", type(event).__name__, error)
+                self._timer.arm()
 
     def _handle(self, event: ControllerEvent) -> None:
         self._machine.state.kraft_version = self._log.kraft_version
@@ -250,11 +257,7 @@ class ControllerDriver:
         """Behind another long change it waits again."""
         if isinstance(event, Requested):
             event = replace(event, next_offset=self._log.end_offset)
-        try:
-            self._run(event)
-        except KafkaError as error:
-            # Of a timer, or a broker's end: the timer that is set by now will come to it again.
-            logger.error("%s came to nothing: %s", type(event).__name__, error)
+        self._run(event)
 
     def _drop_long_change(self) -> bool:
         """The leadership is gone in the midst of it; False if there is none."""

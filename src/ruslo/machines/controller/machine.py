@@ -100,7 +100,7 @@ class ControllerMachine:
         if isinstance(event, Activated):
             return self._activate(event, now_ms)
         if isinstance(event, BrokerGone):
-            return self._fence_gone(event)
+            return self._fence_gone(event, now_ms)
         return self._look_around(now_ms)
 
     def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
@@ -233,13 +233,16 @@ class ControllerMachine:
             ErrorCode.UNSUPPORTED_VERSION, f"the controller does not serve {type(request).__name__}"
         )
 
-    def _fence_gone(self, event: BrokerGone) -> ControllerOutcome:
+    def _fence_gone(self, event: BrokerGone, now_ms: int) -> ControllerOutcome:
         """The process is known to be gone: what its session would show later is done now."""
         broker = self.state.image.cluster.brokers.get(event.broker_id)
         if not self._active or broker is None or broker.epoch != event.broker_epoch:
             return ControllerOutcome()
-        self.state.sessions.end(broker.id)
-        return ControllerOutcome() if broker.fenced else ControllerOutcome(append=fence(self.state, broker))
+        if broker.fenced:
+            self.state.sessions.end(broker.id)
+            return ControllerOutcome()
+        self.state.sessions.run_out(broker.id, now_ms)
+        return ControllerOutcome(append=fence(self.state, broker))
 
     def _look_around(self, now_ms: int) -> ControllerOutcome:
         """What is due: silent brokers, leaders that could lead again, partitions that nobody leads."""
@@ -247,11 +250,13 @@ class ControllerMachine:
         if not self._active:
             return ControllerOutcome()
         for broker_id in state.sessions.expired(now_ms):
-            state.sessions.end(broker_id)
             broker = state.image.cluster.brokers.get(broker_id)
-            if broker is not None and not broker.fenced:
-                # One at a time: what the next one changes depends on what this one leaves behind.
-                return ControllerOutcome(append=fence(state, broker))
+            if broker is None or broker.fenced:
+                state.sessions.end(broker_id)
+                continue
+            # One at a time: what the next one changes depends on what this one leaves behind.
+            state.sessions.run_out(broker_id, now_ms)
+            return ControllerOutcome(append=fence(state, broker))
         self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
         if state.settings.auto_leader_rebalance and now_ms >= self._next_rebalance_ms:
             return ControllerOutcome(append=self._rebalance(now_ms))

@@ -16,7 +16,8 @@ class Session:
     metadata_offset: int = -1
     """How far the broker says it has replayed the metadata log."""
     confirmed: bool = True
-    """False: assumed at activation for this node's own broker, whose process of before is surely gone."""
+    """False: assumed at activation for this node's own broker, whose process of before is surely gone; or of
+    a broker that is being fenced."""
 
 
 class Sessions:
@@ -41,6 +42,11 @@ class Sessions:
 
     def end(self, broker_id: int) -> None:
         self._by_broker.pop(broker_id, None)
+
+    def run_out(self, broker_id: int, now_ms: int) -> None:
+        """It is over for the broker, but looked at once more: the log may refuse the records that say so."""
+        look_again_ms = now_ms + self.timeout_ms // CHECKS_PER_SESSION
+        self._by_broker[broker_id] = Session(look_again_ms - self.timeout_ms, confirmed=False)
 
     def clear(self) -> None:
         self._by_broker.clear()

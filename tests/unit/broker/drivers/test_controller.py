@@ -10,10 +10,12 @@ from ruslo.broker.drivers import controller
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from tests.support.controller import AdminNode, admin_node, registration
+from tests.support.live_node import run, until
 
 
 def creating(name: str, partitions: int = 1) -> CreateTopicsRequest:
@@ -56,6 +58,36 @@ def test_answer_comes_at_once_when_nothing_is_open() -> None:
             assert answer.done()
 
     asyncio.run(story())
+
+
+def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusals = 0
+
+    def full(*args: object) -> int:
+        nonlocal refusals
+        refusals += 1
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on device")
+
+    async def story() -> None:
+        async with admin_node({"broker.session.timeout.ms": "4000"}) as node:
+            await node.controller.submit(registration(2))
+            epoch = node.machine.image.cluster.brokers[2].epoch
+            await node.controller.submit(
+                BrokerHeartbeatRequest(
+                    broker_id=2, broker_epoch=epoch, current_metadata_offset=node.raft.end_offset
+                )
+            )
+            assert node.machine.image.cluster.brokers[2].active
+            with monkeypatch.context() as patched:
+                patched.setattr(node.raft, "append", full)
+                node.controller.broker_gone(2, epoch)
+                # Nothing but its own timer lets the controller try again, and again.
+                await until(lambda: refusals == 2)
+            await until(lambda: node.image.cluster.brokers[2].fenced)
+
+    run(story())
 
 
 def test_lost_leadership_forgets_what_was_not_committed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ruslo.machines.controller.events import BrokerGone, TimerFired
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import UNASSIGNED_DIR
@@ -68,6 +69,23 @@ def test_another_process_may_register_when_the_session_has_ended() -> None:
     bench.wait(1)
     assert bench.image.cluster.brokers[2].fenced
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
+
+
+def test_a_fencing_that_the_log_refused_comes_again() -> None:
+    """A full disk refuses an append: what the machine wanted to write then is not replayed."""
+    bench = MachineBench.started(2)
+    gone = BrokerGone(2, bench.image.cluster.brokers[2].epoch)
+    assert bench.machine.handle(gone, bench.now_ms).append is not None
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE, "its session is over all the same"
+    bench.heartbeat(2)
+    for _ in range(4):
+        bench.now_ms += 2_250
+        bench.heartbeat(1)
+    assert bench.machine.handle(TimerFired(), bench.now_ms).append is not None
+    assert bench.image.cluster.brokers[2].active
+    bench.wait(2_000)
+    assert bench.image.cluster.brokers[2].fenced
+    assert bench.image.cluster.brokers[1].active
 
 
 def test_a_new_controller_gives_others_a_whole_session_but_not_its_own_node() -> None:
