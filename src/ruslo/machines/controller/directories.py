@@ -18,6 +18,7 @@ from ruslo.machines.controller.records import (
     partition_record_version,
 )
 from ruslo.machines.controller.state import ControllerState, Decision
+from ruslo.machines.controller.topic_image import NO_LEADER
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
@@ -102,11 +103,19 @@ def _assign(
     partition = topic.partitions[index]
     if broker_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if partition.directory_of(broker_id) != directory_id:
-        is_online = state.image.cluster.brokers[broker_id].has_online_dir(directory_id)
-        # It may be told too late, when the directory has failed; or be back, and able to lead.
+    known_dir = partition.directory_of(broker_id)
+    if known_dir != directory_id:
+        broker = state.image.cluster.brokers[broker_id]
         change = change_partition(
-            state, topic, index, without=() if is_online else (broker_id,), found_in=(broker_id, directory_id)
+            state,
+            topic,
+            index,
+            # It may be told too late, when the directory has failed; or be back, and able to lead.
+            without=() if broker.has_online_dir(directory_id) else (broker_id,),
+            found_in=(broker_id, directory_id),
+            # The broker does without the directory it lay in, so this is another log, which begins empty.
+            # Nobody stopped uncleanly, but what made the replica eligible is gone with the old one.
+            begun_anew=NO_LEADER if broker.has_online_dir(known_dir) else broker_id,
         )
         record = PartitionChangeRecord(topic_id=topic_id, partition_id=index)
         if change is not None:

@@ -71,7 +71,8 @@ class PartitionChange:
     target_adding: tuple[int, ...]
     target_removing: tuple[int, ...]
     unclean_stopped: int = NO_LEADER
-    """A broker that came back without having stopped cleanly: what it holds is not to be trusted."""
+    """A broker that came back without having stopped cleanly, or with another log in the place of the one it
+    had: what it holds is not to be trusted."""
     election: Election = Election.ANY
 
     def build(self) -> tuple[PartitionChangeRecord, int] | None:
@@ -200,10 +201,12 @@ def change_partition(
     reassignment: Reassignment | None = None,
     election: Election = Election.ANY,
     found_in: tuple[int, Uuid] | None = None,
+    begun_anew: int = NO_LEADER,
 ) -> VersionedRecord | None:
     """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced.
 
     ``found_in``: a replica, and the directory in which its broker says that it lies.
+    ``begun_anew``: a replica whose log is not the one it had; it may lead, but not because of what it had.
     """
     partition = topic.partitions[index]
     brokers = state.image.cluster.brokers
@@ -243,7 +246,7 @@ def change_partition(
         target_recovery_state=(
             partition.recovery_state if target_recovery_state is None else target_recovery_state
         ),
-        unclean_stopped=unclean_stopped,
+        unclean_stopped=unclean_stopped if begun_anew == NO_LEADER else begun_anew,
         default_dir=default_dir,
         target_replicas=aims.replicas,
         target_adding=aims.adding,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
@@ -20,6 +21,11 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from tests.support.controller import MachineBench, numbered_uuid, registration
@@ -131,3 +137,31 @@ def test_a_replica_that_is_found_again_may_lead() -> None:
     assert partition(bench, 0).leader == -1
     assign(bench, 0, SECOND)
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1,))
+
+
+def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_more() -> None:
+    """A clean stop says nothing of a directory that is taken out of log.dirs before the next start."""
+    bench = three_brokers()
+    topic = AlterConfigsResource(
+        resource_type=TOPIC,
+        resource_name="t",
+        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
+    )
+    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    assign(bench, 0, SECOND)
+    assign(bench, 1, FIRST)
+    epoch = bench.image.cluster.brokers[1].epoch
+    assert not bench.heartbeat(1, want_shut_down=True).should_shut_down
+    for broker_id in (2, 3, 1):
+        bench.heartbeat(broker_id, want_shut_down=broker_id == 1)
+    assert [partition(bench, index).elr for index in (0, 1)] == [(1,), (1,)]
+    bench.join(1, dirs=1, incarnation="b", previous=epoch)
+    # It has made an empty log for one of the partitions, and found the other where it was.
+    assert assign(bench, 0, FIRST) is ErrorCode.NONE
+    assert [partition(bench, index).elr for index in (0, 1)] == [(), (1,)]
+    for broker_id in (2, 3):
+        bench.heartbeat(broker_id, want_fence=True)
+    assert [partition(bench, index).leader for index in (0, 1)] == [-1, 1], "it would lead without a record"
+    assert 1 not in partition(bench, 0).elr
+    bench.heartbeat(3)
+    assert partition(bench, 0).leader == 3
