@@ -101,8 +101,14 @@ class LeaderReplica:
         if partition_epoch <= self.partition_epoch:
             return
         self.partition_epoch = partition_epoch
+        left = set(self.isr.committed).difference(isr)
         self.isr.commit(isr)
         self._keep_followers(replicas, now_ms)
+        for broker_id in left:
+            if broker_id in self.followers:
+                # The controller knows why, its directory has failed, say. Until it catches up once more
+                # nobody waits for it.
+                self.followers[broker_id].caught_up_ms = LONG_AGO_MS
 
     def _keep_followers(self, replicas: Iterable[int], now_ms: int) -> None:
         in_sync = self.isr.committed

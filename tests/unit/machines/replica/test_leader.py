@@ -77,6 +77,25 @@ def test_it_does_not_wait_for_a_follower_outside_the_isr_that_is_far_behind() ->
     assert bench.high_watermark == 20
 
 
+def test_it_does_not_wait_for_a_follower_that_the_controller_has_taken_out_of_the_isr() -> None:
+    """Its broker is alive, but the directory of the replica has failed: it does not fetch any more."""
+    bench = Bench()
+    bench.end = 10
+    bench.fetch(2, 10)
+    bench.fetch(3, 10)
+    assert bench.high_watermark == 10
+    bench.leader.update(PARTITION_EPOCH + 1, (1, 2, 3), (1, 2), bench.now_ms)
+    bench.end = 20
+    bench.fetch(2, 20)
+    assert bench.high_watermark == 20
+    bench.now_ms += 1
+    proposal = bench.fetch(3, 20)
+    assert proposal is not None, "once it has caught up it may come back"
+    bench.end = 30
+    bench.fetch(2, 30)
+    assert bench.high_watermark == 20, "and is waited for again"
+
+
 def test_it_waits_for_a_follower_that_has_caught_up_and_is_about_to_join() -> None:
     bench = Bench(isr=(1, 2))
     bench.end = 10
