@@ -341,7 +341,9 @@ class Partition:
             log.advance_high_watermark(safe_offset)
         else:
             held_back, stable_before = log.high_watermark - log.last_stable_offset, log.last_stable_offset
-            log.advance_high_watermark(safe_offset)
+            if log.advance_high_watermark(safe_offset) and not size:
+                # Records that a leader found in its log, or that a follower got before they were committed.
+                size = UNKNOWN_SIZE
             stable_size = 0
             if log.last_stable_offset != stable_before:
                 # Behind the end of a transaction there may be any amount of records that were not counted.

@@ -10,12 +10,33 @@ import pytest
 from ruslo.broker.handlers.produce_results import ALL, why_unsafe
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
+from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from tests.support.live_node import NOW, batch_of, until
 from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
 
 FOREVER_MS = 2**31 - 1
+
+
+class AllAlive:
+    def eligible_epoch(self, broker_id: int) -> int | None:
+        return 1
+
+
+def led_with_another(
+    partition: Partition, leader_epoch: int, isr: tuple[int, ...] = (NODE_ID, NODE_ID + 1)
+) -> LeaderReplication:
+    """Another broker holds a replica too."""
+    clock = SystemClock()
+    settings = ReplicationSettings(
+        AllAlive(), 30_000, clock, lambda *_: None, ReplicationQuota(lambda: 1 << 40, clock)
+    )
+    partition.become_leader(leader_epoch, Replicas(0, (NODE_ID, NODE_ID + 1), isr), settings)
+    assert partition.replication is not None
+    return partition.replication
 
 
 def test_only_a_leader_takes_records(tmp_path: Path) -> None:
@@ -148,6 +169,48 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert seen == []
         bench.disk.free.set()
+        await until(lambda: bool(seen))
+        assert seen == [1]
+
+    on_bench(tmp_path, story)
+
+
+def reader_of(partition: Partition) -> list[int]:
+    """Filled with the high watermark that ends its wait for a byte."""
+    seen: list[int] = []
+    DelayedFetch(
+        [partition.readers], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
+    )
+    return seen
+
+
+def test_readers_of_a_follower_hear_of_records_that_came_before_they_were_committed(tmp_path: Path) -> None:
+    """KIP-392: the leader's word that they are comes with its next answer, and with no bytes."""
+
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(leads=False)
+        partition.step_down(NODE_ID + 1, 1)
+        seen = reader_of(partition)
+        batch = batch_of(b"a", leader_epoch=1)
+        partition.append_as_follower(memoryview(batch), NOW)
+        partition.hear_from_leader(0, 0, len(batch))
+        await asyncio.sleep(0)
+        assert seen == []
+        partition.hear_from_leader(1, 0, 0)
+        await until(lambda: bool(seen))
+        assert seen == [1]
+
+    on_bench(tmp_path, story)
+
+
+def test_readers_of_a_new_leader_hear_of_records_of_the_leader_before(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(leads=False)
+        partition.step_down(NODE_ID + 1, 1)
+        partition.append_as_follower(memoryview(batch_of(b"a", leader_epoch=1)), NOW)
+        replication = led_with_another(partition, leader_epoch=2)
+        seen = reader_of(partition)
+        replication.fetched(replication.follower(NODE_ID + 1, 1), 1, 0, 1, now_ms=0)
         await until(lambda: bool(seen))
         assert seen == [1]
 
