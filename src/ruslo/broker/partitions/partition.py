@@ -137,6 +137,9 @@ class Partition:
         self._flush_messages = config.flush_messages
         self._flush_ms = config.flush_ms
         self._syncs = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
+        if self.replication is not None:
+            # Fewer in-sync replicas may be enough from now on.
+            self.replication.advance()
 
     def become_leader(
         self,

@@ -217,6 +217,21 @@ def test_readers_of_a_new_leader_hear_of_records_of_the_leader_before(tmp_path: 
     on_bench(tmp_path, story)
 
 
+def test_what_had_too_few_copies_is_committed_when_fewer_are_asked_for(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        partition = bench.partition(leads=False, config=LogConfig(min_insync_replicas=2))
+        led_with_another(partition, leader_epoch=1, isr=(NODE_ID,))
+        append(partition, b"a")
+        seen = reader_of(partition)
+        assert partition.log.high_watermark == 0
+        # Neither a follower nor a producer comes by any more.
+        partition.configure(LogConfig(min_insync_replicas=1))
+        assert partition.log.high_watermark == 1
+        await until(lambda: bool(seen))
+
+    on_bench(tmp_path, story)
+
+
 def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition()
