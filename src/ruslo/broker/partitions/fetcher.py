@@ -158,7 +158,7 @@ class ReplicaFetcher:
         place = (partition.topic_id, partition.index)
         self.leave(place)
         followed = self._followed[place] = _Followed(partition, self._requests + 1)
-        self._want(place, followed)
+        self._want_when_synced(place, followed)
 
     def leave(self, place: Place) -> None:
         followed = self._followed.pop(place, None)
@@ -390,6 +390,11 @@ class ReplicaFetcher:
     def _try_again(self, place: Place, followed: _Followed) -> None:
         followed.timer = None
         if self._followed.get(place) is followed and not followed.partition.gone:
+            self._want_when_synced(place, followed)
+
+    def _want_when_synced(self, place: Place, followed: _Followed) -> None:
+        """What came from the leader before, or in another epoch, or before a pause, may not be synced yet."""
+        if not followed.partition.sync_as_follower(partial(self._try_again, place, followed)):
             self._want(place, followed)
 
     def _synced(self, place: Place, followed: _Followed) -> None:

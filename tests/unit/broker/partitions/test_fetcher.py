@@ -15,6 +15,7 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.client.connection import ConnectionSettings
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
+from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ErrorCode, StorageError
 from ruslo.protocol.message import Message
@@ -32,6 +33,7 @@ from tests.support.live_node import batch_of, live_node, run, until
 from tests.support.raw_client import connected
 from tests.support.scripted_broker import Asked, ScriptedBroker
 from tests.support.wire import free_port
+from tests.unit.broker.partitions.bench import Bench, on_bench
 
 TOPIC_ID = numbered_uuid(7)
 
@@ -44,6 +46,9 @@ class Followed:
         self.leader_epoch = 1
         self.log = partition.log
         self.gone = False
+
+    def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
+        return False
 
 
 def raise_it(error: StorageError) -> None:
@@ -182,10 +187,6 @@ def test_before_anything_is_fetched_to_where_a_log_was_cut_its_recovery_point_is
 ) -> None:
     checkpoint = tmp_path / "recovery-point-offset-checkpoint"
 
-    class Following(Followed):
-        def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
-            return False
-
     async def story() -> None:
         asked: list[tuple[int, bytes]] = []
         next_is_here = asyncio.Event()
@@ -212,7 +213,7 @@ def test_before_anything_is_fetched_to_where_a_log_was_cut_its_recovery_point_is
             await node.create("t")
             for value in (b"a", b"b", b"c"):
                 assert (await node.produce(client, batch_of(value))).error_code == 0
-            partition = Following(node.partition("t"))
+            partition = Followed(node.partition("t"))
             partition.log.flush(0)
             node.node.logs.write_recovery_points()
             fetcher = new_fetcher(
@@ -233,14 +234,16 @@ def test_the_next_request_waits_until_what_came_is_synced(tmp_path: Path) -> Non
     class Syncing(Followed):
         def __init__(self, partition: Partition) -> None:
             super().__init__(partition)
+            self.has_unsynced = False
             self.go_on: Callable[[], None] | None = None
 
         def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
-            pass
+            self.has_unsynced = True
 
         def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
-            first, self.go_on = self.go_on is None, go_on
-            return first
+            if self.has_unsynced:
+                self.go_on = go_on
+            return self.has_unsynced
 
     async def story() -> None:
         asked: list[int] = []
@@ -269,6 +272,7 @@ def test_the_next_request_waits_until_what_came_is_synced(tmp_path: Path) -> Non
             await asyncio.sleep(0.05)
             assert asked == [2]
             assert partition.go_on is not None
+            partition.has_unsynced = False
             partition.go_on()
             async with asyncio.timeout(20):
                 await next_is_here.wait()
@@ -276,3 +280,39 @@ def test_the_next_request_waits_until_what_came_is_synced(tmp_path: Path) -> Non
             await fetcher.stop()
 
     run(story())
+
+
+def test_in_a_new_epoch_too_nothing_is_acknowledged_before_it_is_synced(tmp_path: Path) -> None:
+    """The offset of the first request tells the new leader what this replica has, and its sync may be under
+    way: the answer that brought it came from the leader before."""
+
+    async def story(bench: Bench) -> None:
+        asked: list[int] = []
+
+        async def fetched(request: FetchRequest) -> Message:
+            asked.append(request.topics[0].partitions[0].fetch_offset)
+            return await asyncio.Future()
+
+        def script(asked: Asked) -> Awaitable[Message]:
+            if not isinstance(asked.message, FetchRequest):
+                raise KeyError
+            return fetched(asked.message)
+
+        async with ScriptedBroker(script) as leader:
+            partition = bench.partition(leads=False, config=LogConfig(flush_messages=1))
+            partition.step_down(2, 1)
+            partition.append_as_follower(memoryview(batch_of(b"a", leader_epoch=1)), 0)
+            bench.disk.free.clear()
+            bench.disk.started.clear()
+            partition.step_down(3, 2)
+            fetcher = new_fetcher(SystemClock(), Address("127.0.0.1", leader.port))
+            fetcher.follow(partition)
+            await asyncio.to_thread(bench.disk.started.wait, 10)
+            await asyncio.sleep(0.05)
+            assert asked == []
+            bench.disk.free.set()
+            await until(lambda: asked == [1])
+            assert partition.log.recovery_point == 1
+            await fetcher.stop()
+
+    on_bench(tmp_path, story)

@@ -178,9 +178,7 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
 def reader_of(partition: Partition) -> list[int]:
     """Filled with the high watermark that ends its wait for a byte."""
     seen: list[int] = []
-    DelayedFetch(
-        [partition.readers], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
-    )
+    DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark))
     return seen
 
 
