@@ -146,6 +146,11 @@ class ReplicaLog:
             last_timestamp_ms=last_batch.max_timestamp,
             now_ms=self._clock.now_ms(),
         )
+        newest = store.snapshots.ids()[-1]
+        if id < newest:
+            # The leader's came while this one was written: the log begins behind it now.
+            store.snapshots.delete_before(newest)
+            return False
         store.cut(max_retention_bytes=max_retention_bytes, max_retention_ms=max_retention_ms)
         return True
 

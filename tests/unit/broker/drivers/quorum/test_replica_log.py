@@ -1,0 +1,67 @@
+"""The metadata log of a node: what its own snapshots and those of its leader do to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from ruslo.broker.drivers.metadata_batches import VersionedRecord
+from ruslo.broker.drivers.quorum.replica_log import ReplicaLog, open_replica
+from ruslo.machines.raft.effects import SnapshotPiece
+from ruslo.machines.raft.snapshots import SnapshotId
+from ruslo.model.clock import SystemClock
+from ruslo.storage.disk import LocalDisk
+from tests.support.metadata_log import broker_config, topic
+
+OWN, LEADERS = SnapshotId(1, 1), SnapshotId(2, 1)
+
+
+def replica_with(directory: Path, *records: VersionedRecord) -> ReplicaLog:
+    directory.mkdir()
+    replica = open_replica(broker_config(directory), LocalDisk(str(directory)), SystemClock())
+    for record in records:
+        replica.append(1, [record])
+    return replica
+
+
+async def snapshot(replica: ReplicaLog, id: SnapshotId, *records: VersionedRecord) -> bool:
+    return await replica.write_snapshot(
+        id, list(records), high_watermark=id.offset, max_retention_bytes=-1, max_retention_ms=-1
+    )
+
+
+def test_an_own_snapshot_that_the_leaders_overtook_as_it_was_written_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the node, once it leads, would hand out a snapshot behind which its log does not go on."""
+
+    async def story() -> None:
+        a, b = topic("a"), topic("b")
+        leader = replica_with(tmp_path / "leader", a, b)
+        assert await snapshot(leader, LEADERS, a, b)
+        _, piece = leader.store.snapshots.piece(LEADERS, 0, 1 << 20)
+        follower = replica_with(tmp_path / "follower", a)
+        snapshots = follower.store.snapshots
+        begun, go_on = threading.Event(), threading.Event()
+        write = snapshots.write
+
+        def slowly(id: SnapshotId, **content: object) -> int:
+            begun.set()
+            assert go_on.wait(20)
+            return write(id, **content)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(snapshots, "write", slowly)
+        own = asyncio.ensure_future(snapshot(follower, OWN, a))
+        assert await asyncio.to_thread(begun.wait, 20)
+        assert follower.add_piece(SnapshotPiece(LEADERS, 0, piece, True)) is not None
+        assert follower.store.log.start_offset == LEADERS.offset
+        go_on.set()
+        assert not await own
+        assert snapshots.ids() == [LEADERS]
+        for replica in (leader, follower):
+            replica.close(in_order=True)
+
+    asyncio.run(story())
