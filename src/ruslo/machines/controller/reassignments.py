@@ -66,7 +66,7 @@ def _reassigned(
         return _cancelled(state, topic, asked.partition_index, partition)
     _check_target(state, asked.replicas)
     # On the way to a target already, that target's number counts (KIP-860).
-    factor = sum(each not in partition.removing for each in partition.replicas)
+    factor = partition.replication_factor
     if not may_change_factor and len(asked.replicas) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

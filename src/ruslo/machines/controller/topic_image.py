@@ -53,6 +53,11 @@ class PartitionImage(NamedTuple):
         """Where the broker keeps this replica; ValueError if it is no replica."""
         return self.directories[self.replicas.index(broker_id)]
 
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas there are, or will be when the reassignment that is under way has ended."""
+        return sum(each not in self.removing for each in self.replicas)
+
 
 _UNWRITTEN = PartitionImage(NO_LEADER, -1, -1, (), ())
 """Holds the place of a partition whose record comes later: snapshots may list partitions in any order."""

@@ -315,7 +315,7 @@ def _added_partitions(
             f"topic {request.name!r} has {present} partition(s), {request.count} would not be an increase",
         )
     added = request.count - present
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = topic.partitions[0].replication_factor
     if request.assignments is None:
         assignments = _place(state, added, replication_factor)
     else:

@@ -16,6 +16,12 @@ from ruslo.protocol.messages.alter_partition_reassignments_request import (
     ReassignableTopic,
 )
 from ruslo.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from ruslo.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from ruslo.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -51,6 +57,20 @@ def reassigning(targets: dict[int, list[int] | None], topic: str = "t") -> Alter
         ReassignablePartition(partition_index=index, replicas=replicas) for index, replicas in targets.items()
     ]
     return AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=moves)])
+
+
+def test_partitions_that_are_added_during_a_move_have_as_many_replicas_as_the_others() -> None:
+    bench = bench_with([1, 2])
+    bench.ask(reassigning({0: [3, 4]}))
+    partitions = bench.image.topics.by_name["t"].partitions
+    assert set(partitions[0].replicas) == {1, 2, 3, 4}
+    by_hand = CreatePartitionsTopic(
+        name="t", count=2, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])]
+    )
+    for more in (by_hand, CreatePartitionsTopic(name="t", count=3, assignments=None)):
+        answer = bench.answer(CreatePartitionsRequest(topics=[more]), CreatePartitionsResponse)
+        assert answer.results[0].error_code == 0, answer.results[0].error_message
+    assert [len(each.replicas) for each in partitions] == [4, 2, 2]
 
 
 @pytest.mark.parametrize(
