@@ -21,7 +21,7 @@ from ruslo.records.batch import LENGTH_OVERHEAD
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
 from ruslo.storage.disk import Disk, DiskError
-from ruslo.storage.epochs import EpochCache
+from ruslo.storage.epochs import NO_EPOCH, EpochCache
 from ruslo.storage.index_check import find_fault
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
@@ -178,6 +178,8 @@ class _Opening:
         """Other segments whose indexes were made anew."""
         self.started_over = False
         """The only segment is new: whatever is synced into it is safe only once its name is."""
+        self.last_epoch = NO_EPOCH
+        """Of the last batch that was walked through."""
         self.producers: ProducerStates | None = None
         """As recovery has seen them, if it went through to the log's end."""
 
@@ -219,7 +221,7 @@ class _Opening:
         )
         if self.recovered:
             log.write_producer_snapshot()
-        if self.started_over:
+        if self.started_over or self.recovered:
             log.names_changed()
         return log
 
@@ -293,19 +295,17 @@ class _Opening:
         segment after it: every batch is sound then, yet records are missing in between.
         """
         at = first
+        self.last_epoch = NO_EPOCH
         end_offset = self.segments[first].base_offset
         self.producers = self._producers_before(first)
         while at < len(self.segments):
             sound, end_offset = self._recover(at, self.producers)
             at += 1
-            if sound and self._is_loss(at, end_offset):
-                sound = False
-                logger.warning(
-                    "%s: the records from offset %d to %d are lost",
-                    self.path,
-                    end_offset,
-                    self.segments[at].base_offset - 1,
-                )
+            if sound and at < len(self.segments):
+                problem = self._break_before(at, end_offset)
+                if problem is not None:
+                    sound = False
+                    logger.warning("%s: %s", self.path, problem)
             if not sound and at < len(self.segments):
                 logger.warning(
                     "%s: %d segments after the damage are dropped", self.path, len(self.segments) - at
@@ -314,15 +314,20 @@ class _Opening:
                     self.trash.add_files(self.segments.pop().mark_deleted(), self.config.file_delete_delay_ms)
         return end_offset
 
-    def _is_loss(self, at: int, end_offset: int) -> bool:
-        """Whether records are missing between the end of the segment before and the beginning of this one."""
-        if at == len(self.segments):
-            return False
-        base = self.segments[at].base_offset
+    def _break_before(self, at: int, end_offset: int) -> str | None:
+        """Why a segment does not go on where the one before it ends; None: it does."""
+        segment = self.segments[at]
+        base = segment.base_offset
+        first = next(scan_headers(segment.file, 0, segment.size), None)
+        if base < end_offset or (first is not None and NO_EPOCH < first[1][2] < self.last_epoch):
+            # The power has taken back its new name, and not what was written in its place.
+            return f"the segment at offset {base} is from before the log was cut"
         if base <= max(end_offset, self.last_stop.gaps_below):
-            return False
+            return None
         # More than a segment can hold has not been lost from its end: a follower was sent that gap.
-        return base - self.segments[at - 1].base_offset <= MAX_RELATIVE_OFFSET + 1
+        if base - self.segments[at - 1].base_offset > MAX_RELATIVE_OFFSET + 1:
+            return None
+        return f"the records from offset {end_offset} to {base - 1} are lost"
 
     def _producers_before(self, at: int) -> ProducerStates:
         """The producer state with which a segment begins."""
@@ -361,6 +366,7 @@ class _Opening:
                 self.config.index_interval_bytes,
             )
             next_offset = last_offset + 1
+            self.last_epoch = header[2]
             if aborted is not None:
                 segment.append_abort(aborted)
         if segment.size < size:

@@ -224,6 +224,32 @@ class TestUnclean:
         assert bench.reopen(clean=False, recovery_point=7).end_offset == 12
         assert offsets(bench) == list(range(12))
 
+    @pytest.mark.parametrize(("counts", "end_offset"), [((2, 2), 6), ((5,), 7)])
+    def test_a_segment_that_was_cut_off_comes_back(
+        self, tmp_path: Path, counts: tuple[int, ...], end_offset: int
+    ) -> None:
+        """The power takes back that it was renamed, and not what was written in its place."""
+        disk = SimDisk(str(tmp_path))
+        bench = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE), disk)
+        bench.append_many(5, 2)
+        bench.log.flush(NOW)
+        bench.log.truncate_to(2)
+        for count in counts:
+            bench.append(batch(count, value=b"w"), leader_epoch=1)
+        bench.log.active.file.sync()
+        disk.medium.lose_power(everything=True)
+        assert f"{6:020d}.log" in bench.names()
+        log = bench.reopen(clean=False, recovery_point=2)
+        values = [b"v"] * 2 + [b"w"] * (end_offset - 2)
+        assert records_from(log) == list(enumerate(values))
+        assert log.epochs.entries() == [(0, 0), (1, 2)]
+
+    def test_the_names_of_what_was_dropped_are_synced_soon(self, bench: Workbench) -> None:
+        os.truncate(log_file(bench, 12), 10)
+        log = bench.reopen(clean=False, recovery_point=7)
+        assert [segment.base_offset for segment in log.segments] == [0, 6, 12]
+        assert log.sync_targets().directories == (bench.path,)
+
     def test_a_gap_that_compaction_may_have_left(self, bench: Workbench) -> None:
         os.truncate(log_file(bench, 6), SIZE)
         bench.compacted_at_most = 12
