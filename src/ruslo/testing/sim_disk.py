@@ -185,7 +185,8 @@ class SimDisk:
             # The old name was never synced either: the file comes to be under its new one.
             self.medium.remember_name(target)
         else:
-            self.medium.unsynced_renames.append((source, target, _content(target)))
+            before = self.medium.unsynced_names.pop(target, _content(target))
+            self.medium.unsynced_renames.append((source, target, before))
         self._disk.rename(source, target)
         self.medium.synced_sizes[target] = self.medium.synced_sizes.pop(source, os.path.getsize(target))
 
@@ -193,6 +194,7 @@ class SimDisk:
         if not os.path.exists(path):
             return False
         self.medium.change(path, "delete")
+        self.medium.remember_name(path)
         self.medium.synced_sizes.pop(path, None)
         return self._disk.unlink(path)
 
