@@ -99,7 +99,8 @@ class Crowd:
     def leave(self, index: int) -> None:
         _, process = self._running.pop(index)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(90) == 0, "a consumer ended with an error"
+        # One that is still starting, on a busy machine, has not said yet what it does then: it dies of it.
+        assert process.wait(90) in (0, -signal.SIGTERM), "a consumer ended with an error"
 
     def fill_up(self) -> None:
         """Every group has a member again."""
