@@ -49,6 +49,8 @@ class Compaction:
         self._busy: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that cannot be compacted until the next start, and why."""
+        self._given_up: dict[TopicPartition, Log] = {}
+        """The same: a topic that is deleted may be made anew, and is another log then."""
         self.rounds = self.bytes_before = self.bytes_after = 0
         """Of all logs that were compacted since the start."""
         self._deaths: dict[TopicPartition, int] = {}
@@ -104,6 +106,7 @@ class Compaction:
 
     async def choose(self) -> Cleanable | None:
         """The log with the largest share of dirty bytes among those worth a round; it is busy from now on."""
+        self._forget_the_gone()
         best: Cleanable | None = None
 
         def look(log: Log) -> None:
@@ -123,6 +126,11 @@ class Compaction:
             return None
         self._busy.add(best.log.partition)
         return best
+
+    def _forget_the_gone(self) -> None:
+        for partition in [each for each, log in self._given_up.items() if not self.is_current(log)]:
+            del self._given_up[partition], self.uncleanable[partition]
+            self._deaths.pop(partition, None)
 
     def _look_at(self, log: Log) -> Cleanable | None:
         directory = self._logs.directory_of(log.partition)
@@ -187,6 +195,7 @@ class Compaction:
                 self._partitions.storage_failed(error)
             return
         self.uncleanable[log.partition] = failure.message
+        self._given_up[log.partition] = log
         logger.error(
             "%s cannot be compacted and is left alone until the next start: %s",
             log.partition,

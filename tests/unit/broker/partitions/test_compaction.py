@@ -139,6 +139,12 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_pat
             assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
             assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
             assert not list((tmp_path / "bad-0").glob("*.cleaned"))
+            # One that is made anew is another log.
+            await node.delete("bad")
+            await node.create("bad", 1, **COMPACTED)
+            await fill(node, client, topic="bad")
+            await until(lambda: cleaned_up_to(node, "bad") == 30)
+            assert node.node.broker.compaction.uncleanable == {}
 
     run(story())
 
