@@ -8,6 +8,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from ruslo.model.buffers import ReadBuffer
 from ruslo.records.batch import (
     ATTRIBUTES_AT,
     CODEC_MASK,
@@ -32,6 +33,7 @@ _NULL: Final = encode_varint(-1)
 _EMPTY: Final = encode_varint(0)
 _NO_ATTRIBUTES: Final = b"\x00"
 """The attributes byte of a record; Kafka has never given its bits a meaning."""
+_HEADER_ROOM: Final = bytes(HEADER_SIZE)
 _FIRST: Final = _NO_ATTRIBUTES + encode_varint(0) + encode_varint(0)
 """How the first record of a batch begins: it lags behind neither its timestamp nor its offset."""
 
@@ -113,7 +115,7 @@ def rebuild_batch(
     listed = records if isinstance(records, list | tuple) else list(records)
     if not listed:
         bare = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
-        return assemble_batch(header._replace(attributes=bare, base_timestamp=NO_TIMESTAMP, count=0), b"")
+        return assemble_batch(header._replace(attributes=bare, base_timestamp=NO_TIMESTAMP, count=0), ())
     used_codec = header.codec if codec is None else codec
     attributes = header.attributes & ~CODEC_MASK | used_codec
     if delete_horizon_ms is not None:
@@ -139,13 +141,12 @@ def rebuild_batch(
     kept = header._replace(
         attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, count=len(listed)
     )
-    return assemble_batch(kept, compress(used_codec, body, level) if used_codec else body)
+    return assemble_batch(kept, [compress(used_codec, body, level) if used_codec else body])
 
 
-def assemble_batch(header: BatchHeader, body: bytes | bytearray) -> bytearray:
-    """A batch of this header, with length and CRC set, and these records, compressed already if they are."""
-    out = bytearray(HEADER_SIZE)
-    out += body
+def assemble_batch(header: BatchHeader, pieces: Iterable[ReadBuffer]) -> bytearray:
+    """A batch of this header, with length and CRC set; ``pieces``: its records, compressed if it says so."""
+    out = bytearray().join((_HEADER_ROOM, *pieces))
     HEADER.pack_into(out, 0, *header._replace(length=len(out) - LENGTH_OVERHEAD, crc=0))
     set_crc(out)
     return out

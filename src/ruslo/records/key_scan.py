@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ruslo.model.errors import ProtocolError
-from ruslo.records.runs import Run, RunPace, find_run, read_fields, same_bytes, same_width
+from ruslo.records.runs import Run, RunPace, find_run, read_field, same_bytes, same_width
 from ruslo.records.varint import decode_varint
 
 _NULL = 1
@@ -101,8 +101,15 @@ def _scan_run(data: bytes, run: Run, scan: KeyScan) -> int:
     Returns the position behind them.
     """
     start, stride = run.start, run.stride
-    _, key_size_at = decode_varint(data, run.stamp_end)
-    key_size, key_at = decode_varint(data, key_size_at)
+    key_size_at = run.stamp_end
+    while data[key_size_at] > 0x7F:
+        key_size_at += 1
+    key_size_at += 1
+    key_size, key_at = data[key_size_at], key_size_at + 1
+    if key_size > 0x7F:
+        key_size, key_at = decode_varint(data, key_size_at)
+    else:
+        key_size = -1 if key_size & 1 else key_size >> 1
     key_end = key_at + max(key_size, 0)
     if key_end >= start + stride:
         raise ProtocolError("a record's fields exceed its length")
@@ -115,6 +122,5 @@ def _scan_run(data: bytes, run: Run, scan: KeyScan) -> int:
     if key_size < 0:
         keys.extend([None] * count)
     else:
-        layout = f"{key_at - start}x{key_size}s{start + stride - key_end}x"
-        keys.extend(read_fields(data, start, count, layout))
+        keys.extend(read_field(data, run, count, key_at - start, key_size))
     return start + stride * count

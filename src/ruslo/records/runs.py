@@ -18,8 +18,8 @@ _INNER_BYTES = bytes(range(0x80, 0x100))
 _WORTH_IT = 8
 """A shorter run costs more to prove than to read record by record."""
 _MOST_PATIENCE = 127
-_FIRST_LOOK, _FURTHER_LOOK = 64, 8
-_AT_ONCE = (128, 16, 1)
+_FIRST_LOOK, _FURTHER_LOOK = 128, 8
+_AT_ONCE = (128, 64, 32, 16, 8, 4, 2, 1)
 """Records that one struct reads; few sizes, so that they can be kept."""
 
 
@@ -66,14 +66,30 @@ def find_run(data: bytes, pos: int, end: int, left: int) -> Run | None:
 
     Raises ProtocolError, or IndexError at the end of the data, if there is no record.
     """
-    length, body_at = decode_varint(data, pos)
+    # Nearly every length has one or two bytes, and nearly every timestamp one.
+    size, body_at = data[pos], pos + 1
+    if size <= 0x7F:
+        length = -1 if size & 1 else size >> 1
+    else:
+        high = data[body_at]
+        if high > 0x7F or size & 1:
+            length, body_at = decode_varint(data, pos)
+        else:
+            length = (size & 0x7F | high << 7) >> 1
+            body_at += 1
     stride = body_at + length - pos
     if length <= 0 or pos + stride > end:
         raise ProtocolError("a record's length exceeds the data")
-    count = _same_first_byte(data, pos, stride, min(left, (end - pos) // stride))
+    most = min(left, (end - pos) // stride)
+    # Where there is no run, one byte mostly tells.
+    if most < _WORTH_IT or data[pos + (_WORTH_IT - 1) * stride] != size:
+        return None
+    count = _same_first_byte(data, pos, stride, most)
     if count < _WORTH_IT:
         return None
-    _, stamp_end = decode_varlong(data, body_at + 1)
+    stamp_end = body_at + 2
+    if data[body_at + 1] > 0x7F:
+        _, stamp_end = decode_varlong(data, body_at + 1)
     count = same_bytes(data, range(pos + 1, body_at), stride, count)
     count = same_width(data, range(body_at + 1, stamp_end), stride, count)
     return Run(pos, stride, count, body_at, stamp_end) if count >= _WORTH_IT else None
@@ -113,22 +129,22 @@ def same_width(data: bytes, columns: range, stride: int, count: int) -> int:
     return count
 
 
-def read_fields(data: bytes, start: int, count: int, layout: str) -> list[bytes]:
-    """The fields of ``count`` records, one after the other; ``layout``: of a struct as long as a record."""
+def read_field(data: bytes, run: Run, count: int, skipped: int, size: int) -> list[bytes]:
+    """Of the first ``count`` records of a run: ``size`` bytes, ``skipped`` bytes from where each begins."""
     found: list[bytes] = []
+    at = run.start
+    rest = run.stride - skipped - size
     for times in _AT_ONCE:
-        if count >= times:
-            fields = _repeated(layout, times)
-            for _ in range(count // times):
-                found += fields.unpack_from(data, start)
-                start += fields.size
-            count %= times
+        while count >= times:
+            found += _fields(skipped, size, rest, times).unpack_from(data, at)
+            at += times * run.stride
+            count -= times
     return found
 
 
-@lru_cache(256)
-def _repeated(layout: str, times: int) -> struct.Struct:
-    return struct.Struct(layout * times)
+@lru_cache(512)
+def _fields(skipped: int, size: int, rest: int, times: int) -> struct.Struct:
+    return struct.Struct(f"{skipped}x{size}s{rest}x" * times)
 
 
 def _leading(column: bytes, byte: bytes) -> int:

@@ -34,18 +34,24 @@ RECORDS = st.tuples(
     st.booleans(),
 )
 RUNS = st.tuples(
-    st.integers(1, 40),
-    st.integers(0, 2),
+    st.sampled_from([1, 7, 8, 15, 40, 300]),
+    st.sampled_from([0, 1, 2, 9, 400]),
     st.sampled_from([0, 60, 20_000]),
+    st.sampled_from([1, 7, 20, 1000]),
     st.booleans(),
-    st.binary(max_size=4),
+    st.binary(max_size=4) | st.just(bytes(600)),
 ).map(
     lambda shape: [
-        (shape[2] + at, b"%03d" % at, None if shape[3] else shape[4], at % (shape[1] + 1) == 0)
+        (
+            shape[2] + at // shape[3],
+            b"%03d" % at,
+            None if shape[4] else shape[5],
+            at % (shape[1] + 1) == shape[1],
+        )
         for at in range(shape[0])
     ]
 )
-"""Records of one shape, with timestamps that become longer in the middle."""
+"""Records of one shape, some of one moment, with timestamps that become longer in the middle."""
 
 
 @given(
@@ -91,6 +97,36 @@ def test_what_stays_is_unchanged(
         assert changed.base_timestamp == horizon
 
 
+@pytest.mark.parametrize("horizon", [None, NOW + 86_400_000])
+@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize("share", [1, 2, 50, 999])
+@pytest.mark.parametrize("per_moment", [1, 30, 700])
+def test_long_runs_with_many_and_few_that_stay(
+    horizon: int | None, size: int, share: int, per_moment: int
+) -> None:
+    """The offsets become longer at 64, the timestamps too; the batch lies between others."""
+    batch = build_batch(
+        [
+            Record(at, NOW + at // per_moment, b"key-%04d" % at, None if at == 500 else bytes(size))
+            for at in range(1000)
+        ]
+    )
+    keep = bytes(at % share == 0 for at in range(1000))
+    made = filter_batch(
+        read_header(batch),
+        b"before" + bytes(batch[HEADER_SIZE:]) + b"behind",
+        keep,
+        begin=6,
+        end=6 + len(batch) - HEADER_SIZE,
+        delete_horizon_ms=horizon,
+    )
+    assert check_crc(made)
+    assert list(read_records(made)) == [
+        r for r, wanted in zip(read_records(batch), keep, strict=True) if wanted
+    ]
+    assert read_header(made).max_timestamp == NOW + (999 // share) * share // per_moment
+
+
 def test_the_time_of_the_log_stays() -> None:
     batch = build_batch(
         [Record(0, NOW, b"a", b"1"), Record(1, NOW - 9, b"b", b"2")], attributes=LOG_APPEND_TIME
@@ -115,3 +151,12 @@ def test_records_that_are_cut_off_are_told() -> None:
     header, body = unfolded(batch)
     with pytest.raises(ProtocolError, match="cut off"):
         filter_batch(header, body[:9], b"\x01\x01")
+
+
+@pytest.mark.parametrize("horizon", [None, NOW])
+def test_records_that_do_not_end_with_their_batch_are_told(horizon: int | None) -> None:
+    batch = build_batch([Record(at, NOW, b"a", b"1") for at in range(20)])
+    header, body = unfolded(batch)
+    for end in (len(body) - 11, len(body) - 1, len(body) + 1):
+        with pytest.raises(ProtocolError):
+            filter_batch(header, body + body, bytes([1] * 20), end=end, delete_horizon_ms=horizon)

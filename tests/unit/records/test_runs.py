@@ -6,7 +6,7 @@ from ruslo.model.errors import ProtocolError
 from ruslo.records.batch import HEADER_SIZE
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
-from ruslo.records.runs import Run, RunPace, find_run, read_fields, same_bytes, same_width
+from ruslo.records.runs import Run, RunPace, find_run, read_field, same_bytes, same_width
 
 
 def body_of(records: list[Record]) -> bytes:
@@ -53,6 +53,24 @@ def test_a_record_that_exceeds_the_data_is_told() -> None:
         find_run(data, 0, len(data) - 1, 1)
 
 
+def test_lengths_that_are_none_are_told() -> None:
+    for length in (b"\x00", b"\x01", b"\x81\x01", b"\x81\x80\x01", b"\xff\xff\xff\xff\x7f"):
+        with pytest.raises(ProtocolError):
+            find_run(length + bytes(200), 0, 200, 10)
+
+
+def test_lengths_of_three_bytes_make_a_run_too() -> None:
+    data = body_of([Record(at, 5, b"k%02d" % at, bytes(9000)) for at in range(10)])
+    assert run_at(data, 10).records == 10
+
+
+def test_records_that_only_begin_alike_are_no_run() -> None:
+    """Their lengths have the same first byte, and differ in the second."""
+    records = [Record(at, 5, b"k", bytes(100 if at % 2 else 164)) for at in range(20)]
+    data = body_of(records)
+    assert find_run(data, 0, len(data), 20) is None
+
+
 def test_columns() -> None:
     data = b"a\x81\x01" * 5 + b"b\x81\x01"
     assert same_bytes(data, range(1), 3, 6) == 5
@@ -62,11 +80,11 @@ def test_columns() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 127, 128, 300])
-def test_fields_of_all_records(count: int) -> None:
-    data = b"".join(b"x%03dyz" % at for at in range(count))
-    assert read_fields(data, 0, count, "1x3s1s1x") == [
-        field for at in range(count) for field in (b"%03d" % at, b"y")
-    ]
+def test_a_field_of_all_records(count: int) -> None:
+    data = b"ab" + b"".join(b"x%03dyz" % at for at in range(count + 1))
+    run = Run(start=2, stride=6, records=count + 1, body_at=3, stamp_end=5)
+    assert read_field(data, run, count, 1, 3) == [b"%03d" % at for at in range(count)]
+    assert read_field(data, run, count, 0, 6) == [b"x%03dyz" % at for at in range(count)]
 
 
 def test_the_pace_slows_down_where_there_are_no_runs() -> None:

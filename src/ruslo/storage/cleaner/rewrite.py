@@ -74,15 +74,13 @@ class SegmentRewrite:
         for number, window in enumerate(source.windows):
             data, headers = source.read(window)
             verdicts = self._verdicts.of_window(source, number)
-            view = memoryview(data)
             at = 0
             for position, header in headers:
                 count = header[12]
-                end = position + header[1] + LENGTH_OVERHEAD
                 verdict = None if verdicts is None else verdicts[at : at + count]
                 at += count
                 try:
-                    self._add_batch(header, view[position:end], verdict)
+                    self._add_batch(header, data, position, verdict)
                 except ProtocolError as error:
                     message = f"{source.path}: the batch at offset {header[0]}: {error}"
                     raise CorruptLogError(message) from error
@@ -98,8 +96,10 @@ class SegmentRewrite:
         self._disk.set_modified(segment.path_of(LOG_SUFFIX), modified_ms)
         return CleanedSegment(segment.base_offset, segment.size, segment.has_aborts, replaces)
 
-    def _add_batch(self, header: HeaderFields, batch: memoryview, verdict: bytes | None) -> None:
+    def _add_batch(self, header: HeaderFields, data: bytes, position: int, verdict: bytes | None) -> None:
         task = self._task
+        end = position + header[1] + LENGTH_OVERHEAD
+        batch = memoryview(data)[position:end]
         if header[0] + header[6] >= task.end_offset:
             aborted = self._transactions.ended_at(header[0])
             if aborted is not None:
@@ -127,12 +127,15 @@ class SegmentRewrite:
         if not sets_horizon and (verdict is None or verdict.count(STAYS) == len(verdict)):
             self._take(header, batch)
             return
-        body = bytes(batch[HEADER_SIZE:])
-        if attributes & CODEC_MASK:
-            body = decompress(attributes & CODEC_MASK, body)
         horizon = task.now_ms + task.delete_retention_ms if sets_horizon else None
         keep = bytes([STAYS]) * header[12] if verdict is None else verdict
-        changed = filter_batch(BatchHeader._make(header), body, keep, delete_horizon_ms=horizon)
+        begin = position + HEADER_SIZE
+        if attributes & CODEC_MASK:
+            data = decompress(attributes & CODEC_MASK, data[begin:end])
+            begin, end = 0, len(data)
+        changed = filter_batch(
+            BatchHeader._make(header), data, keep, begin=begin, end=end, delete_horizon_ms=horizon
+        )
         self._take(HEADER.unpack_from(changed), changed)
 
     def _judge_marker(self, header: HeaderFields, batch: memoryview) -> bool:
