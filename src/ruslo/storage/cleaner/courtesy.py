@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from time import monotonic_ns
 
 _NICENESS = 5
 _SCHEDSTAT = Path("/proc/self/schedstat")
@@ -29,15 +30,22 @@ class Courtesy:
         self._may_idle = may_idle and hasattr(os, "SCHED_IDLE")
         self._idle = False
         self._ran_ns, self._waited_ns = _times_ns() if self._may_idle else (0, 0)
+        self._next_look_ns = monotonic_ns() + _LOOK_NS
 
     def look(self) -> None:
         """Now and then, in the middle of work; raises Starving."""
         if not self._may_idle:
             return
+        now_ns = monotonic_ns()
+        # It cannot have run and waited for longer than there was time, so that asking would be for nothing.
+        if now_ns < self._next_look_ns:
+            return
         ran_ns, waited_ns = _times_ns()
         ran, waited = ran_ns - self._ran_ns, waited_ns - self._waited_ns
         if ran + waited < _LOOK_NS:
+            self._next_look_ns = now_ns + _LOOK_NS - (ran + waited)
             return
+        self._next_look_ns = now_ns + _LOOK_NS
         self._ran_ns, self._waited_ns = ran_ns, waited_ns
         share = ran / (ran + waited)
         if not self._idle and share > _TO_SPARE:

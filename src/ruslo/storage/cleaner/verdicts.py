@@ -16,7 +16,6 @@ import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import compress
 
 from crc32c import crc32c
 
@@ -77,6 +76,8 @@ class Verdicts:
             self._first_window.setdefault(source.segment.base_offset, at)
         self._seen: set[bytes | None] = set()
         """The keys that came by; None is always among them, so that records without key go."""
+        self._places: list[int] = []
+        """0, 1, 2, … as far as the largest batch so far, so that numbers are not made for each."""
         self._key_bytes = 0
         self._learning = True
         self.passes = 0
@@ -170,25 +171,22 @@ class Verdicts:
 
     def _learn(self, keys: list[bytes | None], known: bytes | None) -> bytes:
         """Verdicts on records of the dirty part, whose keys are remembered from here on."""
-        # Two sets are compared without a call for each key, which is most of what a key costs.
+        # Two sets are compared without a call for each key, and with several keys under way at once: where
+        # there are many, most of what a key costs is to wait for memory.
         seen = self._seen
         if seen.issuperset(keys):
             return bytes(len(keys))
-        new = set(keys) - seen
+        places = self._places
+        places.extend(range(len(places), len(keys)))
+        last_places = dict(zip(keys, places, strict=False))
+        new = set(last_places) - seen
         seen |= new
         self._key_bytes += len(new) * _KEY_OVERHEAD + len(b"".join(filter(None, new)))
         self._learning = self._memory_in_sight() < self._task.memory_bytes
-        verdicts = bytes(list(map(new.__contains__, keys)))
-        if verdicts.count(STAYS) > len(new):
-            # Some key is there twice, and the last record with it stays.
-            last_places = dict(
-                zip(compress(keys, verdicts), compress(range(len(keys)), verdicts), strict=True)
-            )
-            found = bytearray(len(keys))
-            for place in last_places.values():
-                found[place] = STAYS
-            verdicts = bytes(found)
-        return _both(verdicts, known)
+        verdicts = bytearray(len(keys))
+        for place in map(last_places.__getitem__, new):
+            verdicts[place] = STAYS
+        return _both(bytes(verdicts), known)
 
     def _memory_in_sight(self) -> int:
         """What the keys take, and will take while the set grows if it is about to."""

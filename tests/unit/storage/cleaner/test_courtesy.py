@@ -23,14 +23,17 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, schedstat: Path) -> None:
         self._schedstat = schedstat
         self._ran_ns = self._waited_ns = 0
+        self.now_ns = 0
         self.policies: list[int] = []
         self.may_rise = True
         monkeypatch.setattr(courtesy, "_SCHEDSTAT", schedstat)
+        monkeypatch.setattr(courtesy, "monotonic_ns", lambda: self.now_ns)
         monkeypatch.setattr(os, "nice", lambda _: 0)
         monkeypatch.setattr(os, "sched_setscheduler", self._set_policy)
         self.passes(ran_s=0, waited_s=0)
 
-    def passes(self, *, ran_s: float, waited_s: float) -> None:
+    def passes(self, *, ran_s: float, waited_s: float, slept_s: float = 0) -> None:
+        self.now_ns += int((ran_s + waited_s + slept_s) * SECOND_NS)
         self._ran_ns += int(ran_s * SECOND_NS)
         self._waited_ns += int(waited_s * SECOND_NS)
         self._schedstat.write_text(f"{self._ran_ns} {self._waited_ns} 7\n")
@@ -60,6 +63,34 @@ def test_it_takes_idle_time_only_once_there_is_some(machine: Machine) -> None:
     machine.passes(ran_s=0.2, waited_s=0.4)
     manners.look()
     assert machine.policies == [os.SCHED_IDLE]
+
+
+def test_a_time_of_sleep_tells_nothing(machine: Machine) -> None:
+    manners = Courtesy(may_idle=True)
+    for _ in range(2):
+        machine.passes(ran_s=0.1, waited_s=0, slept_s=5)
+        manners.look()
+    assert machine.policies == []
+    machine.passes(ran_s=0.1, waited_s=0)
+    manners.look()
+    assert machine.policies == [os.SCHED_IDLE]
+
+
+def test_the_system_is_asked_only_when_it_may_have_something_to_tell(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manners = Courtesy(may_idle=True)
+    asked: list[int] = []
+
+    def times_ns() -> tuple[int, int]:
+        asked.append(machine.now_ns)
+        return machine.now_ns, 0
+
+    monkeypatch.setattr(courtesy, "_times_ns", times_ns)
+    for _ in range(100):
+        machine.passes(ran_s=0.01, waited_s=0)
+        manners.look()
+    assert len(asked) == 4
 
 
 def test_it_goes_back_when_nothing_is_left_for_it(machine: Machine) -> None:
