@@ -77,8 +77,8 @@ def _die_with(parent_pid: int) -> None:
 def _keep_freed_memory() -> None:
     """Windows and batches come and go by the megabyte: the next one shall have the memory of the last.
 
-    Otherwise the C library hands each back to the system, which gives it out again page by page, zeroed; for
-    records of a kilobyte that is a fifth of the work. The large tables of keys still go back at once.
+    Otherwise the C library hands each back to the system, which gives it out again page by page, zeroed. The
+    large tables of keys still go back at once.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):

@@ -171,8 +171,7 @@ class Verdicts:
 
     def _learn(self, keys: list[bytes | None], known: bytes | None) -> bytes:
         """Verdicts on records of the dirty part, whose keys are remembered from here on."""
-        # Two sets are compared without a call for each key, and with several keys under way at once: where
-        # there are many, most of what a key costs is to wait for memory.
+        # Two sets are compared without a call for each key, which is most of what a key costs.
         seen = self._seen
         if seen.issuperset(keys):
             return bytes(len(keys))
