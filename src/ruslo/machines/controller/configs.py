@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ruslo.machines.controller.config_image import BROKER, CLIENT_METRICS, CLUSTER_DEFAULT, GROUP, TOPIC
-from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.controller.records import VersionedRecord, partition_record_version
 from ruslo.machines.controller.state import MIN_INSYNC_REPLICAS, ControllerState, Decision, check_record_count
+from ruslo.machines.controller.topic_image import NO_LEADER
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -19,6 +20,7 @@ from ruslo.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
 
 def incremental_alter_configs(
@@ -121,8 +123,24 @@ def _config_records(
         records.append((record, 0))
         # Who is eligible was judged by the old minimum, so nobody is any more (KIP-966).
         if name == MIN_INSYNC_REPLICAS and resource_type in (TOPIC, BROKER) and state.elr_enabled:
-            cleared.append((ClearElrRecord(topic_name=resource_name if resource_type == TOPIC else ""), 0))
+            topic_name = resource_name if resource_type == TOPIC else ""
+            cleared.append((ClearElrRecord(topic_name=topic_name), 0))
+            cleared += _last_leaders(state, topic_name)
     return records + cleared
+
+
+def _last_leaders(state: ControllerState, topic_name: str) -> Iterator[VersionedRecord]:
+    """With those who are eligible the last leaders are forgotten. A partition that has nobody in sync could
+    not get a leader again then, so it is told anew who was the last. (Apache Kafka leaves it to an unclean
+    election.)"""
+    topics = state.image.topics.by_name
+    for topic in (topics[topic_name],) if topic_name else topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader == NO_LEADER and partition.last_known_elr:
+                record = PartitionChangeRecord(
+                    topic_id=topic.id, partition_id=index, last_known_elr=list(partition.last_known_elr)
+                )
+                yield record, partition_record_version(state.metadata_version)
 
 
 def _check_min_insync_replicas(resource_name: str, value: str | None) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ruslo.machines.controller.config_image import BROKER, TOPIC
+from ruslo.machines.controller.topic_image import RECOVERING
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages import alter_configs_request as legacy
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -134,3 +136,24 @@ def test_the_older_call_replaces_everything() -> None:
     assert replace(flush_ms=None) is ErrorCode.INVALID_CONFIG
     assert replace() is ErrorCode.NONE
     assert dict(bench.image.configs.of_topic("t")) == {}
+
+
+@pytest.mark.parametrize("name", ["t", ""])
+def test_a_new_minimum_does_not_leave_a_partition_without_anybody_who_could_lead_it(name: str) -> None:
+    bench = MachineBench.started(2)
+    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    alter(bench, resource(TOPIC, "t", ("min.insync.replicas", 0, "2")))
+    for broker_id in (1, 2):
+        bench.heartbeat(broker_id, want_fence=True)
+    (before,) = bench.image.topics.by_name["t"].partitions
+    assert (before.leader, before.isr, set(before.elr)) == (-1, (), {1, 2})
+    # What comes to mind when nothing can be written any more.
+    alter(bench, resource(TOPIC if name else BROKER, name, ("min.insync.replicas", 0, "1")))
+    bench.heartbeat(1)
+    (after,) = bench.image.topics.by_name["t"].partitions
+    assert (after.leader, after.elr) == (-1, ()), "by the new minimum the last leader may have gone on alone"
+    bench.heartbeat(2)
+    (after,) = bench.image.topics.by_name["t"].partitions
+    assert (after.leader, after.isr, after.elr, after.recovery_state) == (2, (2,), (), RECOVERING)
+    assert after.last_known_elr == ()
