@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import snapshot_offsets
-from ruslo.storage.producer_replay import load_producers
+from ruslo.storage.producer_replay import find_uncommitted_ends, load_producers
 from ruslo.storage.producer_snapshot import snapshot_path
 from ruslo.storage.segment import Segment
 
@@ -58,6 +58,9 @@ def truncate_to(log: Log, offset: int) -> bool:
     log.epochs.truncate_from_end(end_offset)
     kept = _discard_snapshots_above(log, end_offset)
     log.producers, log.snapshot_offset = load_producers(log.disk, log.path, log.segments, kept, end_offset)
+    find_uncommitted_ends(
+        log.producers, log.disk, log.path, log.segments, kept, log.high_watermark, end_offset
+    )
     log.update_last_stable_offset()
     try:
         log.write_producer_snapshot()

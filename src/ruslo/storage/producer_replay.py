@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import CorruptLogError, ProtocolError
@@ -18,6 +18,7 @@ from ruslo.records.control import (
 from ruslo.records.reader import read_records
 from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
 from ruslo.storage.disk import Disk
+from ruslo.storage.log_reader import segment_at
 from ruslo.storage.producer_snapshot import EMPTY_SIZE, decode_snapshot, snapshot_path
 from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.storage.segment import Segment
@@ -99,6 +100,41 @@ def load_producers(
         offset = segments[0].base_offset
     replay_range(producers, segments, offset, end_offset)
     return producers, offset
+
+
+def find_uncommitted_ends(
+    producers: ProducerStates,
+    disk: Disk,
+    log_path: str,
+    segments: list[Segment],
+    snapshot_offsets: Sequence[int],
+    high_watermark: int,
+    end_offset: int,
+) -> None:
+    """Have the state at ``end_offset`` know the transactions whose markers are not below the high watermark.
+
+    A snapshot names the transactions that are open. One that ended before it, but behind the high watermark,
+    must hold the last stable offset back all the same: another leader may have that marker cut off.
+    """
+    if high_watermark <= segments[0].base_offset and len(segments) > 1:
+        # Nobody knows the high watermark, and there may be gigabytes behind it.
+        return
+    if all(map(producers.knows_end, _marker_offsets(segments, high_watermark, end_offset))):
+        return
+    earlier = [offset for offset in snapshot_offsets if offset <= high_watermark]
+    producers.take_over_ends(load_producers(disk, log_path, segments, earlier, end_offset)[0])
+
+
+def _marker_offsets(segments: list[Segment], start: int, end: int) -> Iterator[int]:
+    if start >= end:
+        return
+    for segment in segments[segment_at(segments, start) :]:
+        found = segment.find(max(start, segment.base_offset)) if segment.size else None
+        if found is None:
+            continue
+        for _, header in scan_headers(segment.file, found[0], segment.size, SCAN_BYTES):
+            if start <= header[0] < end and header[9] != NO_PRODUCER_ID and header[5] & CONTROL:
+                yield header[0]
 
 
 def load_snapshot(disk: Disk, path: str, producers: ProducerStates) -> bool:

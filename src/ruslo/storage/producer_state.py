@@ -241,6 +241,13 @@ class ProducerStates:
             return oldest_completed if oldest_open is None else oldest_open
         return min(oldest_open, oldest_completed)
 
+    def take_over_ends(self, other: ProducerStates) -> None:
+        """Of transactions that a snapshot did not tell of, as they had ended before it."""
+        self._completed.update(other._completed)
+
+    def knows_end(self, marker_offset: int) -> bool:
+        return marker_offset in self._completed.values()
+
     def open_transactions(self) -> list[tuple[int, int]]:
         """(first offset, producer id), oldest first."""
         return list(self._open.items())

@@ -35,7 +35,7 @@ from ruslo.storage.partition_files import (
     segment_bases,
     snapshot_offsets,
 )
-from ruslo.storage.producer_replay import load_producers, replay_batch
+from ruslo.storage.producer_replay import find_uncommitted_ends, load_producers, replay_batch
 from ruslo.storage.producer_snapshot import snapshot_path
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
@@ -195,7 +195,17 @@ class _Opening:
             end_offset = start_offset
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(start_offset)
+        high_watermark = min(max(self.last_stop.high_watermark, start_offset), end_offset)
         producers, snapshot_offset = self._load_producers(end_offset)
+        find_uncommitted_ends(
+            producers,
+            self.disk,
+            self.path,
+            self.segments,
+            snapshot_offsets(self.names),
+            high_watermark,
+            end_offset,
+        )
         producers.expire(self.now_ms, producer_expiration_ms)
         for segment in self.segments:
             segment.release_files()
@@ -211,7 +221,7 @@ class _Opening:
             recovery_point=end_offset
             if self.last_stop.clean and not self.recovered
             else min(self.last_stop.recovery_point, end_offset),
-            high_watermark=min(max(self.last_stop.high_watermark, start_offset), end_offset),
+            high_watermark=high_watermark,
             epochs=self.epochs,
             producers=producers,
             snapshot_offset=snapshot_offset,

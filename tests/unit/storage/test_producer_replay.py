@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from ruslo.records.control import ControlType, control_key, end_txn_batch
 from ruslo.records.record import Record
 from ruslo.storage.producer_replay import _decode_marker, read_marker
 from ruslo.storage.producer_state import TransactionMarker
+from tests.unit.storage.workbench import Workbench
 
 NOW = 1_700_000_000_000
 
@@ -59,3 +61,39 @@ def test_damaged_markers() -> None:
         read_marker(control(struct.pack(">hh", -1, 1), struct.pack(">hi", 0, 9)))
     with pytest.raises(ProtocolError, match="at least 6 bytes"):
         read_marker(control(control_key(ControlType.COMMIT), b"\x00\x00"))
+
+
+@pytest.fixture
+def ended(tmp_path: Path) -> Workbench:
+    """A transaction at 1 and 2, its marker at 3, which is not committed yet, and a snapshot behind that."""
+    bench = Workbench(tmp_path)
+    bench.append_many(1)
+    bench.append_transactional(1, 0, 0, count=2)
+    bench.end_transaction(1, 1, commit=True)
+    bench.log.roll(bench.log.end_offset, NOW)
+    bench.append_many(2)
+    bench.log.advance_high_watermark(3)
+    assert bench.log.last_stable_offset == 1
+    return bench
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_marker_that_is_not_committed_ends_nothing_after_a_start(ended: Workbench, clean: bool) -> None:
+    log = ended.reopen(clean=clean, recovery_point=4)
+    assert log.last_stable_offset == 1
+    log.advance_high_watermark(4)
+    assert log.last_stable_offset == 4
+
+
+def test_nor_after_a_cut_behind_it(ended: Workbench) -> None:
+    log = ended.log
+    assert log.truncate_to(5)
+    assert log.last_stable_offset == 1
+    log.advance_high_watermark(5)
+    assert log.last_stable_offset == 5
+
+
+def test_nobody_goes_through_a_log_whose_high_watermark_is_unknown(ended: Workbench) -> None:
+    ended.log.high_watermark = 0
+    log = ended.reopen()
+    assert not log.producers.has_transactions
