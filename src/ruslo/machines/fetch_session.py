@@ -131,9 +131,9 @@ class FetchContext:
             or partition.told_high_watermark != high_watermark
             or partition.told_log_start != log_start
         )
-        if error:
+        if error or extra:
             # Told again next time, whatever the watermark then is: the client must see that the error is
-            # over.
+            # over, and a follower that has to cut its log makes nothing of the offsets beside that.
             partition.told_high_watermark = partition.told_log_start = UNKNOWN_OFFSET
         else:
             partition.told_high_watermark = high_watermark

@@ -125,6 +125,8 @@ def test_an_incremental_answer_tells_only_news(cache: FetchSessionCache) -> None
     assert not tells(incremental)
     assert tells(incremental, size=10)
     assert tells(incremental, extra=True)
+    assert tells(incremental), "who is told to cut its log has not heard the offsets"
+    assert not tells(incremental)
     assert tells(incremental, watermark=6)
     assert tells(incremental, watermark=6, start=2)
     assert tells(incremental, error=6)
