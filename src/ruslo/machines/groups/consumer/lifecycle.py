@@ -10,6 +10,7 @@ from ruslo.machines.groups.consumer.timers import start_sessions
 from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.events import RegexResolved, TargetComputed
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.timers import TimerKind
 
 
 def loaded(shard: ShardState, now_ms: int) -> Decision:
@@ -46,9 +47,16 @@ def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: in
 
 def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> Decision:
     group = shard.groups.get(event.group_id)
-    return regexes.resolved(shard, group, event) if isinstance(group, ConsumerGroup) else Decision()
+    if isinstance(group, ConsumerGroup):
+        return regexes.resolved(shard, group, event)
+    # The group has ended meanwhile. If it is made anew, it need not wait for this answer.
+    shard.timers.cancel(event.group_id, None, TimerKind.REGEX)
+    return Decision()
 
 
 def target_computed(shard: ShardState, event: TargetComputed, now_ms: int) -> Decision:
     group = shard.groups.get(event.group_id)
-    return target.computed(shard, group, event, now_ms) if isinstance(group, ConsumerGroup) else Decision()
+    if isinstance(group, ConsumerGroup):
+        return target.computed(shard, group, event, now_ms)
+    shard.timers.cancel(event.group_id, None, TimerKind.ASSIGNMENT)
+    return Decision()

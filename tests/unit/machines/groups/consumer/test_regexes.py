@@ -7,6 +7,8 @@ import pytest
 from ruslo.machines.groups.consumer.patterns import check_pattern, matching_topics
 from ruslo.machines.groups.events import RegexResolved, ResolveRegex
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from tests.support.consumer_story import Consumer, Story
 from tests.support.groups import Topics
 
@@ -247,3 +249,15 @@ def test_a_wall_clock_that_was_set_back_holds_up_no_pattern() -> None:
     b.join()
     story.resolve({"ord.*": ["orders"], "par.*": ["parcels"]})
     assert "16 par.* parcels" in story.lines
+
+
+def test_question_of_a_group_that_has_ended_does_not_hold_up_its_successor() -> None:
+    story = Story()
+    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+    a.join()
+    a.leave()
+    story.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    story.resolve({"ord.*": ["orders"]})
+    b.join()
+    story.resolve({"ord.*": ["orders"]})
+    assert "16 ord.* orders" in story.lines

@@ -9,6 +9,8 @@ from ruslo.machines.groups.events import ComputeTarget, TargetComputed
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from tests.support.consumer_story import Consumer, Story
 from tests.support.groups import GroupBench, topic_id
 
@@ -242,3 +244,17 @@ def test_a_wall_clock_that_was_set_back_holds_up_no_target() -> None:
     story.bench.wall_shift_ms = -3_600_000
     b.join()
     assert the_group(story).target_epoch == the_group(story).epoch
+
+
+def test_answer_for_a_group_that_has_ended_does_not_hold_up_its_successor() -> None:
+    story = own_story()
+    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    a.join()
+    ask = the_ask(story)
+    a.leave()
+    story.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    answer(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    b.join()
+    answer(story, the_ask(story), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
+    b.beat()
+    assert story.lines[-1] == "b at 2 has orders:0,1,2,3"
