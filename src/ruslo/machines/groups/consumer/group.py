@@ -244,6 +244,8 @@ class ConsumerGroup(Group):
                 self._release(old)
             self._hold(member.assigned, member.epoch)
             self._hold(member.pending_revocation, member.epoch)
+        if old is not None and old.instance_id != member.instance_id:
+            self._give_up_instance(old)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
@@ -251,8 +253,13 @@ class ConsumerGroup(Group):
         old = self.members.pop(member_id)
         self._count(old, None)
         self._release(old)
-        if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
-            del self.static_members[old.instance_id]
+        self._give_up_instance(old)
+
+    def _give_up_instance(self, member: ConsumerMember) -> None:
+        """Unless somebody else holds its instance id by now."""
+        instance_id = member.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
+            del self.static_members[instance_id]
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
         self.remove_regex(regex)

@@ -445,3 +445,14 @@ def test_nothing_happened_if_the_log_refuses() -> None:
     assert story.lines[-1] == "a at 2"
     story.wait(45_000)
     assert story.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]
+
+
+def test_member_that_takes_another_instance_id_gives_the_first_one_up() -> None:
+    story = Story()
+    a = Consumer(story, "a", "orders", instance_id="i")
+    a.join()
+    a.instance_id = "j"
+    a.join()
+    a.leave()
+    b = Consumer(story, "b", "orders", instance_id="i")
+    assert b.join().error_code == ErrorCode.NONE
