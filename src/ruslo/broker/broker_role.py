@@ -82,6 +82,7 @@ class BrokerRole:
             base.metadata,
             clock=base.clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
+            session_timeout_ms=config.int("broker.session.timeout.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
             offline_log_dirs=base.logs.offline_directory_ids,
             lost_directory_timeout_ms=config.int("log.dir.failure.timeout.ms"),
@@ -189,7 +190,12 @@ class BrokerRole:
         self._producer_ids = ProducerIds(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         base.undo.push_async_callback(self._producer_ids.stop)
         self.groups = GroupCoordinator(
-            config, base.dynamic_config, base.metadata, self.partitions, base.clock
+            config,
+            base.dynamic_config,
+            base.metadata,
+            self.partitions,
+            base.clock,
+            has_session=lambda: self.lifecycle.has_session,
         )
         base.undo.push_async_callback(self.groups.stop)
         self._markers = MarkerWriter(

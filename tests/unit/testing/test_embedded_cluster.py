@@ -19,6 +19,12 @@ from ruslo.protocol.messages.delete_records_request import (
 from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from ruslo.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
 from tests.support.raw_client import connected
 
@@ -167,6 +173,34 @@ def test_a_leader_that_is_cut_off_acknowledges_nothing(cluster: EmbeddedCluster,
     (outcome,) = lonely
     expected = [b"first", b"second"] if outcome is not None else [b"first", b"second", b"unheard"]
     assert read(cluster.bootstrap) == expected
+
+
+def test_a_coordinator_that_is_cut_off_tells_no_offsets(cluster: EmbeddedCluster) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", **IMPATIENT}
+    del settings["message.timeout.ms"]
+    consumer = Consumer(settings)
+    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    (coordinator,) = (node for node in (1, 2, 3) if ask_for_offset(cluster, node) == (ErrorCode.NONE, 1))
+    cluster.partition(coordinator)
+    others = {1, 2, 3} - {coordinator}
+    while not any(ask_for_offset(cluster, node)[0] is ErrorCode.NONE for node in others):
+        time.sleep(0.05)
+    assert ask_for_offset(cluster, coordinator) == (ErrorCode.NOT_COORDINATOR, -1)
+    consumer.close()
+
+
+def ask_for_offset(cluster: EmbeddedCluster, node_id: int) -> tuple[ErrorCode, int]:
+    """Of group g, for the first partition of topic t."""
+
+    async def ask() -> tuple[ErrorCode, int]:
+        topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[topic])])
+        async with connected(cluster.bootstrap_of(node_id)) as client:
+            (group,) = (await client.call(request, OffsetFetchResponse, 9)).groups
+        offset = group.topics[0].partitions[0].committed_offset if group.topics else -1
+        return ErrorCode(group.error_code), offset
+
+    return asyncio.run(ask())
 
 
 def test_what_is_asked_of_it_in_vain_is_told() -> None:

@@ -85,6 +85,7 @@ class BrokerLifecycle:
         *,
         clock: Clock,
         heartbeat_interval_ms: int = 2000,
+        session_timeout_ms: int = 9000,
         registration_timeout_ms: int = 60_000,
         offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
         lost_directory_timeout_ms: int = 30_000,
@@ -101,6 +102,9 @@ class BrokerLifecycle:
         self._metadata = metadata
         self._clock = clock
         self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._session_timeout_ms = session_timeout_ms
+        self._session_ends_ms: int | None = None
+        """Not before this will the controller fence a broker that falls silent; None: there is no session."""
         self._registration_timeout_ms = registration_timeout_ms
         self._offline_log_dirs = offline_log_dirs
         self._lost_directory_timeout_ms = lost_directory_timeout_ms
@@ -109,6 +113,15 @@ class BrokerLifecycle:
         """Since when a directory has failed of which the controller has not heard yet."""
         self._beat_now = asyncio.Event()
         self._heartbeats: asyncio.Task[None] | None = None
+
+    @property
+    def has_session(self) -> bool:
+        """Whether this broker can be sure of not being fenced: what it leads, nobody else does.
+
+        A broker that is cut off does not hear that others took over. But that is not before its session has
+        run out at the controller, which began when its last heartbeat arrived, so after it was sent.
+        """
+        return self._session_ends_ms is not None and self._clock.monotonic_ms() < self._session_ends_ms
 
     async def register(self) -> None:
         """Register, and wait until this broker has replayed that. TimeoutError if it takes too long."""
@@ -274,6 +287,7 @@ class BrokerLifecycle:
     async def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> BrokerHeartbeatResponse:
+        sent_ms = self._clock.monotonic_ms()
         image = self._metadata.image
         offline_dirs = self._offline_log_dirs()
         request = BrokerHeartbeatRequest(
@@ -289,6 +303,7 @@ class BrokerLifecycle:
         response = await self._controller.submit(request)
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
+        self._session_ends_ms = None if response.is_fenced else sent_ms + self._session_timeout_ms
         if set(offline_dirs) >= set(self._offline_log_dirs()):
             self._unacknowledged_since_ms = None
         return response

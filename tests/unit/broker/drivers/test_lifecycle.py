@@ -40,6 +40,7 @@ def test_from_start_to_stop_and_back() -> None:
         states.append(lifecycle.state)
         assert states == [LifecycleState.STARTING, LifecycleState.RECOVERY, LifecycleState.RUNNING]
         assert not lifecycle.is_fenced
+        assert lifecycle.has_session
         assert node.image.cluster.brokers[1].active
         await create(node)
         assert await lifecycle.shut_down()

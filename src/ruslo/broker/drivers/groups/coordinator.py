@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from ruslo.broker.drivers.coordination.led_shards import LedShards
 from ruslo.broker.drivers.coordination.turns import Turns
@@ -34,6 +35,7 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +48,19 @@ class GroupCoordinator:
         metadata: MetadataDriver,
         partitions: PartitionManager,
         clock: Clock,
+        *,
+        has_session: Callable[[], bool],
     ) -> None:
         """Subscribes to the metadata; the partition manager must have done so before.
 
+        ``has_session``: whether the controller cannot have fenced this broker without its knowing.
         Raises ConfigError when an assignor cannot be loaded.
         """
         self._dynamic_config = dynamic_config
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._has_session = has_session
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
@@ -96,8 +102,18 @@ class GroupCoordinator:
         shard = self._shards.serving(partition)
         if isinstance(shard, ErrorCode):
             return refusal(request, context.api_version, shard)
+        if isinstance(request, OffsetFetchRequest) and not self._may_tell_offsets(shard.partition):
+            return refusal(request, context.api_version, ErrorCode.NOT_COORDINATOR)
         info = RequestInfo(context.api_version, context.client_id or "", f"/{context.peer_host}")
         return shard.submit(request, info)
+
+    def _may_tell_offsets(self, partition: Partition) -> bool:
+        """What is written waits for the in-sync replicas, but nobody is asked about offsets that are known.
+
+        If this node is cut off there may be another coordinator by now. Whoever begins at an old offset
+        processes twice what was committed there, be it in a transaction.
+        """
+        return partition.replication is None or self._has_session()
 
     def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended:
         """Write a transaction's end into a partition of ``__consumer_offsets``; raises KafkaError."""
