@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from ruslo.broker.drivers import quorum_state_file
+from ruslo.broker.partitions import compaction
+from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
@@ -29,14 +31,21 @@ from ruslo.machines.replica.leader import LeaderReplica
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
 from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
+from ruslo.storage import recovery, retention
+from ruslo.storage.cleaner.choice import Cleanable, cleanable
 from ruslo.storage.disk import Disk
+from ruslo.storage.log import Log
+from ruslo.storage.segment import Segment
+from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NOTHING_MISSING
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
     DELETED_LATE,
     ENOUGH_COPIES,
     IN_SYNC_HAVE_ALL,
     NEVER_CUT,
+    ONLY_THE_OLD,
     OWN_EPOCH,
+    PAGE_CACHE_KEPT,
     SEQUENCES,
 )
 from ruslo.testing.simulation.nodes.metadata_invariants import MOVE_ENDS_WELL, SAME_STATE
@@ -150,6 +159,55 @@ def snapshots_forget_producer_ids() -> None:
     MetadataImage.to_records = without_producer_ids  # type: ignore[method-assign]
 
 
+def recovery_goes_on_behind_a_gap() -> None:
+    """What lies behind the lost end of a segment is kept: the log's end claims what is gone."""
+
+    def break_before(self: recovery._Opening, at: int, end_offset: int) -> str | None:
+        return None
+
+    recovery._Opening._break_before = break_before  # type: ignore[method-assign]
+
+
+def compaction_does_not_secure_the_recovery_point() -> None:
+    """What it leaves out may then be taken for a loss, and what follows be given up."""
+
+    async def secure(self: Compaction, chosen: Cleanable) -> None:
+        return
+
+    Compaction.secure = secure  # type: ignore[method-assign]
+
+
+def compaction_takes_open_transactions_for_committed() -> None:
+    """A record goes because of a later one of its key, which is aborted in the end."""
+
+    def look_beyond(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
+        stable = log.last_stable_offset
+        log.last_stable_offset = log.high_watermark
+        try:
+            return cleanable(log, checkpoint, now_ms)
+        finally:
+            log.last_stable_offset = stable
+
+    compaction.cleanable = look_beyond  # type: ignore[attr-defined]
+
+
+def retention_does_not_wait_for_the_high_watermark() -> None:
+    """Segments go whose records are not committed yet."""
+    drop = retention._drop_while
+
+    def drop_anything(
+        log: Log, now_ms: int, goes: Callable[[Segment, int | None], bool], at_most: int
+    ) -> int:
+        committed = log.high_watermark
+        log.high_watermark = log.end_offset
+        try:
+            return drop(log, now_ms, goes, at_most)
+        finally:
+            log.high_watermark = max(committed, log.start_offset)
+
+    retention._drop_while = drop_anything
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -182,6 +240,22 @@ BUGS: Mapping[str, ClassicBug] = {
     "early-deletion-of-copy": ClassicBug(copies_go_when_their_move_begins, None, frozenset({DELETED_LATE})),
     "snapshot-without-producer-ids": ClassicBug(
         snapshots_forget_producer_ids, None, frozenset({SAME_STATE, SEQUENCES})
+    ),
+    "recovery-behind-a-gap": ClassicBug(
+        recovery_goes_on_behind_a_gap,
+        {"black_out": 2, "lose_power": 2, "restart": 1},
+        frozenset({NOTHING_MISSING}),
+    ),
+    "unsecured-compaction": ClassicBug(
+        compaction_does_not_secure_the_recovery_point,
+        {"hunt_compaction": 3, "restart": 1},
+        frozenset({PAGE_CACHE_KEPT}),
+    ),
+    "compaction-of-open-transactions": ClassicBug(
+        compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
+    ),
+    "retention-of-uncommitted": ClassicBug(
+        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
     ),
 }
 

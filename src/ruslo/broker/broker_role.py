@@ -149,7 +149,7 @@ class BrokerRole:
         upkeep = Upkeep(config, base.logs, self.partitions)
         base.undo.push_async_callback(upkeep.stop)
         upkeep.start()
-        self.compaction = Compaction(base.dynamic_config, base.logs, self.partitions)
+        self.compaction = Compaction(base.dynamic_config, base.logs, self.partitions, base.new_cleaner)
         base.undo.push_async_callback(self.compaction.stop)
         base.abandon.append(self.compaction.abandon)
         self.compaction.start()

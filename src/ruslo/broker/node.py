@@ -49,6 +49,7 @@ from ruslo.broker.metrics.node_metrics import NodeMetrics
 from ruslo.broker.metrics.partition_source import directory_families
 from ruslo.broker.metrics.traffic_source import connection_families
 from ruslo.broker.node_base import NodeBase
+from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.server_limits import server_limits
 from ruslo.broker.services import NodeServices, NoGroups
@@ -74,10 +75,15 @@ READY = "ready"
 
 class Node:
     def __init__(
-        self, config: BrokerConfig, clock: Clock | None = None, open_disk: DiskOpener | None = None
+        self,
+        config: BrokerConfig,
+        clock: Clock | None = None,
+        open_disk: DiskOpener | None = None,
+        new_cleaner: Callable[[], Cleaner] = CleanerProcess,
     ) -> None:
-        """Without them the node uses the system's clock and its disks."""
+        """Without them the node uses the system's clock, its disks, and processes that compact."""
         self.config = config
+        self._new_cleaner = new_cleaner
         self._clock = clock or SystemClock()
         self._open_disk = open_disk
         self._stop_requested = asyncio.Event()
@@ -303,6 +309,7 @@ class Node:
             undo=self._undo,
             abandon=self._abandon,
             fail=self.request_stop,
+            new_cleaner=self._new_cleaner,
         )
         self.raft.snapshot_from(self.metadata.snapshot_records)
         await self.raft.start()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ruslo.broker.drivers.metadata import MetadataDriver
     from ruslo.broker.drivers.raft import RaftDriver
     from ruslo.broker.metrics.node_metrics import NodeMetrics
+    from ruslo.broker.partitions.cleaner_process import Cleaner
     from ruslo.config.broker import BrokerConfig
     from ruslo.config.listeners import Endpoint
     from ruslo.model.clock import Clock
@@ -43,6 +44,7 @@ class NodeBase:
     """The same for a node that ends without a word."""
     fail: Callable[[str], None]
     """Stop the node, for this reason."""
+    new_cleaner: Callable[[], Cleaner]
 
     def address_of(self, broker_id: int) -> Address | None:
         """Where other brokers reach it."""

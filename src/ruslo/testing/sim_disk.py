@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.storage.disk import DiskError, DiskFile, FileStatus, LocalDisk
+from ruslo.testing.power_loss import what_is_left
 
 
 @dataclass
@@ -30,6 +31,8 @@ class Medium:
     changes: int = 0
     operations: int = 0
     synced_sizes: dict[str, int] = field(default_factory=dict)
+    cut_away: dict[str, bytes] = field(default_factory=dict)
+    """What was synced behind these sizes, if nobody has synced since that it was cut."""
     unsynced_names: dict[str, bytes | None] = field(default_factory=dict)
     """What a name stood for when its directory was last synced (None: nothing)."""
     unsynced_renames: list[tuple[str, str, bytes | None]] = field(default_factory=list)
@@ -50,6 +53,10 @@ class Medium:
         if self.dead:
             raise DiskError(self.directory, path, action, OSError(errno.EIO, "the disk is dead"))
 
+    def synced(self, path: str, size: int) -> None:
+        self.synced_sizes[path] = size
+        self.cut_away.pop(path, None)
+
     def remember_name(self, path: str) -> None:
         if path not in self.unsynced_names:
             self.unsynced_names[path] = _content(path)
@@ -57,11 +64,9 @@ class Medium:
     def lose_power(self, *, everything: bool = False) -> None:
         """Undo what was never synced: a random part of it, or all."""
         for path, size in self.synced_sizes.items():
-            if os.path.exists(path) and os.path.getsize(path) > size:
-                full_size = os.path.getsize(path)
-                os.truncate(path, size if everything else self.random.randint(size, full_size))
-                if not everything and self.random.random() < 0.3:
-                    os.truncate(path, full_size)  # The size was written, the content was not: zeros.
+            content = _content(path)
+            if content is not None:
+                self._lose_content(path, content, size, everything=everything)
         for source, target, before in reversed(self.unsynced_renames):
             is_lost = everything or self.random.random() < 0.5
             if is_lost and os.path.isfile(target) and not os.path.exists(source):
@@ -71,10 +76,19 @@ class Medium:
         for path, before in self.unsynced_names.items():
             if not everything and self.random.random() < 0.5:
                 continue
-            if before is not None:
+            if before is not None and os.path.isdir(os.path.dirname(path)):
                 _put(path, before)
-            elif os.path.isfile(path):
+            elif before is None and os.path.isfile(path):
                 os.unlink(path)
+
+    def _lose_content(self, path: str, content: bytes, synced_size: int, *, everything: bool) -> None:
+        cut_away = self.cut_away.get(path, b"")
+        if everything or (cut_away and self.random.random() < 0.5):
+            left = content[:synced_size] + cut_away
+        else:
+            left = what_is_left(content, synced_size, self.random)
+        if left != content:
+            _put(path, left)
 
 
 def _put(path: str, content: bytes) -> None:
@@ -127,13 +141,17 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         self._medium.change(self.path, "truncate")
+        synced_size = self._medium.synced_sizes.get(self.path, 0)
+        if size < synced_size:
+            cut_away = self._file.pread(synced_size - size, size)
+            self._medium.cut_away[self.path] = cut_away + self._medium.cut_away.get(self.path, b"")
+            self._medium.synced_sizes[self.path] = size
         self._file.truncate(size)
-        self._medium.synced_sizes[self.path] = min(self._medium.synced_sizes.get(self.path, 0), size)
 
     def sync(self) -> None:
         size = self._file.size()
         self._medium.change(self.path, "sync")
-        self._medium.synced_sizes[self.path] = max(size, self._medium.synced_sizes.get(self.path, 0))
+        self._medium.synced(self.path, max(size, self._medium.synced_sizes.get(self.path, 0)))
 
     def lock(self) -> str | None:
         return self._file.lock()
@@ -170,7 +188,7 @@ class SimDisk:
         self.medium.change(path, "write")
         self.medium.remember_name(path)
         self._disk.write_file(path, data)
-        self.medium.synced_sizes[path] = 0
+        self.medium.synced(path, 0)
 
     def replace_file(self, path: str, data: ReadBuffer) -> None:
         temporary = path + ".tmp"
@@ -189,6 +207,7 @@ class SimDisk:
             self.medium.unsynced_renames.append((source, target, before))
         self._disk.rename(source, target)
         self.medium.synced_sizes[target] = self.medium.synced_sizes.pop(source, os.path.getsize(target))
+        self.medium.cut_away[target] = self.medium.cut_away.pop(source, b"")
 
     def unlink(self, path: str) -> bool:
         if not os.path.exists(path):
@@ -196,6 +215,7 @@ class SimDisk:
         self.medium.change(path, "delete")
         self.medium.remember_name(path)
         self.medium.synced_sizes.pop(path, None)
+        self.medium.cut_away.pop(path, None)
         return self._disk.unlink(path)
 
     def remove_tree(self, path: str) -> None:
@@ -224,7 +244,7 @@ class SimDisk:
 
     def sync_file(self, path: str) -> None:
         self.medium.change(path, "sync")
-        self.medium.synced_sizes[path] = self._disk.open(path).size()
+        self.medium.synced(path, self._disk.open(path).size())
 
     def sync_directory(self, path: str) -> None:
         self.medium.change(path, "sync")
@@ -238,6 +258,6 @@ class SimDisk:
         self.medium.change(self.directory, "sync")
         for path in list(self.medium.synced_sizes):
             if os.path.exists(path):
-                self.medium.synced_sizes[path] = os.path.getsize(path)
+                self.medium.synced(path, os.path.getsize(path))
         self.medium.unsynced_names.clear()
         self.medium.unsynced_renames.clear()

@@ -27,3 +27,32 @@ def test_what_was_renamed_to_the_name_of_a_deleted_file(tmp_path: Path) -> None:
     disk.rename(str(tmp_path / "new"), str(tmp_path / "old"))
     disk.medium.lose_power(everything=True)
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"old": b"old", "new": b"new"}
+
+
+def test_a_cut_that_was_not_synced_may_be_undone(tmp_path: Path) -> None:
+    found = set()
+    path = tmp_path / "0.log"
+    for seed in range(20):
+        path.write_bytes(b"")
+        disk = SimDisk(str(tmp_path), seed=seed)
+        file = disk.open(str(path))
+        file.append(b"abcdef")
+        file.sync()
+        file.truncate(4)
+        file.append(b"X")
+        file.truncate(2)
+        disk.medium.lose_power()
+        found.add(path.read_bytes())
+    assert found == {b"ab", b"abcdef"}
+
+
+def test_a_cut_that_was_synced_stays(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(b"abcdef")
+    disk = SimDisk(str(tmp_path))
+    file = disk.open(str(path))
+    file.truncate(2)
+    file.sync()
+    file.append(b"not synced")
+    disk.medium.lose_power(everything=True)
+    assert path.read_bytes() == b"ab"

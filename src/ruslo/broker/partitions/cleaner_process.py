@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -24,6 +25,26 @@ class CleanerDied(Exception):
     """The process is gone: killed, or out of memory."""
 
 
+class Cleaner(Protocol):
+    """Who does the rounds of compaction, one at a time."""
+
+    def send(self, task: CleanTask) -> None:
+        """Begin a round; ``receive`` until a report says how it ended."""
+        ...
+
+    def receive(self) -> Report: ...
+
+    def kill(self) -> None:
+        """From any thread; whoever waits in ``receive`` hears of it."""
+        ...
+
+    def insist(self) -> None:
+        """Others leave it no time to run: the next round is not to step back for them."""
+        ...
+
+    def stop(self) -> None: ...
+
+
 class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,7 +56,6 @@ class CleanerProcess:
         return None if self._process is None else self._process.pid
 
     def send(self, task: CleanTask) -> None:
-        """Begin a round; ``receive`` until a report says how it ended."""
         process = self._process
         if process is None or process.poll() is not None:
             process = self._process = self._start()
@@ -58,12 +78,10 @@ class CleanerProcess:
         return self._reports.decode(line)
 
     def kill(self) -> None:
-        """From any thread; whoever waits in ``receive`` hears of it."""
         if self._process is not None:
             self._process.kill()
 
     def insist(self) -> None:
-        """Others leave it no time to run: the next process does not step back for them."""
         self.stop()
         self._may_idle = False
 

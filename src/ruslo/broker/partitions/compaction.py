@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
-from ruslo.broker.partitions.cleaner_process import CleanerDied, CleanerProcess
+from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied, CleanerProcess
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.turns import in_turns
 from ruslo.config.broker import BrokerConfig
@@ -42,7 +42,14 @@ class Abandoned(Exception):
 
 
 class Compaction:
-    def __init__(self, configs: DynamicConfig, logs: LogManager, partitions: PartitionManager) -> None:
+    def __init__(
+        self,
+        configs: DynamicConfig,
+        logs: LogManager,
+        partitions: PartitionManager,
+        new_cleaner: Callable[[], Cleaner] = CleanerProcess,
+    ) -> None:
+        self.new_cleaner = new_cleaner
         self._configs = configs
         self._logs = logs
         self._partitions = partitions
@@ -225,7 +232,7 @@ class _Worker:
 
     def __init__(self, compaction: Compaction, name: str) -> None:
         self._compaction = compaction
-        self._process = CleanerProcess()
+        self._process = compaction.new_cleaner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._wake = asyncio.Event()
         self._retired = False

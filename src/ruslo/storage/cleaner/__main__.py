@@ -15,11 +15,10 @@ import sys
 
 import msgspec
 
-from ruslo.model.errors import CorruptLogError
-from ruslo.storage.cleaner.courtesy import Courtesy, Starving
-from ruslo.storage.cleaner.job import clean, remove_unfinished
-from ruslo.storage.cleaner.task import CleanedSegment, CleanTask, Failure, Report
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.cleaner.courtesy import Courtesy
+from ruslo.storage.cleaner.round import run_round
+from ruslo.storage.cleaner.task import CleanTask, Report
+from ruslo.storage.disk import LocalDisk
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -34,29 +33,9 @@ def main(parent_pid: int, *, may_idle: bool) -> int:
     _keep_freed_memory()
     tasks = msgspec.json.Decoder(CleanTask)
     for line in sys.stdin.buffer:
-        _tell(_run(tasks.decode(line), courtesy))
+        task = tasks.decode(line)
+        run_round(LocalDisk(task.directory), task, _tell, courtesy.look)
     return 0
-
-
-def _run(task: CleanTask, courtesy: Courtesy) -> Report:
-    disk = LocalDisk(task.directory)
-    try:
-        return Report(done=clean(disk, task, _tell_segment, courtesy.look))
-    except DiskError as error:
-        failure: Failure | None = Failure(str(error), error.errno or 0, error.path)
-    except CorruptLogError as error:
-        failure = Failure(str(error))
-    except Starving:
-        failure = None
-    try:
-        remove_unfinished(disk, task.path)
-    except DiskError as error:
-        return Report(failure=Failure(str(error), error.errno or 0, error.path))
-    return Report(failure=failure, starving=failure is None)
-
-
-def _tell_segment(segment: CleanedSegment) -> None:
-    _tell(Report(segment=segment))
 
 
 def _tell(report: Report) -> None:

@@ -1,7 +1,9 @@
 """A disk in memory that keeps the promises of ``ruslo.storage.disk``, and not more than those.
 
-``lose_power`` takes away what was never synced: bytes at the end of files, and whole files whose directory
-was not synced since they were made.
+``lose_power`` takes away what was never synced, each file and each name for itself: a part of what was
+written to a file, or that it was cut; that a name was given, taken away, or changed. Two things are as every
+file system with a journal does them: a rename is undone as a whole, and a new name is lost only together with
+those that came after it in its directory.
 """
 
 from __future__ import annotations
@@ -9,9 +11,11 @@ from __future__ import annotations
 import errno
 import posixpath
 from random import Random
+from typing import NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.storage.disk import DiskError, FileStatus
+from ruslo.testing.power_loss import what_is_left
 from ruslo.testing.simulation.clock import SimClock
 
 
@@ -20,6 +24,8 @@ class MemoryFile:
         self.path = path
         self.data = bytearray(data)
         self.synced_size = 0
+        self._cut_away = b""
+        """What was synced behind ``synced_size``, if nobody has synced since that it was cut."""
         self.locked = False
 
     def fileno(self) -> int:
@@ -35,11 +41,21 @@ class MemoryFile:
         return len(self.data)
 
     def truncate(self, size: int) -> None:
+        if size < self.synced_size:
+            self._cut_away = bytes(self.data[size : self.synced_size]) + self._cut_away
+            self.synced_size = size
         del self.data[size:]
-        self.synced_size = min(self.synced_size, size)
 
     def sync(self) -> None:
         self.synced_size = len(self.data)
+        self._cut_away = b""
+
+    def lose_power(self, random: Random) -> None:
+        if self._cut_away and random.random() < 0.5:
+            self.data[self.synced_size :] = self._cut_away
+        else:
+            self.data[:] = what_is_left(self.data, self.synced_size, random)
+        self.sync()
 
     def lock(self) -> str | None:
         if self.locked:
@@ -51,14 +67,26 @@ class MemoryFile:
         self.locked = False
 
 
+Folder = dict[str, MemoryFile]
+"""Files by their names."""
+
+
+class _Rename(NamedTuple):
+    source: str
+    target: str
+    file: MemoryFile
+    replaced: MemoryFile | None
+
+
 class MemoryDisk:
     def __init__(self, clock: SimClock, directory: str = "/sim") -> None:
         self._clock = clock
         self._directory = directory
-        self._files: dict[str, MemoryFile] = {}
-        self._directories = {directory}
-        self._durable_names: dict[str, MemoryFile] = {}
-        """What a name stood for when its directory was last synced."""
+        self._folders: dict[str, Folder] = {directory: {}}
+        self._synced: dict[str, Folder] = {}
+        """What names stood for when their directories were last synced."""
+        self._renames: list[_Rename] = []
+        """Of files whose old names were synced, while their new ones are not."""
 
     @property
     def directory(self) -> str:
@@ -66,113 +94,182 @@ class MemoryDisk:
 
     def release_locks(self) -> None:
         """As the end of a process does."""
-        for file in self._files.values():
-            file.locked = False
+        for folder in self._folders.values():
+            for file in folder.values():
+                file.locked = False
+
+    # -- power -----------------------------------------------------------------------------------------------
 
     def lose_power(self, random: Random, below: str) -> None:
         """What was not synced is there or not, or a part of it is, in files below this directory."""
-        self._undo_moves(random, below)
-        names = sorted(name for name in {*self._files, *self._durable_names} if name.startswith(below + "/"))
-        for name in names:
-            was, now = self._durable_names.get(name), self._files.get(name)
-            if was is not now and random.random() < 0.5:
-                if was is None:
-                    del self._files[name]
-                    continue
-                self._files[name] = now = was
-            if now is not None:
-                now.truncate(random.randint(now.synced_size, now.size()))
+        for path in sorted(path for path in self._synced if path not in self._folders):
+            if _is_below(path, below):
+                self._lose_move(random, path)
+        for rename in reversed(self._renames):
+            if _is_below(rename.target, below):
+                self._lose_rename(random, rename)
+        self._renames = [rename for rename in self._renames if not _is_below(rename.target, below)]
+        for path in sorted(path for path in self._folders if path == below or _is_below(path, below)):
+            folder = self._folders[path]
+            self._lose_names(random, path, folder)
+            for name in sorted(folder):
+                folder[name].lose_power(random)
+            self._synced[path] = dict(folder)
 
-    def _undo_moves(self, random: Random, below: str) -> None:
+    def _lose_names(self, random: Random, path: str, folder: Folder) -> None:
+        synced = self._synced.get(path, {})
+        new = [name for name in folder if name not in synced]
+        for name in new[random.randint(0, len(new)) :]:
+            del folder[name]
+        for name, was in sorted(synced.items()):
+            if was is not folder.get(name) and random.random() < 0.5:
+                folder[name] = was
+                was.path = f"{path}/{name}"
+
+    def _lose_rename(self, random: Random, rename: _Rename) -> None:
+        source, target, file, replaced = rename
+        if self._find(target) is not file or self._find(source) is not None:
+            return
+        if random.random() < 0.5:
+            self._take(target)
+            self._put(source, file)
+            if replaced is not None:
+                self._put(target, replaced)
+        else:
+            names = self._synced.get(posixpath.dirname(source), {})
+            for name in [name for name, each in names.items() if each is file]:
+                del names[name]
+            self._note_synced(target, file)
+
+    def _lose_move(self, random: Random, path: str) -> None:
         """A directory that was renamed or removed is back with all its files, or gone with all of them."""
-        gone = {posixpath.dirname(name) for name in self._durable_names} - self._directories
-        for directory in sorted(each for each in gone if each.startswith(below + "/")):
-            files = {
-                name: file
-                for name, file in self._durable_names.items()
-                if posixpath.dirname(name) == directory
-            }
-            if random.random() < 0.5:
-                moved = {name for name, file in self._files.items() if file in files.values()}
-                for name in moved:
-                    del self._files[name]
-                self._directories -= {posixpath.dirname(name) for name in moved}
-                self._directories.add(directory)
-                self._files |= files
-                for name, file in files.items():
-                    file.path = name
-            else:
-                for name, file in files.items():
-                    del self._durable_names[name]
-                    if self._files.get(file.path) is file:
-                        self._durable_names[file.path] = file
+        if random.random() < 0.5:
+            self._settle_move(path)
+            return
+        files = self._synced[path]
+        for other, folder in list(self._folders.items()):
+            if any(file in files.values() for file in folder.values()):
+                del self._folders[other]
+        self._folders[path] = dict(files)
+        for name, file in files.items():
+            file.path = f"{path}/{name}"
+
+    def _settle_move(self, path: str) -> None:
+        for file in self._synced.pop(path).values():
+            if self._find(file.path) is file:
+                self._note_synced(file.path, file)
+
+    # -- files -----------------------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        file = self._files.get(path)
+        file = self._find(path)
         if file is None:
             if not create:
                 raise self._missing(path, "open")
-            file = self._files[path] = MemoryFile(path)
+            file = self._put(path, MemoryFile(path))
         return file
 
     def read_file(self, path: str) -> bytes:
         return bytes(self.open(path).data)
 
     def write_file(self, path: str, data: ReadBuffer) -> None:
-        self._files[path] = MemoryFile(path, data)
+        self._put(path, MemoryFile(path, data))
 
     def replace_file(self, path: str, data: ReadBuffer) -> None:
-        file = self._files[path] = self._durable_names[path] = MemoryFile(path, data)
+        file = self._put(path, MemoryFile(path, data))
         file.sync()
+        self._note_synced(path, file)
 
     def rename(self, source: str, target: str) -> None:
-        for path in [path for path in self._files if path == source or path.startswith(source + "/")]:
-            file = self._files.pop(path)
-            file.path = target + path[len(source) :]
-            self._files[file.path] = file
-        for path in [path for path in self._directories if path == source or path.startswith(source + "/")]:
-            self._directories.remove(path)
-            self._directories.add(target + path[len(source) :])
+        if source in self._folders:
+            for path in [path for path in self._folders if path == source or _is_below(path, source)]:
+                moved = self._folders[target + path[len(source) :]] = self._folders.pop(path)
+                for name, each in moved.items():
+                    each.path = f"{target}{path[len(source) :]}/{name}"
+            return
+        file = self._find(source)
+        if file is None:
+            raise self._missing(source, "rename")
+        if self._synced_at(source) is file or any(
+            earlier.target == source and earlier.file is file for earlier in self._renames
+        ):
+            self._renames.append(_Rename(source, target, file, self._find(target)))
+        self._take(source)
+        self._put(target, file)
 
     def unlink(self, path: str) -> bool:
-        return self._files.pop(path, None) is not None
+        return self._take(path) is not None
 
     def remove_tree(self, path: str) -> None:
-        for name in [name for name in self._files if name.startswith(path + "/")]:
-            del self._files[name]
-        self._directories = {each for each in self._directories if not f"{each}/".startswith(path + "/")}
+        for each in [each for each in self._folders if each == path or _is_below(each, path)]:
+            del self._folders[each]
 
     def make_directory(self, path: str) -> None:
-        self._directories.add(path)
+        self._folders.setdefault(path, {})
 
     def list_names(self, path: str) -> list[str]:
-        files = [posixpath.basename(name) for name in self._files if posixpath.dirname(name) == path]
-        return files + self.list_directories(path)
+        return [*self._folders.get(path, {}), *self.list_directories(path)]
 
     def list_directories(self, path: str) -> list[str]:
-        return [posixpath.basename(name) for name in self._directories if posixpath.dirname(name) == path]
+        return [posixpath.basename(each) for each in self._folders if posixpath.dirname(each) == path]
 
     def status(self, path: str) -> FileStatus | None:
-        file = self._files.get(path)
+        file = self._find(path)
         return None if file is None else FileStatus(file.size(), self._clock.now_ms())
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         """Nothing here asks for the age of a file."""
 
+    # -- syncing ---------------------------------------------------------------------------------------------
+
     def sync_file(self, path: str) -> None:
         self.open(path).sync()
 
     def sync_directory(self, path: str) -> None:
-        for name in [name for name in self._durable_names if posixpath.dirname(name) == path]:
-            del self._durable_names[name]
-        self._durable_names |= {
-            name: file for name, file in self._files.items() if posixpath.dirname(name) == path
-        }
+        if path not in self._folders:
+            raise self._missing(path, "sync")
+        for moved in [each for each in self._synced if each not in self._folders]:
+            if posixpath.dirname(moved) == path:
+                self._settle_move(moved)
+        self._synced[path] = dict(self._folders[path])
+        self._renames = [each for each in self._renames if posixpath.dirname(each.target) != path]
 
     def sync_everything(self) -> None:
-        for file in self._files.values():
-            file.sync()
-        self._durable_names = dict(self._files)
+        for folder in self._folders.values():
+            for file in folder.values():
+                file.sync()
+        self._synced = {path: dict(folder) for path, folder in self._folders.items()}
+        self._renames.clear()
+
+    # -- names -----------------------------------------------------------------------------------------------
+
+    def _find(self, path: str) -> MemoryFile | None:
+        folder, _, name = path.rpartition("/")
+        return self._folders.get(folder, {}).get(name)
+
+    def _put(self, path: str, file: MemoryFile) -> MemoryFile:
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            raise self._missing(path, "create")
+        self._folders[folder][name] = file
+        file.path = path
+        return file
+
+    def _take(self, path: str) -> MemoryFile | None:
+        folder, _, name = path.rpartition("/")
+        return self._folders.get(folder, {}).pop(name, None)
+
+    def _synced_at(self, path: str) -> MemoryFile | None:
+        folder, _, name = path.rpartition("/")
+        return self._synced.get(folder, {}).get(name)
+
+    def _note_synced(self, path: str, file: MemoryFile) -> None:
+        folder, _, name = path.rpartition("/")
+        self._synced.setdefault(folder, {})[name] = file
 
     def _missing(self, path: str, action: str) -> DiskError:
         return DiskError(self._directory, path, action, FileNotFoundError(errno.ENOENT, "no such file"))
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path.startswith(directory + "/")

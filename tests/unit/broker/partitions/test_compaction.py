@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.partitions import cleaner_process, compaction
+from ruslo.broker.partitions.cleaner_process import CleanerProcess
 from ruslo.broker.partitions.turns import in_turns
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.incremental_alter_configs_request import (
@@ -89,6 +90,7 @@ def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path) -> N
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
             (worker,) = node.node.broker.compaction._workers
+            assert isinstance(worker._process, CleanerProcess)
             pid = worker._process.pid
             assert pid is not None
             assert "ruslo.storage.cleaner" in command_of(pid)
@@ -110,7 +112,9 @@ def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
             await node.create("t", 1, **COMPACTED)
             await fill(node, client)
             await until(lambda: cleaned_up_to(node) == 30)
-            pid = node.node.broker.compaction._workers[0]._process.pid
+            process = node.node.broker.compaction._workers[0]._process
+            assert isinstance(process, CleanerProcess)
+            pid = process.pid
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             await fill(node, client)

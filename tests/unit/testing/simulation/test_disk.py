@@ -49,6 +49,12 @@ def test_names() -> None:
     with pytest.raises(DiskError, match="no such file") as raised:
         disk.open("/sim/t-0-gone/b")
     assert raised.value.not_found
+    with pytest.raises(DiskError, match="no such file"):
+        disk.rename("/sim/t-0-gone/b", "/sim/b")
+    with pytest.raises(DiskError, match="no such file"):
+        disk.write_file("/sim/t-0-gone/b", b"")
+    with pytest.raises(DiskError, match="no such file"):
+        disk.sync_directory("/sim/t-0-gone")
 
 
 def test_what_was_synced_survives_and_the_rest_may_not() -> None:
@@ -63,10 +69,96 @@ def test_what_was_synced_survives_and_the_rest_may_not() -> None:
         disk.replace_file(f"{FOLDER}/checkpoint", b"whole")
         disk.lose_power(Random(seed), FOLDER)
         data = disk.read_file(f"{FOLDER}/0.log")
-        assert data == b"syncednot"[: len(data)]
+        kept = data.rstrip(b"\0")
+        assert kept == b"syncednot"[: len(kept)]
+        assert len(kept) >= 6
         assert disk.read_file(f"{FOLDER}/checkpoint") == b"whole"
-        ends.add(len(data))
+        ends.add(len(kept))
     assert ends == {6, 7, 8, 9}
+
+
+def test_a_cut_that_was_not_synced_may_be_undone() -> None:
+    found: set[bytes] = set()
+    for seed in range(40):
+        disk = disk_with_folder()
+        file = disk.open(f"{FOLDER}/0.log", create=True)
+        file.append(b"abcdef")
+        file.sync()
+        disk.sync_directory(FOLDER)
+        file.truncate(4)
+        file.append(b"X")
+        file.truncate(2)
+        disk.lose_power(Random(seed), FOLDER)
+        found.add(disk.read_file(f"{FOLDER}/0.log"))
+    assert found == {b"ab", b"abcdef"}
+
+
+def test_what_is_left_after_a_power_loss_outlives_the_next_one() -> None:
+    disk = disk_with_folder()
+    disk.write_file(f"{FOLDER}/a", b"1234567890" * 9)
+    disk.lose_power(Random(3), FOLDER)
+    left = [(name, disk.read_file(f"{FOLDER}/{name}")) for name in disk.list_names(FOLDER)]
+    for seed in range(20):
+        disk.lose_power(Random(seed), FOLDER)
+        assert [(name, disk.read_file(f"{FOLDER}/{name}")) for name in disk.list_names(FOLDER)] == left
+
+
+def test_a_renamed_file_has_one_of_its_names() -> None:
+    seen: set[tuple[tuple[str, bytes], ...]] = set()
+    for seed in range(60):
+        disk = disk_with_folder()
+        for name, content in (("0.log", b"old"), ("0.log.swap", b"new")):
+            disk.replace_file(f"{FOLDER}/{name}", content)
+        disk.rename(f"{FOLDER}/0.log", f"{FOLDER}/0.log.deleted")
+        disk.rename(f"{FOLDER}/0.log.swap", f"{FOLDER}/0.log")
+        disk.lose_power(Random(seed), FOLDER)
+        seen.add(
+            tuple((name, disk.read_file(f"{FOLDER}/{name}")) for name in sorted(disk.list_names(FOLDER)))
+        )
+    # Nothing is ever left of the old file alone: its name was free before the new one took it.
+    assert seen == {
+        (("0.log", b"old"), ("0.log.swap", b"new")),
+        (("0.log.deleted", b"old"), ("0.log.swap", b"new")),
+        (("0.log", b"new"), ("0.log.deleted", b"old")),
+        (("0.log", b"new"),),
+    }
+
+
+def test_a_file_that_was_renamed_over_is_back_with_its_name() -> None:
+    seen = set()
+    for seed in range(20):
+        disk = disk_with_folder()
+        disk.replace_file(f"{FOLDER}/a", b"old")
+        disk.replace_file(f"{FOLDER}/b", b"new")
+        disk.rename(f"{FOLDER}/b", f"{FOLDER}/a")
+        disk.lose_power(Random(seed), FOLDER)
+        seen.add(
+            tuple((name, disk.read_file(f"{FOLDER}/{name}")) for name in sorted(disk.list_names(FOLDER)))
+        )
+    assert seen == {(("a", b"old"), ("b", b"new")), (("a", b"new"),)}
+
+
+def test_a_deletion_that_was_not_synced_may_be_undone() -> None:
+    seen = set()
+    for seed in range(20):
+        disk = disk_with_folder()
+        for name in ("a", "b"):
+            disk.replace_file(f"{FOLDER}/{name}", b"content")
+            assert disk.unlink(f"{FOLDER}/{name}")
+        disk.lose_power(Random(seed), FOLDER)
+        seen.add(tuple(sorted(disk.list_names(FOLDER))))
+    assert seen == {(), ("a",), ("b",), ("a", "b")}
+
+
+def test_a_move_of_a_directory_is_safe_once_the_one_above_is_synced() -> None:
+    for seed in range(10):
+        disk = disk_with_folder()
+        disk.replace_file(f"{FOLDER}/a", b"content")
+        disk.rename(FOLDER, f"{FOLDER}.deleted")
+        disk.sync_directory("/sim")
+        disk.lose_power(Random(seed), "/sim")
+        assert disk.list_directories("/sim") == ["t-0.deleted"]
+        assert disk.read_file(f"{FOLDER}.deleted/a") == b"content"
 
 
 def test_a_name_that_was_not_synced_may_be_lost() -> None:
@@ -83,6 +175,17 @@ def test_a_name_that_was_not_synced_may_be_lost() -> None:
         found.add(disk.read_file(f"{FOLDER}/snapshot"))
         found.add(None if disk.status(f"{FOLDER}/other") is None else b"")
     assert found == {b"old", b"new", b"", None}
+
+
+def test_a_new_name_is_lost_only_with_those_that_came_after_it() -> None:
+    seen = set()
+    for seed in range(40):
+        disk = disk_with_folder()
+        for name in ("c", "a", "b"):
+            disk.write_file(f"{FOLDER}/{name}", b"")
+        disk.lose_power(Random(seed), FOLDER)
+        seen.add(tuple(disk.list_names(FOLDER)))
+    assert seen == {(), ("c",), ("c", "a"), ("c", "a", "b")}
 
 
 def test_other_folders_keep_their_power() -> None:

@@ -52,9 +52,15 @@ PROPERTIES: Mapping[str, str] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    # Threads and processes of the system have no place here.
+    # Segments are short, so that there are many, unsynced ones too; and they go, or are compacted, soon.
+    "metadata.log.segment.ms": "150",
+    "log.roll.ms": "150",
+    "log.segment.delete.delay.ms": "300",
+    "log.retention.check.interval.ms": "350",
+    "log.cleaner.backoff.ms": "250",
+    "log.cleaner.min.cleanable.ratio": "0",
+    # Threads of the system have no place here.
     "num.recovery.threads.per.data.dir": "1",
-    "log.cleaner.enable": "false",
 }
 
 

@@ -12,6 +12,7 @@ from random import Random
 
 from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord
 from ruslo.testing.simulation.nodes.cluster import SimCluster, copy_of
 from ruslo.testing.simulation.nodes.host import SimHost
@@ -38,6 +39,7 @@ ACTIONS: Mapping[str, int] = {
     "slow_disk": 1,
     "grow_late": 1,
     "hunt_controller": 1,
+    "hunt_compaction": 1,
     **ORDERS,
 }
 DISASTERS: Mapping[str, int] = {**ACTIONS, **DESPERATE_ORDERS, "black_out": 2, "lose_votes": 2}
@@ -166,6 +168,18 @@ class NodeFaults:
                 self._start_later(leader)
                 return
 
+    def _hunt_compaction(self) -> None:
+        """A node dies amid a round: some of the new segments are in place, but nobody has noted the round."""
+        for _ in range(AFTERMATH_MS // 2):
+            self._clock.run_for(1)
+            for host in self._cluster.hosts.values():
+                place = _swapped_at(host)
+                if place is not None and self._may_be_killed(host) and self._random.random() < 0.5:
+                    self._tell(f"kill -9 of node {host.id}, which is compacting {place}")
+                    host.kill()
+                    self._start_later(host)
+                    return
+
     def _grow_late(self) -> None:
         """A replica that is about to join the in-sync set loses power while that is being decided."""
         if not self._cluster.is_whole():
@@ -280,6 +294,13 @@ def _write_something(raft: RaftDriver) -> None:
 
 def _end_of_metadata(host: SimHost) -> int:
     return host.node.raft.end_offset if host.node is not None and host.ready else 0
+
+
+def _swapped_at(host: SimHost) -> TopicPartition | None:
+    """A partition of which a compacted segment is being put in place."""
+    if host.node is None or not host.ready:
+        return None
+    return next((log.partition for log in host.node.logs.logs.values() if log.swap is not None), None)
 
 
 def _epoch_of(host: SimHost) -> int:

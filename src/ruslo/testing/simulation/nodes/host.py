@@ -9,6 +9,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import RusloError
 from ruslo.model.ids import Uuid
 from ruslo.testing.simulation.disk import MemoryDisk
+from ruslo.testing.simulation.nodes.cleaner import SimCleaner
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
 
@@ -42,6 +43,8 @@ class SimHost:
         """Whether the start is complete."""
         self.data_lost = False
         """It has lost what was not synced, and is not known to have got it back."""
+        self.page_cache_lost = False
+        """It has lost what was not synced, and has not been up since."""
         self.ends: list[str] = []
         """Why processes ended by themselves."""
         self._on_step = on_step
@@ -76,7 +79,7 @@ class SimHost:
         if process is not None:
             self.network.host_died(process)
             self.disk.lose_power(self.network.clock.random, self.disk.directory)
-            self.data_lost = True
+            self.data_lost = self.page_cache_lost = True
 
     def pause(self) -> None:
         if self.process is not None:
@@ -96,9 +99,12 @@ class SimHost:
     async def _live(self, loop: ProcessLoop) -> None:
         why = "it was asked to stop"
         try:
-            node = self.node = Node(self.config, self.local_clock, lambda path: self.disk)
+            node = self.node = Node(
+                self.config, self.local_clock, lambda path: self.disk, lambda: SimCleaner(self.disk)
+            )
             await node.start()
             self.ready = True
+            self.page_cache_lost = False
             await node.wait_for_stop()
             why = node.failure or why
             await node.stop()

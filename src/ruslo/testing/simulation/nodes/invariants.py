@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from itertools import count
 from typing import NamedTuple
 
@@ -15,9 +13,10 @@ from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.states import State
 from ruslo.model.topics import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from ruslo.records.batch import BatchHeader
-from ruslo.records.reader import iter_batches, read_records
+from ruslo.records.reader import read_records
 from ruslo.storage.log import Log
 from ruslo.testing.simulation.nodes.cluster import copy_of, partition_in
+from ruslo.testing.simulation.nodes.committed_log import NOTHING_MISSING, Batch, CommittedLog, batches_of
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.metadata_invariants import MetadataInvariants
 from ruslo.testing.simulation.raft.invariants import (
@@ -39,40 +38,11 @@ SEQUENCES = "a producer's sequences follow one another"
 NO_SURPRISE = "nothing fails that nobody handles"
 DELETED_LATE = "a copy is deleted only where the metadata say that there is no replica any more"
 LOG_START_RISES = "the start of a log never goes back"
+PAGE_CACHE_KEPT = "whoever dies without a power loss finds everything that it had written"
+ONLY_THE_OLD = "nothing is deleted but what is too old, too much, or asked for"
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 MIN_COPIES = 2
-_READ_BYTES = 1 << 20
-
-
-class Batch(NamedTuple):
-    base_offset: int
-    last_offset: int
-    epoch: int
-    crc: int
-
-
-@dataclass(slots=True)
-class CommittedLog:
-    """Everything of a log that any node has ever shown to be committed."""
-
-    batches: list[Batch] = field(default_factory=list)
-    committed_in: list[int] = field(default_factory=list)
-    """Beside each the epoch of the leader that committed it, or a later one."""
-    at: dict[int, Batch] = field(default_factory=dict)
-    sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By producer id: its epoch, and the sequence that comes next."""
-    is_void: bool = False
-    """More was lost at once than the promise covers: nothing is promised any more."""
-
-    @property
-    def end(self) -> int:
-        return self.batches[-1].last_offset + 1 if self.batches else 0
-
-    def end_before(self, epoch: int) -> int:
-        """Up to where a leader of this epoch must have everything."""
-        known = bisect_left(self.committed_in, epoch)
-        return self.batches[known - 1].last_offset + 1 if known else 0
 
 
 class _Seen(NamedTuple):
@@ -99,6 +69,8 @@ class NodeInvariants:
         self.hosts: Mapping[int, SimHost] = {}
         self.offsets: dict[TopicPartition, dict[str, int]] = {}
         """Where each value stands, of partitions whose records may be deleted."""
+        self._rounds: dict[int, tuple[Node, int]] = {}
+        """How often each node has compacted a log in this life."""
         self._newest = -1
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
         """As the newest metadata that anybody has says."""
@@ -147,15 +119,14 @@ class NodeInvariants:
             self._states[partition] = state
             place = TopicPartition(partition.topic, partition.index)
             if before is None or before[0] != log.end_offset:
-                self._check_end(host.id, place, log, is_new=before is None)
-            if before is not None and log.start_offset < before[3] and not self.committed_log(place).is_void:
-                raise InvariantBrokenError(
-                    LOG_START_RISES, f"node {host.id}, {place}: {before[3]} → {log.start_offset}"
-                )
+                self._check_end(host, place, log, is_new=before is None)
+            if before is None or before[3] != log.start_offset:
+                self._check_start(host, place, log, None if before is None else before[3])
             ends = self._ends.setdefault(place, {})
             ends[host.id] = max(log.end_offset, ends.get(host.id, 0))
             seen = self._seen.get((host.id, place))
             self._check_log(host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen)
+        self._check_compaction(host.id, node)
 
     # -- copies ----------------------------------------------------------------------------------------------
 
@@ -165,6 +136,8 @@ class NodeInvariants:
         lived, before = self._copies.get(node_id, (None, {}))
         self._copies[node_id] = (node, held)
         if lived is not node:
+            for place in before.keys() - held.keys():
+                self._tails.pop((node_id, place), None)
             return
         for place, partition in before.items():
             if held.get(place) is partition:
@@ -176,15 +149,22 @@ class NodeInvariants:
                 )
             # What comes instead, now or later, is another copy.
             self._ends[place].pop(node_id, None)
+            self._tails.pop((node_id, place), None)
 
-    def _check_end(self, node_id: int, place: TopicPartition, log: Log, *, is_new: bool) -> None:
+    def _check_end(self, host: SimHost, place: TopicPartition, log: Log, *, is_new: bool) -> None:
         """A copy has grown, or was cut."""
+        node_id = host.id
         tail = self._tails.setdefault((node_id, place), [])
-        if is_new:
-            # What a start does to a log is judged by who is in sync, and by who leads.
-            tail.clear()
         cut = log.end_offset
         committed = self.committed_log(place)
+        if is_new:
+            if tail and cut < tail[-1][0] and not host.page_cache_lost:
+                raise InvariantBrokenError(
+                    PAGE_CACHE_KEPT, f"node {node_id} had {place} up to {tail[-1][0]}, now up to {cut}"
+                )
+            # What a power loss does to a log is judged by who is in sync, and by who leads.
+            tail.clear()
+            self._check_holes(node_id, place, log)
         while tail and tail[-1][0] > cut:
             end, epoch = tail.pop()
             start = max(tail[-1][0] if tail else 0, cut)
@@ -197,6 +177,42 @@ class NodeInvariants:
                         NEVER_CUT, f"node {node_id} cut its log of {place} to {cut}, {batch} is committed"
                     )
         tail.append((cut, log.epochs.latest))
+
+    def _check_holes(self, node_id: int, place: TopicPartition, log: Log, start: int = 0) -> None:
+        """Of a log that was opened, whatever has happened to it: its end says that all before it is there."""
+        committed = self.committed_log(place)
+        hole = committed.first_hole(log, start) if not (committed.is_void and committed.keyed) else None
+        if hole is not None:
+            raise InvariantBrokenError(
+                NOTHING_MISSING, f"node {node_id} has {place} up to {log.end_offset}, but not {hole}"
+            )
+
+    def _check_start(self, host: SimHost, place: TopicPartition, log: Log, before: int | None) -> None:
+        """Of a copy that was opened, or that begins elsewhere than before."""
+        committed, start = self.committed_log(place), log.start_offset
+        if not committed.is_void:
+            if before is not None and start < before:
+                raise InvariantBrokenError(LOG_START_RISES, f"node {host.id}, {place}: {before} → {start}")
+            if not committed.may_begin_at(start, log, host.local_clock.now_ms()):
+                raise InvariantBrokenError(
+                    ONLY_THE_OLD,
+                    f"node {host.id} has deleted {place} up to {start}, it has {log.size_bytes} bytes left; "
+                    f"allowed is {committed.retention}",
+                )
+        committed.gone_below = max(committed.gone_below, start)
+
+    def _check_compaction(self, node_id: int, node: Node) -> None:
+        """After a round: nothing looks at old records again otherwise."""
+        compaction = getattr(node.broker, "compaction", None)
+        rounds = (node, compaction.rounds if compaction is not None else 0)
+        if self._rounds.get(node_id) == rounds:
+            return
+        self._rounds[node_id] = rounds
+        for place, committed in self.committed.items():
+            copy = copy_of(node, place) if committed.keyed is not None and not committed.is_void else None
+            if copy is not None:
+                end = min(copy.log.high_watermark, committed.end)
+                self._compare(node_id, place, copy.log, 0, end, LOGS_AGREE)
 
     def _check_in_sync(self, node: Node) -> None:
         """With newer metadata than anybody had before."""
@@ -253,6 +269,8 @@ class NodeInvariants:
         led_epoch = machine.epoch if machine.state is State.LEADER else -1
         seen = self._seen.get((node_id, METADATA))
         high_watermark = max(machine.high_watermark, 0)
+        if seen is None or seen.log is not log:
+            self._check_holes(node_id, METADATA, log, self._snapshot_offset(node_id))
         if (
             seen is None
             or seen.log is not log
@@ -260,6 +278,12 @@ class NodeInvariants:
             or seen.led_epoch != led_epoch
         ):
             self._check_log(node_id, METADATA, log, high_watermark, led_epoch, machine.epoch, seen)
+
+    def _snapshot_offset(self, node_id: int) -> int:
+        """What the log holds before it nobody needs."""
+        node = self.hosts[node_id].node
+        assert node is not None, "it has just done something"
+        return node.raft._open_replica.store.snapshot_id.offset
 
     # -- any log ---------------------------------------------------------------------------------------------
 
@@ -314,13 +338,13 @@ class NodeInvariants:
     def _compare(
         self, node_id: int, place: TopicPartition, log: Log, start: int, end: int, name: str
     ) -> None:
-        committed = self.committed_log(place).at
-        for batch, _, _ in _batches(log, start, end):
-            if committed.get(batch.base_offset) != batch:
-                raise InvariantBrokenError(
-                    name,
-                    f"node {node_id} has {batch} in {place}, committed is {committed.get(batch.base_offset)}",
-                )
+        if place == METADATA:
+            start = max(start, self._snapshot_offset(node_id))
+        difference = self.committed_log(place).difference(log, start, end)
+        if difference is not None:
+            raise InvariantBrokenError(
+                difference.broken or name, f"node {node_id} has in {place} {difference.what}"
+            )
 
     def _extend(
         self,
@@ -332,10 +356,11 @@ class NodeInvariants:
         led_epoch: int,
         committed: CommittedLog,
     ) -> None:
-        for batch, header, content in _batches(log, committed.end, high_watermark):
-            if committed.end > batch.base_offset:
+        for batch, header, content in batches_of(log, committed.end, high_watermark):
+            if committed.end != batch.base_offset:
                 raise InvariantBrokenError(
-                    LOGS_AGREE, f"node {node_id} has {batch} in {place}, {committed.end} was committed"
+                    LOGS_AGREE if committed.end > batch.base_offset else NOTHING_MISSING,
+                    f"node {node_id} has {batch} in {place}, {committed.end} was committed",
                 )
             if place == METADATA:
                 self.metadata.committed(header, content)
@@ -345,10 +370,7 @@ class NodeInvariants:
                 if place in self.offsets:
                     values = ((record.value or b"").decode() for record in read_records(content))
                     self.offsets[place].update(zip(values, count(batch.base_offset)))
-            committed.batches.append(batch)
-            committed.at[batch.base_offset] = batch
-            last = committed.committed_in[-1] if committed.committed_in else 0
-            committed.committed_in.append(max(epoch, last))
+            committed.extend(batch, header, content, epoch)
         if place != METADATA:
             self._require_all(place, committed)
         elif led_epoch >= 0 and committed.batches[-1].epoch != led_epoch:
@@ -378,17 +400,3 @@ class NodeInvariants:
             )
         following = expected + header.last_offset - header.base_offset + 1
         committed.sequences[header.producer_id] = (header.producer_epoch, following)
-
-
-def _batches(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader, memoryview]]:
-    offset = max(start, log.start_offset)
-    while offset < end:
-        read = log.read(offset, _READ_BYTES, end)
-        if read.slice is None:
-            return
-        content = memoryview(read.slice.read())
-        for position, header in iter_batches(content):
-            if header.last_offset >= start:
-                batch = Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
-                yield batch, header, content[position : position + header.size]
-            offset = header.last_offset + 1

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ruslo.client.admin import Admin
 from ruslo.client.bootstrap import Address
+from ruslo.client.configs import Change, Operation, Resource
 from ruslo.client.connection import ConnectionSettings
 from ruslo.client.leader_elections import ElectionType
 from ruslo.machines.controller.topic_image import PartitionImage
@@ -19,6 +20,7 @@ from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.simulation.nodes.clients.client import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from ruslo.testing.simulation.nodes.cluster import CONTROLLER_LISTENER, CONTROLLER_PORT, SimCluster
+from ruslo.testing.simulation.nodes.committed_log import Retention
 from ruslo.testing.simulation.nodes.invariants import NodeInvariants
 from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 
@@ -27,6 +29,7 @@ ORDERS: Mapping[str, int] = {
     "cancel_reassignment": 2,
     "elect_preferred": 2,
     "delete_records": 2,
+    "keep_less": 1,
     "remove_voter": 1,
     "add_voter": 1,
 }
@@ -62,8 +65,6 @@ class Orders:
         self._tell = tell
         self._processes: list[ProcessLoop] = []
         self._open = 0
-        self.deleted_to = 0
-        """Up to where records may have been deleted, at most."""
         self.deletions: list[Deletion] = []
 
     @property
@@ -117,7 +118,8 @@ class Orders:
         place = self._deletable
         end = self._invariants.committed_log(place).end
         before = self._random.randint(end // 2, end)
-        self.deleted_to = max(self.deleted_to, before)
+        retention = self._retention()
+        retention.asked_for = max(retention.asked_for, before)
 
         async def ask(admin: Admin) -> None:
             lives = {host.id: host.lives for host in self._cluster.hosts.values()}
@@ -126,6 +128,24 @@ class Orders:
             self._tell(f"records of {place} before {answer[place]} are deleted")
 
         self._order(f"records of {place} before {before} are to be deleted", ask)
+
+    def keep_less(self) -> None:
+        """What is older goes."""
+        place = self._deletable
+        retention_ms = self._random.choice((300, 2_000))
+        retention = self._retention()
+        retention.ms = retention_ms if retention.ms < 0 else min(retention.ms, retention_ms)
+        change = Change(Operation.SET, str(retention_ms))
+
+        async def ask(admin: Admin) -> None:
+            await admin.configs.alter(Resource.topic(place.topic), {"retention.ms": change})
+
+        self._order(f"records of {place} are to be kept for {retention_ms} ms", ask)
+
+    def _retention(self) -> Retention:
+        retention = self._invariants.committed_log(self._deletable).retention
+        assert retention is not None, "records of it may be deleted"
+        return retention
 
     # -- voters ----------------------------------------------------------------------------------------------
 

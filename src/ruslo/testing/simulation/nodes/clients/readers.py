@@ -129,14 +129,24 @@ class Auditor(Reader):
 
     async def _read_all(self, cluster: Cluster, place: TopicPartition) -> None:
         offsets = Offsets(cluster)
-        start = self.starts[place] = (await offsets.find({place: Spec.EARLIEST}))[place].offset
+        start = (await offsets.find({place: Spec.EARLIEST}))[place].offset
         end = (await offsets.find({place: Spec.LATEST}))[place].offset
-        position, found = start, []
+        position = start
+        found: list[str] = []
         while position < end:
-            span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
+            try:
+                span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
+            except KafkaError as error:
+                start = (await offsets.find({place: Spec.EARLIEST}))[place].offset
+                if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= position:
+                    raise
+                # Retention came first.
+                position = start
+                continue
             found += [record.element for record in span.records]
             position = span.end
         self.found[place] = found
+        self.starts[place] = start
         if start > 0:
             await self._read_below(cluster, place, start - 1)
 

@@ -23,6 +23,8 @@ from ruslo.testing.simulation.txns.process import History
 PAUSE_MS = 350
 TRANSACTION_TIMEOUT_MS = 1_500
 NO_OFFSET = -1
+KEYS = 2
+"""Of each writer: few, so that compaction finds something to do."""
 
 
 def batch_of(now_ms: int, key: str, *values: str) -> bytearray:
@@ -67,7 +69,7 @@ class IdempotentWriter(SimClient):
             elements = [f"{self.name}.{next(self._numbers)}" for _ in range(random.randint(1, 2))]
             ledger.sent.update(dict.fromkeys(elements, place))
             values += elements
-            batches.append(batch_of(self.now_ms(), self.name, *elements))
+            batches.append(batch_of(self.now_ms(), f"{self.name}.{random.randrange(KEYS)}", *elements))
         await sender.send({place: batches})
         ledger.acked[place] += values
 
@@ -83,8 +85,11 @@ class TransactionalWriter(SimClient):
         history: History,
         places: list[TopicPartition],
         source: TopicPartition,
+        keyed: TopicPartition,
     ) -> None:
+        """``keyed``: a partition that is compacted; nobody reads it as a list."""
         super().__init__(name, cluster, history)
+        self._keyed = keyed
         self._transactional_id = transactional_id
         self._places = places
         self._source = source
@@ -113,6 +118,9 @@ class TransactionalWriter(SimClient):
         try:
             for number in range(self.random.randint(1, 3)):
                 await self._append(producer, name, f"{name}.{number}")
+                if self.random.random() < 0.4:
+                    key = f"{self.name}.{self.random.randrange(KEYS)}"
+                    await producer.send({self._keyed: [batch_of(self.now_ms(), key, f"{name}.{number}")]})
             if self.random.random() < 0.3:
                 await self._send_offsets(producer, offsets, name)
         except KafkaError as error:

@@ -1,0 +1,32 @@
+"""Compaction without a process: a round is done when it is begun, and told of bit by bit."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ruslo.broker.partitions.cleaner_process import CleanerDied
+from ruslo.storage.cleaner.round import run_round
+from ruslo.storage.cleaner.task import CleanTask, Report
+from ruslo.storage.disk import Disk
+
+
+class SimCleaner:
+    """Each segment is swapped in at a time of its own, so that the node may die between any two of them."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._reports: deque[Report] = deque()
+
+    def send(self, task: CleanTask) -> None:
+        self.stop()
+        run_round(self._disk, task, self._reports.append)
+
+    def receive(self) -> Report:
+        if not self._reports:
+            raise CleanerDied("the cleaner was stopped")
+        return self._reports.popleft()
+
+    def stop(self) -> None:
+        self._reports.clear()
+
+    kill = insist = stop

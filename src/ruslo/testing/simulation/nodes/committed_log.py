@@ -1,0 +1,152 @@
+"""Everything of a log that any node has ever shown to be committed, and what may be gone of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ruslo.records.batch import BatchHeader
+from ruslo.records.reader import iter_batches
+from ruslo.storage.log import Log
+from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
+
+NOTHING_MISSING = "nothing is missing in a log but what retention or compaction may take"
+LAST_OF_KEY_KEPT = "the last record of every key survives compaction"
+_READ_BYTES = 1 << 20
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+
+
+class Difference(NamedTuple):
+    """Between a copy of a log and what is committed."""
+
+    broken: str | None
+    """The invariant that forbids it; None: the one that made somebody look."""
+    what: str
+
+
+@dataclass(slots=True)
+class Retention:
+    """What may be deleted of a partition, by all the settings it has ever had together."""
+
+    bytes: int = -1
+    ms: int = -1
+    asked_for: int = 0
+    """Up to where deletions were asked for."""
+
+
+@dataclass(slots=True)
+class CommittedLog:
+    batches: list[Batch] = field(default_factory=list)
+    committed_in: list[int] = field(default_factory=list)
+    """Beside each the epoch of the leader that committed it, or a later one."""
+    at: dict[int, Batch] = field(default_factory=dict)
+    sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By producer id: its epoch, and the sequence that comes next."""
+    is_void: bool = False
+    """More was lost at once than the promise covers: nothing is promised any more."""
+    keyed: KeyedRecords | None = None
+    """If it is compacted."""
+    retention: Retention | None = None
+    """If anything of it may be deleted."""
+    gone_below: int = 0
+    """Up to here some copy has deleted it, and may find a part of it again after a power loss."""
+    _timestamps: list[int] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+    def end_before(self, epoch: int) -> int:
+        """Up to where a leader of this epoch must have everything."""
+        known = bisect_left(self.committed_in, epoch)
+        return self.batches[known - 1].last_offset + 1 if known else 0
+
+    def extend(self, batch: Batch, header: BatchHeader, content: memoryview, epoch: int) -> None:
+        """``epoch``: of the leader that committed it."""
+        if self.keyed is not None:
+            self.keyed.committed(header, content)
+        self.batches.append(batch)
+        self.at[batch.base_offset] = batch
+        self.committed_in.append(max(epoch, self.committed_in[-1] if self.committed_in else 0))
+        self._timestamps.append(header.max_timestamp)
+
+    def may_begin_at(self, start: int, log: Log, now_ms: int) -> bool:
+        """Whether a copy, which is ``log`` now, may have deleted everything before."""
+        retention = self.retention
+        if start <= self.gone_below:
+            return True
+        if retention is None or start > self.end:
+            return False
+        if start <= retention.asked_for:
+            return True
+        if 0 <= retention.bytes <= log.size_bytes:
+            return True
+        first = bisect_left(self.batches, (self.gone_below,))
+        return retention.ms >= 0 and all(
+            timestamp < now_ms - retention.ms
+            for batch, timestamp in zip(self.batches[first:], self._timestamps[first:], strict=True)
+            if batch.last_offset < start
+        )
+
+    def difference(self, log: Log, start: int, end: int) -> Difference | None:
+        """Of a copy, in these offsets, of which all are committed."""
+        start = max(start, log.start_offset, self.gone_below)
+        if self.keyed is not None:
+            return self._difference_of_keyed(self.keyed, log, start, end)
+        at = bisect_left(self.batches, (start,))
+        for batch, _, _ in batches_of(log, start, end):
+            if self.at.get(batch.base_offset) != batch:
+                return Difference(None, f"{batch}, committed is {self.at.get(batch.base_offset)}")
+            if batch.base_offset >= start:
+                if batch != self.batches[at]:
+                    return Difference(NOTHING_MISSING, f"{batch}, but not {self.batches[at]}")
+                at += 1
+        if at < len(self.batches) and self.batches[at].last_offset < end:
+            return Difference(NOTHING_MISSING, f"nothing where {self.batches[at]} was")
+        return None
+
+    def _difference_of_keyed(self, keyed: KeyedRecords, log: Log, start: int, end: int) -> Difference | None:
+        found: set[int] = set()
+        for batch, header, content in batches_of(log, start, end):
+            committed = self.at.get(batch.base_offset)
+            if committed == batch:
+                found.update(keyed.between(batch.base_offset, batch.last_offset + 1))
+                continue
+            if committed is None or committed[:3] != batch[:3]:
+                return Difference(None, f"{batch}, committed is {committed}")
+            wrong = None if header.is_control else keyed.wrong_in(content, found)
+            if wrong is not None:
+                return Difference(None, wrong)
+        lost = keyed.lost(start, end, found)
+        return None if lost is None else Difference(LAST_OF_KEY_KEPT, f"no more {lost}")
+
+    def first_hole(self, log: Log, start: int) -> str | None:
+        """Offsets between two batches of a copy, or before its end, where there is nothing."""
+        expected = max(start, log.start_offset, self.gone_below, self.end if self.keyed is not None else 0)
+        for batch, _, _ in batches_of(log, expected, log.end_offset):
+            if batch.base_offset > expected:
+                return f"{expected} to {batch.base_offset - 1}"
+            expected = batch.last_offset + 1
+        return f"{expected} to {log.end_offset - 1}" if expected < log.end_offset else None
+
+
+def batches_of(log: Log, start: int, end: int) -> Iterator[tuple[Batch, BatchHeader, memoryview]]:
+    offset = max(start, log.start_offset)
+    while offset < end:
+        read = log.read(offset, _READ_BYTES, end)
+        if read.slice is None:
+            return
+        content = memoryview(read.slice.read())
+        for position, header in iter_batches(content):
+            if header.last_offset >= start:
+                batch = Batch(header.base_offset, header.last_offset, header.leader_epoch, header.crc)
+                yield batch, header, content[position : position + header.size]
+            offset = header.last_offset + 1

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from ruslo.records.batch import TRANSACTIONAL, read_header
+from ruslo.records.builder import build_batch
+from ruslo.records.control import end_txn_batch
+from ruslo.records.record import Record
+from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
+
+PRODUCER = 7
+
+
+class Story:
+    """Batches with one record each, that are committed one after the other."""
+
+    def __init__(self) -> None:
+        self.records = KeyedRecords()
+        self.end = 0
+
+    def write(self, key: bytes, value: bytes, *, in_transaction: bool = False) -> int:
+        data = build_batch(
+            [Record(0, 1, key, value)],
+            base_offset=self.end,
+            producer_id=PRODUCER if in_transaction else -1,
+            attributes=TRANSACTIONAL if in_transaction else 0,
+        )
+        self.records.committed(read_header(data), data)
+        self.end += 1
+        return self.end - 1
+
+    def end_transaction(self, *, commit: bool) -> None:
+        data = end_txn_batch(
+            commit=commit, producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=0, timestamp=1
+        )
+        self.records.committed(read_header(data), data)
+        self.end += 1
+
+    def lost_without(self, *offsets: int) -> str | None:
+        """What is said of a log in which the records at these offsets are missing."""
+        found = set(self.records.between(0, self.end)).difference(offsets)
+        return self.records.lost(0, self.end, found)
+
+
+def test_only_what_a_later_record_replaces_may_be_gone() -> None:
+    story = Story()
+    first, other, last = story.write(b"k", b"1"), story.write(b"l", b"2"), story.write(b"k", b"3")
+    assert story.lost_without(first) is None
+    assert story.lost_without(other) == f"the record at {other}, (b'l', b'2')"
+    assert story.lost_without(last) is not None
+    assert sorted(story.records.last_values, key=str) == [b"2", b"3"]
+
+
+def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
+    story = Story()
+    before, inside = story.write(b"k", b"1"), story.write(b"k", b"2", in_transaction=True)
+    assert story.lost_without(before) is not None
+    assert story.lost_without(inside) is not None
+    story.end_transaction(commit=True)
+    assert story.lost_without(before) is None
+    assert story.lost_without(inside) is not None
+
+
+def test_what_an_open_transaction_wrote_stays_whatever_follows() -> None:
+    story = Story()
+    inside = story.write(b"k", b"1", in_transaction=True)
+    story.write(b"k", b"2")
+    assert story.lost_without(inside) is not None
+
+
+def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
+    story = Story()
+    before, inside = story.write(b"k", b"1"), story.write(b"k", b"2", in_transaction=True)
+    story.end_transaction(commit=False)
+    assert story.lost_without(inside) is None
+    assert story.lost_without(before) is not None
+    assert story.records.last_values == [b"1"]
+
+
+def test_a_record_that_changed_is_noticed() -> None:
+    story = Story()
+    story.write(b"k", b"1")
+    found: set[int] = set()
+    assert story.records.wrong_in(build_batch([Record(0, 1, b"k", b"1")]), found) is None
+    assert found == {0}
+    assert story.records.wrong_in(build_batch([Record(0, 1, b"k", b"other")]), found) is not None
