@@ -104,14 +104,18 @@ def run_load(
     records: int,
     size: int,
     environment: Mapping[str, str] | None = None,
+    *,
+    own_session: bool = True,
 ) -> dict[str, float]:
-    """One run of the load program; its figures."""
+    """One run of the load program; its figures.
+
+    In a session of its own it is like a client on another terminal: where the kernel shares processors out by
+    session (sched_autogroup), a client's many threads else take them from a broker that has few.
+    """
     command = [str(program), mode, target.bootstrap, topic, str(records), str(size)]
     environment = os.environ | dict(environment or {})
-    # In a session of its own, as a client on another terminal is: where the kernel shares processors out by
-    # session (sched_autogroup), the client's many threads else take them from a broker that has few.
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=400, env=environment, start_new_session=True
+        command, capture_output=True, text=True, timeout=400, env=environment, start_new_session=own_session
     )
     if result.returncode != 0:
         raise RuntimeError(f"load {mode} failed: {result.stderr.strip()}\n{target.log_tail(10)}")
