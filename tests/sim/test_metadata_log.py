@@ -32,6 +32,8 @@ class History:
         self.limits = {
             "metadata.log.max.record.bytes.between.snapshots": str(self.random.choice([200, 1_000, 10**6])),
             "metadata.max.retention.bytes": str(self.random.choice([1, 2_000, -1])),
+            # A segment for each batch or two, or one for all.
+            "metadata.log.segment.ms": str(self.random.choice([1, 10**9])),
         }
         self.steps: list[list[str]] = []
         """The topics of each step, in the order they were appended."""

@@ -224,6 +224,8 @@ class Log(LogState):
         """Seal the active segment and begin a new one at ``base_offset``."""
         sealed = self.active
         assert base_offset > sealed.base_offset, f"{self}: roll to {base_offset}"
+        if self.syncs_before_roll:
+            self.flush(now_ms)
         try:
             sealed.activate()
             sealed.write_indexes()

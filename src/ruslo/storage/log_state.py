@@ -48,6 +48,7 @@ class LogState:
         "snapshot_offset",
         "start_offset",
         "swap",
+        "syncs_before_roll",
         "topic_id",
         "trash",
     )
@@ -81,6 +82,8 @@ class LogState:
         self.active = segments[-1]
         self.start_offset = start_offset
         self.end_offset = end_offset
+        self.syncs_before_roll = False
+        """Whether nothing but the active segment may ever be unsynced."""
         self.recovery_point = recovery_point
         self.high_watermark = high_watermark
         self.last_stable_offset = start_offset
