@@ -253,6 +253,7 @@ class _Worker:
 
     async def _run(self) -> None:
         idle_ms = 0
+        collected = False
         try:
             while not self._retired:
                 try:
@@ -269,8 +270,13 @@ class _Worker:
                 idle_ms += backoff_ms
                 if idle_ms >= IDLE_PROCESS_MS:
                     await self._in_thread(self._process.stop)
+        except GeneratorExit:
+            # The loop is gone, as that of a simulated node is that was killed: there is nobody to wait.
+            collected = True
+            raise
         finally:
-            await self._in_thread(self._process.stop)
+            if not collected:
+                await self._in_thread(self._process.stop)
             self._thread.shutdown(wait=False)
 
     async def _pause(self, duration_ms: int) -> None:
