@@ -63,7 +63,11 @@ class Leader:
     """Under kraft.version 0: what voters told about themselves, for the upgrade to 1."""
 
     def progress_of(self, voter: Voter) -> Progress:
-        return self.replicas.setdefault(ReplicaKey(voter.node_id, voter.directory_id), Progress())
+        key = ReplicaKey(voter.node_id, voter.directory_id)
+        if key not in self.replicas:
+            # Before kraft.version 1 moved the voters into the log it was known by its id alone.
+            self.replicas[key] = self.replicas.pop(ReplicaKey(voter.node_id), Progress())
+        return self.replicas[key]
 
     def majority_offset(self, voters: VoterSet, own: ReplicaKey, own_offset: int) -> int:
         """The largest offset that a majority of the voters has; the leader itself counts if it votes."""
