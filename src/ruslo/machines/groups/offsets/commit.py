@@ -42,6 +42,7 @@ from ruslo.protocol.messages.txn_offset_commit_response import (
 TOPIC_IDS_FROM = 10
 GROUP_NOT_FOUND_FROM = 9
 NO_RETENTION = -1
+_LAST_MS = 2**63 - 1
 
 _Offset: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 _Result: TypeAlias = OffsetCommitResponsePartition | TxnOffsetCommitResponsePartition
@@ -95,7 +96,8 @@ def commit(
         if member is not None:
             rebalance.renew_session(shard, group, member, now_ms)
     retention_ms = request.retention_time_ms
-    expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else shard.wall_ms + retention_ms
+    # The longest retention there is means "for ever"; added to the time it would not fit into its field.
+    expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(shard.wall_ms + retention_ms, _LAST_MS)
     decision.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=True)
     return decision
 

@@ -63,6 +63,16 @@ def test_retention_of_old_clients_is_written_in_the_old_form() -> None:
     assert record.value.expire_timestamp == WALL_MS + 60_000
 
 
+def test_a_retention_for_ever_fits_into_the_record() -> None:
+    bench = GroupBench()
+    assert commit(bench, 1, retention_ms=2**63 - 1, version=4) is ErrorCode.NONE
+    (record,) = bench.records()
+    assert isinstance(record.value, OffsetCommitValue)
+    assert OffsetCommitValue.from_bytes(record.value.to_bytes(1), 1).expire_timestamp == 2**63 - 1
+    bench.advance(365 * 24 * 3_600_000)
+    assert fetch(bench) == 1
+
+
 def test_unknown_topics_and_partitions_do_not_hold_up_the_others() -> None:
     bench = GroupBench()
 
