@@ -263,6 +263,11 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             logger.warning("closing a connection: %s", error, extra=log_ids(connection=self.peer))
             self.close()
+        except Exception:
+            # Nobody knows how far the handler came: its frame must not be handled again, and the client must
+            # not wait for the answer. The event loop reports it, and would go on when it called this itself.
+            self.abort()
+            raise
         finally:
             if start == end:
                 self._start = self._end = 0

@@ -165,6 +165,36 @@ def test_nothing_is_taken_behind_a_held_request_until_it_is_answered() -> None:
     uvloop.run(main())
 
 
+def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_not_called_again() -> None:
+    echo = Echo()
+    held: asyncio.Queue[Reply] = asyncio.Queue()
+
+    def hold_or_fail(connection: Connection, body: bytes) -> None:
+        if body == b"held":
+            held.put_nowait(connection.hold())
+        else:
+            raise RuntimeError("after the append, say")
+
+    echo.on_frame = hold_or_fail
+
+    async def main() -> None:
+        reports: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(frame(b"held") + frame(b"fails"))
+            (await held.get()).send((frame(b"held"),))
+            assert await read_frame(reader) == b"held"
+            await until(lambda: len(reports) == 1)
+            # What had an effect must not have it again when more bytes come.
+            with contextlib.suppress(ConnectionError):
+                writer.write(frame(b"next"))
+                assert await reader.read() == b""
+        assert isinstance(reports[0]["exception"], RuntimeError)
+        assert echo.frames == [b"held", b"fails"]
+
+    uvloop.run(main())
+
+
 def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
     data = os.urandom(5_000_000)
     (tmp_path / "data").write_bytes(data)
