@@ -233,10 +233,17 @@ class RusloError(Exception):
     """Base of every error that Ruslo raises on purpose."""
 
 
+_MESSAGE_CHARS = 8_000
+"""Messages quote what a client sent, which may be as long as a string of the protocol can be; a message must
+fit into one as well, in UTF-8."""
+
+
 class KafkaError(RusloError):
     """An error that has one of Kafka's codes."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > _MESSAGE_CHARS:
+            message = f"{message[:_MESSAGE_CHARS]}…"
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message

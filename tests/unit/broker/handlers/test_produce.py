@@ -60,6 +60,21 @@ def test_every_version_appends_and_refuses(tmp_path: Path) -> None:
     run(story())
 
 
+def test_the_longest_name_there_can_be_does_not_cost_the_others_their_answer(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+            await node.create()
+            name = "x" * 32767
+            request = node.produce_request({("t", 0): batch_of(b"a"), (name, 0): batch_of(b"b")})
+            good, unknown = (await client.call(request, ProduceResponse, 9)).responses
+            assert (good.partition_responses[0].error_code, good.partition_responses[0].base_offset) == (0, 0)
+            (refused,) = unknown.partition_responses
+            assert ErrorCode(refused.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert (refused.error_message or "").startswith("there is no partition xxx")
+
+    run(story())
+
+
 @pytest.mark.parametrize("acks", [1, -1])
 def test_acks_are_answered(tmp_path: Path, acks: int) -> None:
     async def story() -> None:
