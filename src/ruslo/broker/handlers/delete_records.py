@@ -1,7 +1,7 @@
 """DeleteRecords v0-2: moves the start of a partition's log forward; -1 means up to the high watermark.
 
 It is answered when the in-sync replicas have followed: whoever leads next must not show what is deleted. A
-topic that is only compacted refuses it: its records go by key, not by age.
+topic that is only compacted refuses it: its records go by key, not by age. So do internal topics, always.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
 from ruslo.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -63,6 +64,8 @@ def _delete(
         partition_index=asked.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK
     )
     try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         partition = services.partitions.get(topic, asked.partition_index)
         followed = partition.delete_before(asked.offset)
     except KafkaError as error:

@@ -111,6 +111,12 @@ def test_delete_records_of_a_compacted_topic(tmp_path: Path) -> None:
             await node.create("both", cleanup_policy="compact,delete")
             assert await delete_before(client, 0) == (ErrorCode.POLICY_VIOLATION, -1)
             assert await delete_before(client, 0, topic="both") == (ErrorCode.NONE, 0)
+            # What coordinators remember must not go, whatever the topic's settings have become.
+            await node.create("__consumer_offsets", cleanup_policy="compact,delete")
+            assert await delete_before(client, -1, topic="__consumer_offsets") == (
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                -1,
+            )
 
     run(story())
 
