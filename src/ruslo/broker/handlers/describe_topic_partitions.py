@@ -7,7 +7,7 @@ from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.broker.topic_answers import TopicAnswer
 from ruslo.machines.controller.topic_image import TopicImage
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
 from ruslo.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from ruslo.protocol.messages.describe_topic_partitions_response import (
@@ -28,8 +28,11 @@ def handle(
     first_name, first_index = "", 0
     if request.cursor is not None:
         first_name, first_index = request.cursor.topic_name, request.cursor.partition_index
-        if first_index < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is negative")
+        if first_index < 0 or (request.topics and first_name not in {each.name for each in request.topics}):
+            # The response has no place for an error of the whole request.
+            return DescribeTopicPartitionsResponse(
+                topics=[_failed(each.name, ErrorCode.INVALID_REQUEST) for each in request.topics]
+            )
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
     limit = services.dynamic_config.current.int("max.request.partition.size.limit")
     remaining = min(max(request.response_partition_limit, 1), limit)
@@ -85,5 +88,10 @@ def _described(
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     invalid = topic_name_problem(name) is not None
-    error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _failed(
+        name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def _failed(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(name=name, error_code=error)

@@ -13,7 +13,7 @@ from ruslo.broker.handlers import (
     describe_topic_partitions,
     update_features,
 )
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -144,11 +144,15 @@ def test_describe_topic_partitions_by_name() -> None:
             (partition,) = answer.topics[0].partitions
             assert (partition.leader_id, partition.isr_nodes) == (-1, [])
             assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([1], [1])
-            behind = Cursor(topic_name="t", partition_index=-1)
-            with pytest.raises(KafkaError, match="negative"):
-                await exchange(
-                    describe_topic_partitions.handle, node, DescribeTopicPartitionsRequest(cursor=behind)
-                )
+            for impossible in (
+                Cursor(topic_name="t", partition_index=-1),
+                Cursor(topic_name="not asked for", partition_index=0),
+            ):
+                request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")], cursor=impossible)
+                answer = await exchange(describe_topic_partitions.handle, node, request)
+                assert [(topic.name, ErrorCode(topic.error_code)) for topic in answer.topics] == [
+                    ("t", ErrorCode.INVALID_REQUEST)
+                ]
 
     asyncio.run(story())
 
