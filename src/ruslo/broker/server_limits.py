@@ -14,6 +14,7 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         max_connections=config.int("max.connections"),
         max_connections_per_ip=config.int("max.connections.per.ip"),
         max_connections_of_ip=config.connection_overrides_per_ip,
+        protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
         idle_ms=config.int("connections.max.idle.ms"),
         backlog=config.int("socket.listen.backlog.size"),
         send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),

@@ -49,7 +49,8 @@ NETWORK_KEYS = (
     ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY,
         "Pause before the connection of a client that failed to authenticate is closed."),
     ConfigKey("max.connections", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Most connections to this broker at a time."),
+        "Most connections to this broker at a time. Other brokers get in beyond it if they have a listener "
+        "of their own; a client's connection is closed for each."),
     ConfigKey("max.connections.per.ip", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Most connections from one address; 0 is allowed when there are overrides."),
     ConfigKey("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, CLUSTER_WIDE,

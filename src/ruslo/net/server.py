@@ -30,6 +30,8 @@ class ServerLimits:
     """Connections silent for this long are closed; negative: never."""
     max_connections_of_ip: Mapping[str, int] = field(default_factory=dict)
     """Addresses with a limit of their own, which replaces ``max_connections_per_ip``."""
+    protected_listener: str | None = None
+    """Who comes to this one gets in beyond ``max_connections``; somebody on another listener goes for it."""
     backlog: int = 50
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -123,7 +125,7 @@ class Server:
     def connection_opened(self, connection: Connection) -> bool:
         self.connections.add(connection)
         self._per_ip[connection.peer_host] += 1
-        problem = self._over_limit(connection.peer_host)
+        problem = self._over_limit(connection)
         if problem is not None:
             self._refusals += 1
             # The first refusal and then every thousandth: a client in a reconnect loop must not fill the log.
@@ -141,13 +143,21 @@ class Server:
         if not self.connections:
             self._last_one_left.set()
 
-    def _over_limit(self, host: str) -> str | None:
+    def _over_limit(self, connection: Connection) -> str | None:
+        host = connection.peer_host
         if len(self.connections) > self._limits.max_connections:
-            return f"max.connections={self._limits.max_connections} is reached"
+            if connection.listener_name != self._limits.protected_listener:
+                return f"max.connections={self._limits.max_connections} is reached"
+            self._drop_quietest()
         allowed = self._limits.max_connections_of_ip.get(host, self._limits.max_connections_per_ip)
         if self._per_ip[host] > allowed:
             return f"max.connections.per.ip={allowed} is reached"
         return None
+
+    def _drop_quietest(self) -> None:
+        others = [each for each in self.connections if each.listener_name != self._limits.protected_listener]
+        if others:
+            max(others, key=lambda each: self._idle_rounds.get(each, 0)).abort()
 
     # -- idle connections ------------------------------------------------------------------------------------
 

@@ -444,6 +444,36 @@ def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
     assert "max.connections.per.ip=2" in caplog.text
 
 
+def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
+    echo = Echo()
+    limits = ServerLimits(
+        max_frame_bytes=100,
+        max_connections=2,
+        max_connections_per_ip=100,
+        idle_ms=60_000,
+        protected_listener="BROKERS",
+    )
+
+    async def main() -> None:
+        async with serving(echo, limits) as port, client(port) as one, client(port) as two:
+            for reader, writer in (one, two):
+                writer.write(frame(b"client"))
+                assert await read_frame(reader) == b"client"
+            for_brokers = await echo.server.listen("BROKERS", "127.0.0.1", 0)
+            await echo.server.start(echo.handle_frame)
+            async with client(for_brokers) as (reader, writer), client(port) as (refused, _):
+                writer.write(frame(b"follower"))
+                assert await read_frame(reader) == b"follower"
+                with contextlib.suppress(ConnectionError):
+                    assert await refused.read() == b""
+                # A client had to go for it.
+                await until(lambda: len(echo.server.connections) == 2)
+                names = sorted(each.listener_name for each in echo.server.connections)
+                assert names == ["BROKERS", "TEST"]
+
+    uvloop.run(main())
+
+
 def test_silent_connections_are_closed() -> None:
     echo = Echo()
     limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
