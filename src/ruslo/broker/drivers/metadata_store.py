@@ -209,13 +209,19 @@ class MetadataStore:
         # So that a power loss can damage the last segment only: before it, damage is no loss of what nobody
         # has synced (see metadata_scan). Its segments are closed every few days, or after a snapshot.
         log.syncs_before_roll = True
-        if log.end_offset < self.snapshot_id.offset:
+        is_older = 0 <= log.epochs.latest < self.snapshot_id.epoch
+        if log.end_offset < self.snapshot_id.offset or is_older:
+            # A leader's snapshot was to take its place. A log that is longer, but of an earlier epoch, holds
+            # behind that point what was never committed.
             logger.warning(
-                "the metadata log ends at offset %d, before the snapshot at %d; it begins anew there",
+                "the metadata log ends at offset %d, epoch %d, before the snapshot at %d, epoch %d; it "
+                "begins anew there",
                 log.end_offset,
-                self.snapshot_id.offset,
+                log.epochs.latest,
+                *self.snapshot_id,
             )
             log.truncate_fully_and_start_at(self.snapshot_id.offset)
+            self._control_in_log = ()
         if log.start_offset > self.snapshot_id.offset:
             raise CorruptLogError(
                 f"the metadata log in {self.directory} begins at offset {log.start_offset}, but the newest "

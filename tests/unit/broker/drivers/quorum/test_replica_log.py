@@ -12,18 +12,25 @@ from ruslo.broker.drivers.metadata_batches import VersionedRecord
 from ruslo.broker.drivers.quorum.replica_log import ReplicaLog, open_replica
 from ruslo.machines.raft.effects import SnapshotPiece
 from ruslo.machines.raft.snapshots import SnapshotId
+from ruslo.machines.raft.voters import Voter, VoterSet
 from ruslo.model.clock import SystemClock
+from ruslo.model.ids import random_uuid
+from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ruslo.storage.disk import LocalDisk
 from tests.support.metadata_log import broker_config, topic
 
 OWN, LEADERS = SnapshotId(1, 1), SnapshotId(2, 1)
 
 
-def replica_with(directory: Path, *records: VersionedRecord) -> ReplicaLog:
+def opened(directory: Path) -> ReplicaLog:
+    return open_replica(broker_config(directory), LocalDisk(str(directory)), SystemClock())
+
+
+def replica_with(directory: Path, *records: VersionedRecord, epoch: int = 1) -> ReplicaLog:
     directory.mkdir()
-    replica = open_replica(broker_config(directory), LocalDisk(str(directory)), SystemClock())
+    replica = opened(directory)
     for record in records:
-        replica.append(1, [record])
+        replica.append(epoch, [record])
     return replica
 
 
@@ -65,3 +72,35 @@ def test_an_own_snapshot_that_the_leaders_overtook_as_it_was_written_is_none(
             replica.close(in_order=True)
 
     asyncio.run(story())
+
+
+def test_a_crash_before_the_leaders_snapshot_took_the_place_of_a_longer_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log holds behind the snapshot was written in an earlier epoch and never committed."""
+
+    async def story() -> None:
+        a, b = topic("a"), topic("b")
+        id = SnapshotId(2, 2)
+        leader = replica_with(tmp_path / "leader", a, b, epoch=2)
+        assert await snapshot(leader, id, a, b)
+        _, piece = leader.store.snapshots.piece(id, 0, 1 << 20)
+        follower = replica_with(tmp_path / "follower", topic("x"), topic("y"))
+        voters = VoterSet((Voter(1, random_uuid()),))
+        follower.append_control(1, [KRaftVersionRecord(kraft_version=1), voters.to_record()])
+        monkeypatch.setattr(follower.store, "begin_at", crash)
+        with pytest.raises(RuntimeError):
+            follower.add_piece(SnapshotPiece(id, 0, piece, True))
+        follower.close(in_order=False)
+        again = opened(tmp_path / "follower")
+        assert (again.store.log.start_offset, again.store.end_offset) == (2, 2)
+        assert (again.view.end_offset, again.view.last_epoch) == (2, 2)
+        assert (again.view.kraft_version, again.view.voters) == (0, None)
+        again.close(in_order=True)
+        leader.close(in_order=True)
+
+    asyncio.run(story())
+
+
+def crash(id: SnapshotId) -> None:
+    raise RuntimeError("the process ends here")
