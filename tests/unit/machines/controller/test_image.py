@@ -331,9 +331,14 @@ changes = st.one_of(
 def test_snapshot_and_delta_after_any_history(history: list[Message], cut: int) -> None:
     image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])
     middle, delta = replayed(image.to_records()), MetadataDelta()
+    removed: set[Uuid] = set()
     for position, record in enumerate(history):
         if position == cut:
             middle, delta = replayed(image.to_records()), MetadataDelta()
+        if isinstance(record, RemoveTopicRecord):
+            removed.add(record.topic_id)
+        elif isinstance(record, TopicRecord) and record.topic_id in removed:
+            continue  # An id is never given twice.
         try:
             image.replay(record, delta)
         except CorruptLogError:
