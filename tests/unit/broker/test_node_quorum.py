@@ -160,6 +160,33 @@ def test_static_voters_are_moved_into_the_log(tmp_path: Path) -> None:
     run(story(), timeout_s=60)
 
 
+def test_voters_stay_where_they_are_if_anything_is_wrong_with_the_request(tmp_path: Path) -> None:
+    """It cannot be undone, so it must not happen when the answer says that no feature was changed."""
+
+    async def story() -> None:
+        async with live_cluster(tmp_path, ("broker,controller",)) as cluster:
+            raft = cluster.nodes[1].raft
+            kraft = FeatureUpdateKey(feature="kraft.version", max_version_level=1)
+            beyond = FeatureUpdateKey(feature="kraft.version", max_version_level=5)
+            unknown = FeatureUpdateKey(feature="moon.phase", max_version_level=1)
+            downwards = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=2)
+            async with connected(cluster.nodes[1].bootstrap) as client:
+                for updates in ([beyond], [kraft, unknown], [downwards], [kraft, kraft]):
+                    refused = await client.call(
+                        UpdateFeaturesRequest(feature_updates=updates), UpdateFeaturesResponse
+                    )
+                    assert refused.error_code, updates
+                    assert raft.kraft_version == 0, updates
+                trial = UpdateFeaturesRequest(feature_updates=[kraft], validate_only=True)
+                assert (await client.call(trial, UpdateFeaturesResponse)).error_code == 0
+                assert raft.kraft_version == 0
+                change = UpdateFeaturesRequest(feature_updates=[kraft])
+                assert (await client.call(change, UpdateFeaturesResponse)).error_code == 0
+                assert raft.kraft_version == 1
+
+    run(story(), timeout_s=60)
+
+
 def test_a_broker_far_from_the_controller_has_producer_ids(tmp_path: Path) -> None:
     async def story() -> None:
         async with live_cluster(tmp_path, ("controller", "broker", "broker")) as cluster:

@@ -17,21 +17,48 @@ from ruslo.protocol.messages.update_features_response import UpdateFeaturesRespo
 async def handle(
     services: NodeServices, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    if not request.validate_only and services.raft.leader_id == services.node_id:
-        await _upgrade_quorum(services, request)
-    response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
-    assert isinstance(response, UpdateFeaturesResponse)
+    response = UpdateFeaturesResponse()
+    if _raises_kraft_version(services, request):
+        response = await _upgrade_quorum(services, request, context)
+    if not response.error_code:
+        response = await _submit(services, request, context)
     await services.metadata.wait_for(services.controller.committed_offset)
     if context.api_version >= 2:
         response.results = []
     return response
 
 
-async def _upgrade_quorum(services: NodeServices, request: UpdateFeaturesRequest) -> None:
-    """kraft.version is the quorum's own affair: no metadata record holds it, but the voters' records do."""
-    for update in request.feature_updates:
-        if update.feature == KRAFT_VERSION and update.max_version_level > services.raft.kraft_version:
-            answer = await services.raft.upgrade_kraft_version()
-            if answer.error is not ErrorCode.NONE:
-                message = answer.message if isinstance(answer, VoterChangeAnswer) else None
-                raise KafkaError(answer.error, message)
+def _raises_kraft_version(services: NodeServices, request: UpdateFeaturesRequest) -> bool:
+    if request.validate_only or services.raft.leader_id != services.node_id:
+        return False
+    present = services.raft.kraft_version
+    return any(
+        each.feature == KRAFT_VERSION and each.max_version_level > present for each in request.feature_updates
+    )
+
+
+async def _submit(
+    services: NodeServices, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
+    response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
+    assert isinstance(response, UpdateFeaturesResponse)
+    return response
+
+
+async def _upgrade_quorum(
+    services: NodeServices, request: UpdateFeaturesRequest, context: RequestContext
+) -> UpdateFeaturesResponse:
+    """kraft.version is the quorum's own affair: no metadata record holds it, but the voters' records do.
+
+    There is no way back, so the controller must find nothing wrong with any of the updates before.
+    """
+    trial = UpdateFeaturesRequest(
+        timeout_ms=request.timeout_ms, feature_updates=request.feature_updates, validate_only=True
+    )
+    response = await _submit(services, trial, context)
+    if not response.error_code:
+        answer = await services.raft.upgrade_kraft_version()
+        if answer.error is not ErrorCode.NONE:
+            message = answer.message if isinstance(answer, VoterChangeAnswer) else None
+            raise KafkaError(answer.error, message)
+    return response

@@ -64,7 +64,7 @@ def update_features(
                     ErrorCode.INVALID_REQUEST, f"feature {update.feature} is in the request twice"
                 )
             seen.add(update.feature)
-            records += _update(state, update, levels)
+            records += _update(state, update, levels, validate_only=request.validate_only)
         except KafkaError as error:
             return [], UpdateFeaturesResponse(
                 error_code=error.code,
@@ -77,7 +77,7 @@ def update_features(
 
 
 def _update(
-    state: ControllerState, update: FeatureUpdateKey, levels: dict[str, int]
+    state: ControllerState, update: FeatureUpdateKey, levels: dict[str, int], *, validate_only: bool
 ) -> list[VersionedRecord]:
     name, level = update.feature, update.max_version_level
     upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -88,16 +88,17 @@ def _update(
         raise _refused(
             name, level, f"this controller supports {supported.min_version} to {supported.max_version}"
         )
-    if name == KRAFT_VERSION:
-        if level == state.kraft_version:
-            return []
-        raise _refused(name, level, "changing it while the cluster runs is not supported")
     _check_nodes(state, name, level)
-    present = state.metadata_version if name == METADATA_VERSION else state.image.features.level(name)
+    present = _present_level(state, name)
     if level < present and upgrade_type not in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise _refused(name, level, f"it is below the present level {present}, and no downgrade was allowed")
     if level > present and upgrade_type != UpgradeType.UPGRADE:
         raise _refused(name, level, f"it is above the present level {present}, but a downgrade was asked for")
+    if name == KRAFT_VERSION:
+        # No record holds it. The quorum has raised it before, and only if it was found here to be allowed.
+        if level < present or (level > present and not validate_only):
+            raise _refused(name, level, f"it is {present}, and can only be raised, by the quorum itself")
+        return []
     if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) and levels[METADATA_VERSION] < ELR_SUPPORTED:
         raise _refused(
             name,
@@ -112,6 +113,12 @@ def _update(
     if name == ELIGIBLE_LEADER_REPLICAS and level:
         records += elr_safety_records(state)
     return records
+
+
+def _present_level(state: ControllerState, name: str) -> int:
+    if name == KRAFT_VERSION:
+        return state.kraft_version
+    return state.metadata_version if name == METADATA_VERSION else state.image.features.level(name)
 
 
 def _check_nodes(state: ControllerState, name: str, level: int) -> None:
