@@ -37,11 +37,18 @@ def alter_partition_reassignments(
     """Each partition succeeds or fails by itself."""
     records: list[VersionedRecord] = []
     responses: list[ReassignableTopicResponse] = []
+    seen: set[tuple[str, int]] = set()
     for topic in request.topics:
         results = []
         for asked in topic.partitions:
             result = ReassignablePartitionResponse(partition_index=asked.partition_index, error_message=None)
             try:
+                if (topic.name, asked.partition_index) in seen:
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"{topic.name}-{asked.partition_index} is in the request twice",
+                    )
+                seen.add((topic.name, asked.partition_index))
                 change = _reassigned(state, topic.name, asked, request.allow_replication_factor_change)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
