@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from ruslo.client.cluster import Cluster
 from ruslo.client.coordinators import Coordinators
@@ -75,7 +76,10 @@ class _Commit:
                 return False
             self._reader.check_complete()
             try:
-                batches = self._reader.by_target() | await self._dead_letters(cluster)
+                batches = self._reader.by_target()
+                for target, letters in (await self._dead_letters(cluster)).items():
+                    # Rows may go there too, where a query names the topic of dead letters for its own.
+                    batches[target] = chain(batches.get(target, ()), letters)
                 await producer.send(batches)
                 await self._mark(producer, batches)
             except TransactionLost:
