@@ -78,6 +78,8 @@ class SpanFetcher:
                     for chunk in chunks:
                         await self._room.acquire()
                         self._give(chunk)
+                        # The time that a slow reader took says nothing about the leaders.
+                        self._progress_ms = self._clock.monotonic_ms()
             finally:
                 next_round.cancel()
 
@@ -113,6 +115,9 @@ class SpanFetcher:
 
     def _advance(self, answers: Mapping[TopicPartition, FetchedBatches]) -> list[Chunk]:
         chunks: list[Chunk] = []
+        if any(len(answer.records) for answer in answers.values()):
+            # Before the others are judged: theirs may be empty because these left no room in the answer.
+            self._progress_ms = self._clock.monotonic_ms()
         for partition, answer in answers.items():
             span = self._spans[partition]
             table = scan_batches(answer.records, span.end)
@@ -135,8 +140,6 @@ class SpanFetcher:
             rest = replace(span, start=self._positions[partition])
             chunks.append(Chunk(rest, table, answer.aborted))
             self._move_to(partition, next_offset)
-        if chunks:
-            self._progress_ms = self._clock.monotonic_ms()
         return chunks
 
     def _move_to(self, partition: TopicPartition, offset: int) -> None:
