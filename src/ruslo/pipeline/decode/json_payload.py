@@ -23,6 +23,7 @@ Convert: TypeAlias = Callable[[object], object]
 """From a JSON value that is not null to what Arrow takes; raises PayloadError."""
 
 _NOT_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_as_json: Final = msgspec.json.Encoder(decimal_format="number").encode
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -80,7 +81,7 @@ def _converter(kind: pa.DataType) -> Convert:
 
 
 def _unfit(value: object, wanted: str) -> PayloadError:
-    shown = msgspec.json.encode(value).decode()
+    shown = _as_json(value).decode()
     return PayloadError(f"{wanted} was expected, not {shown if len(shown) <= 60 else shown[:57] + '...'}")
 
 
@@ -127,7 +128,7 @@ def _boolean(value: object) -> bool:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else _as_json(value).decode()
 
 
 def _binary(value: object) -> bytes:

@@ -44,6 +44,12 @@ def test_nested_values() -> None:
     }
 
 
+def test_numbers_taken_for_text_are_the_same_beside_a_decimal() -> None:
+    kind = pa.struct([pa.field("text", pa.string()), pa.field("price", pa.decimal128(6, 2))])
+    assert decode_one(kind, '{"text": 1.5, "price": 1.5}') == {"text": "1.5", "price": Decimal("1.50")}
+    assert decode_one(kind, '{"text": {"x": [2.25]}}') == {"text": '{"x":[2.25]}', "price": None}
+
+
 def test_what_is_missing_or_null_is_null() -> None:
     assert decode_one(ORDER, '{"id": null}') == {"id": None, "customer": None, "lines": None, "tags": None}
     assert decode_one(ORDER, "null") is None
