@@ -105,7 +105,7 @@ class FilesSink(Sink):
         writer.save(around.path(self.path))
 
     def left_from_before(self, around: Surroundings) -> str | None:
-        folder = Path(around.path(self.path))
+        folder = Path(self._address(around))
         if not (folder / _SINK_LOG).is_dir():
             return None
         return (
@@ -113,7 +113,7 @@ class FilesSink(Sink):
         )
 
     def forget(self, around: Surroundings, *, delete: bool) -> None:
-        path = around.path(self.path)
+        path = self._address(around)
         if "://" in path:
             raise ConfigError(
                 f"{path} is not on this machine: remove it, or its {_SINK_LOG}, with its own tools"
@@ -122,3 +122,7 @@ class FilesSink(Sink):
         target = folder if delete else folder / _SINK_LOG
         if target.is_dir():
             shutil.rmtree(target)
+
+    def _address(self, around: Surroundings) -> str:
+        """A plain path where it is on this machine."""
+        return around.path(self.path).removeprefix("file://")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import Surroundings
@@ -36,8 +37,7 @@ class Reset:
             root = local_checkpoint(self.pipeline)
             assert root is not None, "the plan refuses others"
             for part in (*(output.name for output in self.pipeline.outputs), STAGING):
-                if (root / part).exists():
-                    shutil.rmtree(root / part)
+                _remove(root / part)
             for output in self.outputs:
                 output.sink.forget(_around(self.pipeline), delete=self.delete_outputs)
             folder.set_start(self.start)
@@ -71,6 +71,17 @@ def plan_reset(pipeline: Pipeline, start: str | None, outputs: str | None) -> Re
             "--outputs keep to leave it and have everything written again"
         )
     return Reset(pipeline, start, marked, outputs == "delete")
+
+
+def _remove(folder: Path) -> None:
+    """All of it or nothing, if it is interrupted: what is left of a checkpoint may have the query's id and
+    not its batches, and sinks would take the batches of the next run for those that they have written."""
+    doomed = folder.with_name(f".deleted-{folder.name}")
+    if doomed.exists():
+        shutil.rmtree(doomed)
+    if folder.exists():
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
 
 
 def _around(pipeline: Pipeline) -> Surroundings:

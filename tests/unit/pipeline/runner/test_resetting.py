@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,39 @@ def test_what_goes_and_what_stays(pipeline: Pipeline, outputs: str, left: list[s
     out = pipeline.folder / "out"
     assert ([entry.name for entry in out.iterdir()] if out.exists() else None) == left
     assert RunFolder(run_folder(pipeline)).start() == "latest"
+
+
+def test_a_reset_that_is_interrupted_leaves_no_half_of_a_checkpoint(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its id but without its batches a query would begin at 0, and its sink would skip what it wrote
+    under these numbers before."""
+    state = pipeline.folder / "state"
+    (state / "files" / "metadata").write_text('{"id": "of the query"}')
+
+    def interrupted(folder: str | os.PathLike[str]) -> None:
+        (Path(folder) / "offsets").rmdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            plan_reset(pipeline, None, "keep").execute()
+    assert not (state / "files").exists()
+    plan_reset(pipeline, None, "keep").execute()
+    assert [entry.name for entry in state.iterdir()] == [".ruslo"]
+
+
+def test_the_log_of_a_files_sink_is_seen_behind_an_address_of_this_machine(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    path = tmp_path / "addressed.yaml"
+    path.write_text(TEXT.replace("path: out", f"path: 'file://{tmp_path}/out'") + "checkpoint: state\n")
+    addressed = load_pipeline(path).valid()
+    with pytest.raises(ConfigError, match="first batches would be skipped"):
+        plan_reset(addressed, None, None)
+    plan_reset(addressed, None, "keep").execute()
+    assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["part-0.txt"]
 
 
 def test_what_cannot_be_reset(pipeline: Pipeline, tmp_path: Path) -> None:
