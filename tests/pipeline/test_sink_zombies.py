@@ -16,6 +16,7 @@ from ruslo.client.admin import Admin
 from ruslo.client.offsets import Spec
 from ruslo.client.topics import NewTopic
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.sink.transaction import CheckpointBehind
 from ruslo.testing.embedded import EmbeddedBroker
 from tests.pipeline.zombie_commit import BATCH_ID, commit
 
@@ -82,13 +83,14 @@ def test_a_driver_that_wakes_up_in_its_transaction_is_fenced(
     assert keys_of(bootstrap, topic) == [b"%d" % number for number in range(10)]
 
 
-def test_a_driver_that_wakes_up_before_its_transaction_finds_it_written(
+def test_a_driver_that_wakes_up_before_its_transaction_writes_nothing(
     ruslo_broker: EmbeddedBroker, topic: str, tmp_path: Path
 ) -> None:
     bootstrap = ruslo_broker.bootstrap
     assert commit(bootstrap, topic, str(tmp_path), 10)
     assert not commit(bootstrap, topic, str(tmp_path), 10)
-    assert not commit(bootstrap, topic, str(tmp_path), 10, batch_id=BATCH_ID - 1)
+    with pytest.raises(CheckpointBehind, match=f"batch {BATCH_ID - 1} was to .* batch {BATCH_ID} is written"):
+        commit(bootstrap, topic, str(tmp_path), 10, batch_id=BATCH_ID - 1)
     assert keys_of(bootstrap, topic) == [b"%d" % number for number in range(10)]
     assert commit(bootstrap, topic, str(tmp_path), 2, batch_id=BATCH_ID + 1)
     assert len(keys_of(bootstrap, topic)) == 12

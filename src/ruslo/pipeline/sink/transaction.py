@@ -12,7 +12,7 @@ from ruslo.client.coordinators import Coordinators
 from ruslo.client.errors import TransactionLost
 from ruslo.client.group_offsets import GroupOffsets
 from ruslo.client.transactional import TransactionalProducer
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.sink.options import SinkOptions
@@ -30,6 +30,20 @@ _BYTES_PER_MS = 1000
 _NO_BATCH = -1
 
 
+class CheckpointBehind(RusloError):
+    """Spark repeats the last batch, never one before it: under an older number there may be other records
+    now, so that neither leaving them out nor writing them is right without being asked."""
+
+    def __init__(self, identity: BatchIdentity, written: int) -> None:
+        super().__init__(
+            f"batch {identity.batch_id} was to be written, but batch {written} is written already: the "
+            "checkpoint is older than that (restored from a copy, say, or its last files got lost), or "
+            "another driver runs the same query. Nothing was written. Begin with a new checkpoint where the "
+            "last one was; or go on with this one, and have everything behind it written again, after "
+            f"`ruslo group delete {identity.marker_group}`"
+        )
+
+
 def commit_staged(
     options: SinkOptions,
     location: str,
@@ -39,8 +53,8 @@ def commit_staged(
 ) -> bool:
     """Write all of it and the dead letters, visible at once. False if this very batch was written before.
 
-    When it raises, the transaction may or may not have been committed; called again for the same batch it
-    finds that out by itself.
+    Raises CheckpointBehind if a later one was. When it raises anything else, the transaction may or may not
+    have been committed; called again for the same batch it finds that out by itself.
     """
     if letters is not None and not letters.is_used():
         letters = None
@@ -109,7 +123,9 @@ class _Commit:
         written = await last_written_batch(cluster, self._identity.marker_group)
         if written < self._identity.batch_id:
             return False
-        log.info("batch %d was written before (last: %d)", self._identity.batch_id, written)
+        if written > self._identity.batch_id:
+            raise CheckpointBehind(self._identity, written)
+        log.info("batch %d was written before", written)
         return True
 
     async def _dead_letters(self, cluster: Cluster) -> dict[TopicPartition, Iterator[bytearray]]:
