@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 import ruslo
 from ruslo import TopicPartition
+from ruslo.client.admin import Admin
 from ruslo.client.librdkafka import ClientConfigValue
+from ruslo.client.topics import NewTopic
 from ruslo.testing import EmbeddedBroker
 
 _numbers = itertools.count()
@@ -125,6 +128,31 @@ def test_what_a_cancelled_read_found_is_not_committed(config: Config, reading: C
             await consumer.commit()
             assert await consumer.committed([place]) == {place: 1}
             assert [(await anext(consumer)).offset for _ in range(3)] == [1, 2, 3]
+
+    asyncio.run(run())
+
+
+def test_a_seek_in_another_partition_loses_nothing_of_a_cancelled_read(config: Config, topic: str) -> None:
+    async def run() -> None:
+        async with Admin(str(config["bootstrap.servers"])) as admin:
+            await admin.topics.create([NewTopic(topic, partitions=2)])
+        read, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        async with ruslo.AsyncProducer(config) as producer:
+            for number in range(10):
+                await producer.send(topic, b"%d" % number, partition=0)
+        async with asyncio.timeout(60), ruslo.AsyncConsumer(config) as consumer:
+            await consumer.assign({read: ruslo.START, other: ruslo.START})
+            offsets = [(await anext(consumer)).offset]
+            waiting = asyncio.create_task(consumer.poll(30))
+            await asyncio.sleep(0)
+            seeking = asyncio.create_task(consumer.seek(other, 0))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await seeking
+            while offsets[-1] != 9:
+                offsets.append((await anext(consumer)).offset)
+            assert offsets == list(range(10))
+            assert consumer.position(other) == 0
 
     asyncio.run(run())
 
@@ -249,6 +277,40 @@ def test_a_transaction_that_was_cancelled_while_it_began_leaves_none_open(config
         async with ruslo.AsyncConsumer(committed) as consumer:
             await consumer.assign({TopicPartition(topic, 0): ruslo.START})
             assert (await anext(consumer)).value == b"written"
+
+    asyncio.run(run())
+
+
+def test_a_transaction_that_was_cancelled_before_it_ended_leaves_none_open(
+    config: Config, topic: str
+) -> None:
+    async def run() -> None:
+        busy, at_the_end = threading.Event(), asyncio.Event()
+        async with ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer:
+
+            async def write(value: bytes) -> None:
+                async with producer.transaction():
+                    await producer.send(topic, value)
+
+            async def write_while_something_else_waits() -> None:
+                async with producer.transaction():
+                    await producer.send(topic, b"cancelled")
+                    # As a send of another task does, for room or for a topic.
+                    asyncio.get_running_loop().run_in_executor(producer._blocking, busy.wait)
+                    at_the_end.set()
+
+            ending = asyncio.create_task(write_while_something_else_waits())
+            await at_the_end.wait()
+            ending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await ending
+            busy.set()
+            await write(b"written")
+        committed = {**config, "isolation.level": "read_committed"}
+        async with asyncio.timeout(60), ruslo.AsyncConsumer(committed) as consumer:
+            await consumer.assign({TopicPartition(topic, 0): ruslo.START})
+            values = [(await anext(consumer)).value for _ in range(2)]
+            assert values == [b"cancelled", b"written"], "its end was under way, and went on"
 
     asyncio.run(run())
 

@@ -197,7 +197,7 @@ class AsyncProducerTransaction:
         self._transaction = transaction
         self._in_thread = in_thread
         self._ending: asyncio.Future[None] | None = None
-        """Of one that was cancelled before it had begun."""
+        """Of one that was cancelled before it had begun, or before it had ended."""
 
     async def send_offsets(
         self, consumer: AsyncConsumer[K, V], positions: Mapping[TopicPartition, int] | None = None
@@ -221,7 +221,16 @@ class AsyncProducerTransaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._in_thread(lambda: self._transaction.__exit__(kind, error, trace))
+        ending = asyncio.ensure_future(
+            self._in_thread(lambda: self._transaction.__exit__(kind, error, trace))
+        )
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            # What waits for the thread would be dropped, and the transaction stay open: it ends all the same.
+            ending.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._ending = ending
+            raise
 
     def _enter(self) -> None:
         self._transaction.__enter__()

@@ -49,6 +49,11 @@ def place_of(message: confluent_kafka.Message) -> tuple[TopicPartition, int]:
     return TopicPartition(topic, partition), offset
 
 
+def partition_of(message: confluent_kafka.Message) -> TopicPartition:
+    """Also of what is no record; some errors belong to no partition."""
+    return TopicPartition(message.topic() or "", message.partition() or 0)
+
+
 class RecordReader(Generic[K_co, V_co]):
     """Makes records of messages; None of either part goes through its deserializer too, as in Java."""
 

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
-from ruslo.client.consumed import ConsumedRecord, Deserializer, PartitionEnd, RecordReader, place_of
+from ruslo.client.consumed import (
+    ConsumedRecord,
+    Deserializer,
+    PartitionEnd,
+    RecordReader,
+    partition_of,
+    place_of,
+)
 from ruslo.client.consumer_progress import ConsumerProgress, Position
 from ruslo.client.errors import RequestTimedOut, UndecodableRecord
 from ruslo.client.librdkafka import ClientConfigValue, LibrdkafkaClient, as_kafka_error, translated
@@ -213,8 +220,8 @@ class Consumer(Generic[K, V]):
     def take_back(self) -> None:
         """What was given out last has not reached anybody: it is still to come."""
         self._queue.put_back(self._taken)
+        self._progress.take_back(partition_of(message) for message in self._taken)
         self._taken.clear()
-        self._progress.take_back()
 
     def next_ready(self) -> ConsumedRecord[K, V] | None:
         """The next record if that needs no call of librdkafka, and so no waiting."""
@@ -422,7 +429,7 @@ class Consumer(Generic[K, V]):
             _log.debug("offsets were not stored: %s", error)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        self._taken.clear()
+        self._taken = [message for message in self._taken if partition_of(message) not in partitions]
         self._queue.drop(partitions)
         self._progress.forget(partitions)
 

@@ -29,9 +29,10 @@ class ConsumerProgress:
     def give(self, partition: TopicPartition, offset: int, leader_epoch: int | None) -> None:
         self._given[partition] = Position(offset + 1, -1 if leader_epoch is None else leader_epoch)
 
-    def take_back(self) -> None:
-        """What was given out since the last ``finish`` has not reached anybody."""
-        self._given.clear()
+    def take_back(self, partitions: Iterable[TopicPartition]) -> None:
+        """What was given out of these since the last ``finish`` has not reached anybody."""
+        for partition in partitions:
+            self._given.pop(partition, None)
 
     def finish(self) -> None:
         if self._given:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.client.consumed import place_of
+from ruslo.client.consumed import partition_of, place_of
 from ruslo.client.librdkafka import translated
 from ruslo.model.topics import TopicPartition
 
@@ -77,11 +77,7 @@ class MessageQueue:
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
-        self._messages = deque(
-            message
-            for message in self._messages
-            if TopicPartition(message.topic() or "", message.partition() or 0) not in gone
-        )
+        self._messages = deque(message for message in self._messages if partition_of(message) not in gone)
 
     def clear(self) -> None:
         self._messages.clear()
