@@ -78,3 +78,6 @@ class ProducerEntry:
                 if trace.last_sequence == last_sequence and trace.first_sequence == first_sequence:
                     return trace
         return None
+
+    def is_in_open_transaction(self, trace: BatchTrace) -> bool:
+        return NO_OFFSET != self.transaction_start <= trace.first_offset

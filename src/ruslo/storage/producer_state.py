@@ -5,6 +5,7 @@ The rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
 | batch                                                      | result                                     |
 |------------------------------------------------------------|--------------------------------------------|
 | same epoch, exactly the sequences of one of the last five  | a duplicate: answered with its old offset  |
+| the same, but that one's transaction has ended             | UNKNOWN_PRODUCER_ID                        |
 | begins a transaction, and its guard is gone                | INVALID_TXN_STATE                          |
 | epoch below the known one                                  | INVALID_PRODUCER_EPOCH                     |
 | behind one that found no room on the disk                  | KAFKA_STORAGE_ERROR, as that one got       |
@@ -109,6 +110,8 @@ class ProducerStates:
             last_sequence = (first_sequence + delta) & SEQUENCE_MASK
             duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
+                if transactional and not entry.is_in_open_transaction(duplicate):
+                    raise _used_again(producer_id, epoch, first_sequence, duplicate)
                 return duplicate
         self.check_coordinated(producer_id, epoch, guard)
         if check_sequence:
@@ -285,6 +288,19 @@ class ProducerStates:
         self.turned_away.clear()
         self._open.clear()
         self._completed.clear()
+
+
+def _used_again(producer_id: int, epoch: int, first_sequence: int, earlier: BatchTrace) -> KafkaError:
+    """No client repeats a batch of a transaction that it has ended: these are other records.
+
+    librdkafka numbers them so after an abort. As a duplicate they would be acked, committed and nowhere. This
+    error makes it abort and begin a new epoch; to OUT_OF_ORDER_SEQUENCE_NUMBER it would answer by giving up.
+    """
+    return KafkaError(
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        f"producer {producer_id} used sequence {first_sequence} of epoch {epoch} already, at offset "
+        f"{earlier.first_offset} in a transaction that has ended; abort and begin a new epoch",
+    )
 
 
 def _out_of_order(producer_id: int, epoch: int, sequence: int, expected: int) -> KafkaError:

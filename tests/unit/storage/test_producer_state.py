@@ -249,14 +249,21 @@ class TestGuards:
             producers.states.check_coordinated(7, 0, guard)
         assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
-    def test_a_duplicate_is_told_before_its_guard_is_looked_at(self) -> None:
+    def test_a_duplicate_in_the_open_transaction_is_told_as_one(self) -> None:
         producers = Producers()
-        guard = producers.states.guard(7, 0, 0, NOW)
         producers.add(header(0, transactional=True))
-        producers.states.append_marker(marker(0), 1)
-        earlier = producers.states.check(header(0, transactional=True), guard=guard)
+        earlier = producers.states.check(header(0, transactional=True))
         assert earlier is not None
         assert earlier.first_offset == 0
+
+    def test_sequences_of_an_ended_transaction_are_not_used_again(self) -> None:
+        producers = Producers()
+        producers.add(header(0, transactional=True))
+        producers.states.append_marker(marker(0), 1)
+        assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
+        # Nor while the next transaction is open here.
+        producers.add(header(1, transactional=True))
+        assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
 
     def test_no_batch_overtakes_one_that_asked_before(self) -> None:
         producers = Producers()

@@ -1,0 +1,74 @@
+"""Answers that get lost on the way: the broker has stored what its client does not know to be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.answer_thief import AnswerThief
+from tests.support.kafka import ApacheKafka
+from tests.support.ruslo import RusloNode
+from tests.support.transactional_clients import CALL_S, new_transactional, read_committed
+
+PRODUCE = 0
+TOPIC = "orders"
+
+
+@pytest.fixture
+def thief(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnswerThief]:
+    """In front of a broker that clients reach through it alone; with `--target=kafka`, of Apache Kafka."""
+    system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
+    with AnswerThief() as thief:
+        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{thief.port}"}
+        with system(tmp_path, properties=advertised) as node:
+            thief.let_in(node.port)
+            admin = AdminClient({"bootstrap.servers": thief.bootstrap, "log_level": 0})
+            admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(
+                CALL_S
+            )
+            yield thief
+
+
+def commit(producer: Producer, values: list[bytes]) -> None:
+    """Until it succeeds, as an application would."""
+    for _ in range(5):
+        producer.begin_transaction()
+        try:
+            for value in values:
+                producer.produce(TOPIC, value, partition=0)
+            producer.commit_transaction(CALL_S)
+        except KafkaException as failure:
+            if not failure.args[0].txn_requires_abort():
+                raise
+            producer.abort_transaction(CALL_S)
+        else:
+            return
+    raise AssertionError(f"{values} could not be committed")
+
+
+def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(thief: AnswerThief) -> None:
+    """Apache Kafka 4.3 fails this: "second" is acked and committed, and nobody ever reads it.
+
+    On abort librdkafka (2.16) gives up records that wait to be sent again, and uses their sequences anew.
+    """
+    producer = new_transactional(thief.bootstrap, "shop")
+    commit(producer, [b"first"])
+    producer.begin_transaction()
+    thief.steal_next(PRODUCE)
+    producer.produce(TOPIC, b"aborted", partition=0)
+    while not thief.stolen.wait(0.05):
+        producer.poll(0)
+    # It gives the record up now, before it can reach anybody, and ends the transaction later.
+    with pytest.raises(KafkaException) as unreachable:
+        producer.abort_transaction(1)
+    assert unreachable.value.args[0].code() == KafkaError._TIMED_OUT
+    thief.let_in_again()
+    producer.abort_transaction(CALL_S)
+
+    commit(producer, [b"second"])
+    commit(producer, [b"third"])
+    assert read_committed(thief.bootstrap, TOPIC) == [b"first", b"second", b"third"]
