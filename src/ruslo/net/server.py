@@ -64,10 +64,13 @@ class Server:
         """Open a listener; returns the port (useful when 0 was asked for)."""
         loop = asyncio.get_running_loop()
         limits = self._limits
+        # All interfaces of IPv6 means those of IPv4 too, as for a server in Java; but where the kernel
+        # chooses the port it would choose two.
+        all_interfaces = not host or (host == "::" and port != 0)
         try:
             server = await loop.create_server(
                 lambda: Connection(self._handle_frame, self, listener_name, self._limits.max_frame_bytes),
-                host or None,
+                None if all_interfaces else host,
                 port,
                 backlog=limits.backlog,
                 reuse_address=True,

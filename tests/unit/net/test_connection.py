@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from ruslo.net.connection import (
 )
 from ruslo.net.server import Server, ServerLimits
 from tests.support.live_node import until
+from tests.support.wire import free_port
 
 LIMITS = ServerLimits(
     max_frame_bytes=1_000_000, max_connections=100, max_connections_per_ip=100, idle_ms=60_000
@@ -62,6 +64,14 @@ class Echo:
 
 def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -518,6 +528,25 @@ def test_answers_leave_before_the_server_closes() -> None:
             assert len(await read_frame(reader)) == 30_000_000
             await closing
             assert not echo.server.connections
+
+    uvloop.run(main())
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_all_interfaces_of_ipv6_are_those_of_ipv4_too() -> None:
+    echo = Echo()
+
+    async def main() -> None:
+        server = Server(LIMITS)
+        port = await server.listen("TEST", "::", free_port())
+        await server.start(echo.handle_frame)
+        for host in ("::1", "127.0.0.1"):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(frame(host.encode()))
+            assert await read_frame(reader) == host.encode()
+            writer.close()
+            await writer.wait_closed()
+        await server.close()
 
     uvloop.run(main())
 
