@@ -14,7 +14,12 @@ from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.placement import place_replicas
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MIN_INSYNC_REPLICAS, ControllerState, Decision, check_record_count
-from ruslo.machines.controller.topic_image import PartitionImage, collision_name_of, partition_record
+from ruslo.machines.controller.topic_image import (
+    PartitionImage,
+    TopicImage,
+    collision_name_of,
+    partition_record,
+)
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid, uuid_to_text
 from ruslo.model.topics import METADATA_TOPIC, topic_name_problem
@@ -226,12 +231,13 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     records: list[VersionedRecord] = []
     results: list[DeletableTopicResult] = []
-    seen: set[str] = set()
+    meant = Counter(topic.id for each in wanted if (topic := _topic_meant(state, each)) is not None)
     for each in wanted:
         name, topic_id = each.name, each.topic_id
         try:
             topic_id, name = _topic_to_delete(state, name, topic_id)
-            if name in seen:
+            if meant[topic_id] > 1:
+                # Whoever is told that his request is wrong must find the topic still there.
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is in the request twice")
         except KafkaError as error:
             results.append(
@@ -240,11 +246,15 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
                 )
             )
             continue
-        seen.add(name)
         records.append((RemoveTopicRecord(topic_id=topic_id), 0))
         results.append(DeletableTopicResult(name=name, topic_id=topic_id))
     check_record_count(len(records))
     return records, DeleteTopicsResponse(responses=results)
+
+
+def _topic_meant(state: ControllerState, asked: DeleteTopicState) -> TopicImage | None:
+    topics = state.image.topics
+    return topics.by_id.get(asked.topic_id) if asked.name is None else topics.by_name.get(asked.name)
 
 
 def _topic_to_delete(state: ControllerState, name: str | None, topic_id: Uuid) -> tuple[Uuid, str]:

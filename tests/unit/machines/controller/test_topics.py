@@ -203,7 +203,6 @@ def test_delete_by_name_and_id() -> None:
         bench,
         DeleteTopicState(name="a"),
         DeleteTopicState(topic_id=b_id),
-        DeleteTopicState(name="a"),
         DeleteTopicState(name="nowhere"),
         DeleteTopicState(topic_id=numbered_uuid(99)),
         DeleteTopicState(name="c", topic_id=b_id),
@@ -211,7 +210,6 @@ def test_delete_by_name_and_id() -> None:
     ) == [
         ErrorCode.NONE,
         ErrorCode.NONE,
-        ErrorCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.INVALID_REQUEST,
@@ -220,6 +218,19 @@ def test_delete_by_name_and_id() -> None:
     assert list(bench.image.topics.by_name) == ["c"]
     assert dict(bench.image.configs.of_topic("a")) == {}
     assert bench.image.topics.partition_count == 1
+
+
+def test_what_is_to_be_deleted_twice_is_not_deleted() -> None:
+    bench = MachineBench.started()
+    create(bench, topic("a"), topic("b"), topic("c"))
+    by_id = DeleteTopicState(topic_id=bench.image.topics.by_name["b"].id)
+    asked = [DeleteTopicState(name="a"), by_id, DeleteTopicState(name="c"), DeleteTopicState(name="a")]
+    refused = ErrorCode.INVALID_REQUEST
+    assert delete(bench, *asked) == [refused, ErrorCode.NONE, ErrorCode.NONE, refused]
+    assert list(bench.image.topics.by_name) == ["a"]
+    a_by_id = DeleteTopicState(topic_id=bench.image.topics.by_name["a"].id)
+    assert delete(bench, DeleteTopicState(name="a"), a_by_id) == [refused, refused]
+    assert list(bench.image.topics.by_name) == ["a"]
 
 
 def add(bench: MachineBench, *topics: CreatePartitionsTopic, validate_only: bool = False) -> list[ErrorCode]:
