@@ -142,7 +142,7 @@ def _asked(
     if context.api_version < 12 and (asked.name is None or asked.topic_id != ZERO_UUID):
         # v10 and v11 have the field, but brokers of that time did not look at it.
         return _failed(ErrorCode.INVALID_REQUEST, asked.name or "")
-    if asked.name is None:
+    if asked.name is None or asked.topic_id != ZERO_UUID:
         by_id = topics.by_id.get(asked.topic_id)
         if by_id is None:
             return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
@@ -203,6 +203,7 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
         each.name
         for each in request.topics
         if each.name is not None
+        and each.topic_id == ZERO_UUID
         and each.name not in known
         # Internal topics are made by those who keep their state in them, with settings of their own.
         and each.name not in INTERNAL_TOPICS

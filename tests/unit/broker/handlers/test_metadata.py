@@ -150,6 +150,27 @@ def test_by_id() -> None:
     asyncio.run(story())
 
 
+def test_an_id_counts_more_than_the_name_beside_it() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            await create(node, "a")
+            request = MetadataRequest(
+                topics=[
+                    # Of a topic that was deleted, and made anew under its name.
+                    MetadataRequestTopic(name="a", topic_id=numbered_uuid(99)),
+                    MetadataRequestTopic(name="b", topic_id=node.image.topics.by_name["a"].id),
+                ],
+                allow_auto_topic_creation=True,
+            )
+            gone, known = (await exchange(metadata.handle, node, request, 13)).topics
+            assert ErrorCode(gone.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+            assert (gone.name, gone.topic_id) == (None, numbered_uuid(99))
+            assert (known.name, known.error_code) == ("a", 0)
+            assert list(node.image.topics.by_name) == ["a"]
+
+    asyncio.run(story())
+
+
 def test_creation_on_the_way() -> None:
     async def story() -> None:
         async with admin_node({"num.partitions": "3"}) as node:
