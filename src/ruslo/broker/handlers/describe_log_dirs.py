@@ -9,6 +9,7 @@ import os
 
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
+from ruslo.config.limits import LONG_MAX
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ruslo.protocol.messages.describe_log_dirs_response import (
@@ -54,8 +55,9 @@ def handle(
                     DescribeLogDirsTopic(name=topic, partitions=partitions)
                     for topic, partitions in by_topic.items()
                 ],
-                total_bytes=volume.f_blocks * volume.f_frsize,
-                usable_bytes=volume.f_bavail * volume.f_frsize,
+                # Storage that is called endless may claim more than fits.
+                total_bytes=min(volume.f_blocks * volume.f_frsize, LONG_MAX),
+                usable_bytes=min(volume.f_bavail * volume.f_frsize, LONG_MAX),
             )
         )
     return DescribeLogDirsResponse(results=results)

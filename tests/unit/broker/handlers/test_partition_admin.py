@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,18 @@ def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
             good, lost = answer.results
             assert good.error_code == 0
             assert (ErrorCode(lost.error_code), lost.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+
+    run(story())
+
+
+def test_describe_log_dirs_of_a_volume_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+            most = 2**64 - 1
+            endless = os.statvfs_result((4096, 4096, most, most, most, 0, 0, 0, 0, 255))
+            monkeypatch.setattr("os.statvfs", lambda path: endless)
+            answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+            assert [(each.total_bytes, each.usable_bytes) for each in answer.results] == [(2**63 - 1,) * 2]
 
     run(story())
 
