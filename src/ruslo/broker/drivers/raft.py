@@ -6,7 +6,8 @@ committed. A node that does not lead takes its log from the leader; an observer,
 leaves syncing to the kernel.
 
 A failed sync or write is final: nothing is known about the bytes any more, so the driver resigns, refuses
-appends and reports to ``on_failure``, and the node goes down. A full disk refuses the append and no more.
+appends and reports to ``on_failure``, and the node goes down. A full disk refuses the append and no more; a
+node that follows tries again.
 
 A node that sits idle and alone costs nothing here: one timer only, for the next snapshot, and that only while
 there is something a snapshot would add.
@@ -65,7 +66,8 @@ from ruslo.storage.log_sync import SyncTargets
 
 _RECORDS_PER_TURN = 125
 """Decoded and handed to every listener before the event loop gets a turn, unless they are a batch."""
-_DAMAGED_PAUSE_S = 0.5
+_TAKE_PAUSE_S = 0.5
+"""Before what could not be appended is fetched again."""
 _GOODBYE_MS = 1_000
 """How long a leader that goes down tries to tell the others."""
 
@@ -117,6 +119,7 @@ class RaftDriver:
         self._timer = DeadlineTimer(clock, self._deadline_ms, lambda: self._handle(TimerFired()))
         self._news: LeadershipNews | None = None
         self._more: asyncio.Handle | None = None
+        self._retry: asyncio.Handle | None = None
         self._stopping = False
         self._machine_done = False
         self.failure: BaseException | None = None
@@ -388,12 +391,19 @@ class RaftDriver:
             self._handle(self._done.pop())
 
     def _take(self, records: ReadBuffer) -> None:
+        replica, begin = self._open_replica, self.end_offset
         try:
-            self._done.extend(self._open_replica.take(records, self._running.epoch))
-        except KafkaError as error:
-            # Damaged on the way, or by the leader: it is fetched again, but not in a hurry.
+            replica.take(records, self._running.epoch)
+        except (KafkaError, DiskError) as error:
+            if isinstance(error, DiskError) and error.fatal:
+                raise
+            # Damaged on the way, or by the leader; or the disk is full. It is fetched again, not in a hurry.
             logger.error("what the leader of the metadata log sent cannot be appended: %s", error)
-            asyncio.get_running_loop().call_later(_DAMAGED_PAUSE_S, self._handle, Taken())
+            retry = partial(self._handle, Taken())
+            self._retry = asyncio.get_running_loop().call_later(_TAKE_PAUSE_S, retry)
+            self._done.extend(replica.taken_since(begin))
+        else:
+            self._done.extend((*replica.taken_since(begin), Taken()))
 
     def _store_piece(self, piece: SnapshotPiece) -> None:
         loaded = self._open_replica.add_piece(piece)
@@ -462,8 +472,9 @@ class RaftDriver:
     def _machine_stopped(self) -> None:
         self._machine_done = True
         self._timer.stop()
-        if self._more is not None:
-            self._more.cancel()
+        for pending in (self._more, self._retry):
+            if pending is not None:
+                pending.cancel()
 
     # --- snapshots and failures -----------------------------------------------------------------------------
 

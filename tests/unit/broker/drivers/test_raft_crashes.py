@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
+from ruslo.broker.drivers import raft
+from ruslo.broker.drivers.metadata_batches import data_batch
+from ruslo.broker.drivers.quorum.peers import Peers
+from ruslo.broker.drivers.quorum.replica_log import ReplicaLog
+from ruslo.machines.raft.rpc import Answer, Ask, BeginEpochAsk, FetchAnswer, FetchAsk, ReplicaKey
+from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.storage.disk import DiskError
 from ruslo.testing.sim_disk import SimDisk
@@ -18,6 +27,8 @@ LIMITS = {
     "metadata.log.max.record.bytes.between.snapshots": "400",
     "metadata.max.retention.bytes": "1000",
 }
+OnAnswer: TypeAlias = Callable[[Answer | None], None]
+TWO_VOTERS = {"controller.quorum.voters": "1@localhost:9093,2@localhost:9094"}
 NAMES = [f"topic-{number:02d}" for number in range(10)]
 
 
@@ -227,6 +238,51 @@ def test_a_full_disk_refuses_the_append_and_no_more(tmp_path: Path) -> None:
             assert node.failures == []
         async with running(MetadataNode(tmp_path, LIMITS)) as again:
             assert again.listener.names == ["a", *NAMES]
+
+    asyncio.run(story())
+
+
+def test_a_follower_that_cannot_append_tries_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: asyncio.Queue[tuple[Ask, OnAnswer]] = asyncio.Queue()
+
+    def ask(peers: Peers, node_id: int, at: Endpoint, ask: Ask, on_answer: OnAnswer) -> None:
+        asked.put_nowait((ask, on_answer))
+
+    monkeypatch.setattr(Peers, "ask", ask)
+    monkeypatch.setattr(raft, "_TAKE_PAUSE_S", 0)
+    first, second = (
+        bytes(data_batch([topic(name)], base_offset=offset, epoch=1, timestamp_ms=1))
+        for offset, name in enumerate("ab")
+    )
+
+    def take_half(replica: ReplicaLog, records: bytes, epoch: int) -> None:
+        """As it is when the second batch needs a segment of its own."""
+        replica.store.log.append_follower(first, epoch, 1)
+        raise DiskError(str(tmp_path), "a file", "create", OSError(errno.EMFILE, "too many open files"))
+
+    async def story() -> None:
+        disk = SimDisk(str(tmp_path))
+        async with running(MetadataNode(tmp_path, TWO_VOTERS, disk=disk)) as node:
+
+            async def answer_fetch(from_offset: int, records: bytes) -> None:
+                async with asyncio.timeout(60):
+                    fetch, on_answer = await asked.get()
+                    while not isinstance(fetch, FetchAsk) or fetch.epoch < 1:
+                        fetch, on_answer = await asked.get()
+                assert fetch.offset == from_offset
+                on_answer(FetchAnswer(epoch=1, leader_id=2, high_watermark=2, records=records))
+
+            node.driver.ask(BeginEpochAsk(1, 2, ReplicaKey(1), ()))
+            disk.medium.full = True
+            await answer_fetch(0, first + second)
+            disk.medium.full = False
+            with monkeypatch.context() as patch:
+                patch.setattr(ReplicaLog, "take", take_half)
+                await answer_fetch(0, first + second)
+            await answer_fetch(1, second)
+            await answer_fetch(2, b"")
+            assert node.listener.names == ["a", "b"]
+            assert node.failures == []
 
     asyncio.run(story())
 

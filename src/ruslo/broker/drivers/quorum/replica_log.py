@@ -19,7 +19,7 @@ from ruslo.broker.drivers.metadata_store import MetadataStore
 from ruslo.broker.drivers.quorum.snapshot_download import SnapshotDownload
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.raft.effects import SnapshotPiece
-from ruslo.machines.raft.events import Appended, RaftEvent, SnapshotLoaded, Taken, Truncated
+from ruslo.machines.raft.events import Appended, SnapshotLoaded, Truncated
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.rpc import Answer, FetchAnswer, SnapshotAnswer
 from ruslo.machines.raft.snapshots import SnapshotId
@@ -92,19 +92,19 @@ class ReplicaLog:
 
     # -- on a follower ---------------------------------------------------------------------------------------
 
-    def take(self, records: ReadBuffer, leader_epoch: int) -> list[RaftEvent]:
-        """What the leader sent, appended as it is. Raises KafkaError if it does not fit, DiskError."""
-        begin = self.store.end_offset
-        end = self.store.log.append_follower(records, leader_epoch, self._clock.now_ms())
-        events: list[RaftEvent] = []
-        if end > begin:
-            for header, batch in self.store.batches(begin, end):
-                if header.is_control:
-                    for offset, record in read_control(batch):
-                        if isinstance(record, QuorumRecord):
-                            self.view.replay(offset, record)
-                events.append(Appended(header.last_offset + 1, header.leader_epoch))
-        return [*events, Taken()]
+    def take(self, records: ReadBuffer, leader_epoch: int) -> None:
+        """What the leader sent, appended as it is. Raises KafkaError if it does not fit, DiskError; then the
+        first batches of it may be in the log."""
+        self.store.log.append_follower(records, leader_epoch, self._clock.now_ms())
+
+    def taken_since(self, offset: int) -> Iterator[Appended]:
+        """For each batch that ``take`` has put there."""
+        for header, batch in self.store.batches(offset, self.store.end_offset):
+            if header.is_control:
+                for at, record in read_control(batch):
+                    if isinstance(record, QuorumRecord):
+                        self.view.replay(at, record)
+            yield Appended(header.last_offset + 1, header.leader_epoch)
 
     def truncate(self, offset: int) -> Truncated:
         return Truncated(self.store.truncate(offset))
