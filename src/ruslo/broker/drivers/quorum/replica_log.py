@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -28,7 +29,9 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.protocol.message import Message
 from ruslo.records.reader import iter_batches
-from ruslo.storage.disk import Disk
+from ruslo.storage.disk import Disk, DiskError
+
+logger = logging.getLogger(__name__)
 
 
 def open_replica(config: BrokerConfig, disk: Disk, clock: Clock) -> ReplicaLog:
@@ -174,14 +177,20 @@ class ReplicaLog:
 
     def filled(self, answer: Answer) -> Answer:
         """The machine's answer with the bytes that go with it."""
-        if isinstance(answer, FetchAnswer) and answer.records_from is not None:
-            return replace(answer, records=self._batches_from(answer.records_from))
-        if isinstance(answer, SnapshotAnswer) and answer.error is ErrorCode.NONE:
-            try:
+        try:
+            if isinstance(answer, FetchAnswer) and answer.records_from is not None:
+                return replace(answer, records=self._batches_from(answer.records_from))
+            if isinstance(answer, SnapshotAnswer) and answer.error is ErrorCode.NONE:
                 size, piece = self.store.snapshots.piece(answer.id, answer.position, self._piece_bytes)
-            except KafkaError as error:
-                return replace(answer, error=error.code)
-            return replace(answer, size=size, piece=piece)
+                return replace(answer, size=size, piece=piece)
+        except KafkaError as error:
+            return replace(answer, error=error.code)
+        except DiskError as error:
+            if error.fatal:
+                raise
+            # There was no descriptor left to open the file with; whoever asked comes again.
+            logger.error("a piece of the metadata log cannot be handed out: %s", error)
+            return replace(answer, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return answer
 
     def _batches_from(self, offset: int) -> ReadBuffer:

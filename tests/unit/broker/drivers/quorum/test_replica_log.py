@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pytest
 from ruslo.broker.drivers.metadata_batches import VersionedRecord
 from ruslo.broker.drivers.quorum.replica_log import ReplicaLog, open_replica
 from ruslo.machines.raft.effects import SnapshotPiece
+from ruslo.machines.raft.rpc import SnapshotAnswer
 from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.machines.raft.voters import Voter, VoterSet
 from ruslo.model.clock import SystemClock
+from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.disk import DiskError, LocalDisk
 from tests.support.metadata_log import broker_config, topic
 
 OWN, LEADERS = SnapshotId(1, 1), SnapshotId(2, 1)
@@ -97,6 +100,31 @@ def test_a_crash_before_the_leaders_snapshot_took_the_place_of_a_longer_log(
         assert (again.view.end_offset, again.view.last_epoch) == (2, 2)
         assert (again.view.kraft_version, again.view.voters) == (0, None)
         again.close(in_order=True)
+        leader.close(in_order=True)
+
+    asyncio.run(story())
+
+
+def test_without_descriptors_a_follower_is_told_to_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not the leader's end."""
+
+    def nothing_free(disk: LocalDisk, path: str, *, create: bool = False) -> None:
+        raise DiskError(disk.directory, path, "open", OSError(errno.EMFILE, "too many open files"))
+
+    async def story() -> None:
+        a = topic("a")
+        leader = replica_with(tmp_path / "leader", a)
+        assert await snapshot(leader, OWN, a)
+        asked = SnapshotAnswer(id=OWN)
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalDisk, "open", nothing_free)
+            assert leader.filled(asked).error is ErrorCode.KAFKA_STORAGE_ERROR
+        answer = leader.filled(asked)
+        assert isinstance(answer, SnapshotAnswer)
+        assert answer.error is ErrorCode.NONE
+        assert len(answer.piece) == answer.size
         leader.close(in_order=True)
 
     asyncio.run(story())
