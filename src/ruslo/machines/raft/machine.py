@@ -272,7 +272,7 @@ class RaftMachine:
             case EndEpochAsk():
                 elections.on_epoch_end_answered(node, node_id, answer)
             case VersionsAsk():
-                voter_changes.on_versions_told(node, answer)
+                voter_changes.on_versions_told(node, node_id, answer)
             case AddVoterAsk() | RemoveVoterAsk() | UpdateVoterAsk() as ask:
                 following.on_introduced(node, ask, answer)
 

@@ -55,13 +55,14 @@ def on_add_asked(node: QuorumNode, token: Hashable, ask: AddVoterAsk) -> None:
         )
 
 
-def on_versions_told(node: QuorumNode, answer: Answer) -> None:
+def on_versions_told(node: QuorumNode, node_id: int, answer: Answer) -> None:
     """The voter to be has said which kraft.version it supports; it must also have caught up by now."""
     leader = node.role
     if not isinstance(leader, Leader) or leader.change is None or leader.change.adding is None:
         return
     change, voter = leader.change, leader.change.adding
-    assert voter is not None
+    if voter.node_id != node_id:
+        return  # It was to be added before, and said so too late.
     problem: tuple[ErrorCode, str] | None = None
     lowest, highest = answer.kraft_versions if isinstance(answer, VersionsAnswer) else (0, -1)
     if answer.error is not ErrorCode.NONE or not isinstance(answer, VersionsAnswer):
