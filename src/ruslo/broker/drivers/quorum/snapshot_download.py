@@ -23,7 +23,8 @@ class SnapshotDownload:
         path = self._snapshots.path(piece.id)
         if piece.position == 0 or piece.id != self._id or self._file is None:
             self.abandon()
-            self._disk.unlink(path + PARTIAL_SUFFIX)
+            for id in {piece.id, self._id or piece.id}:
+                self._disk.unlink(self._snapshots.path(id) + PARTIAL_SUFFIX)
             self._id, self._file = piece.id, self._disk.open(path + PARTIAL_SUFFIX, create=True)
         assert self._file.size() == piece.position, "pieces come in order"
         self._file.append(piece.piece)

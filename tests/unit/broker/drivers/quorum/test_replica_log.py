@@ -105,6 +105,22 @@ def test_a_crash_before_the_leaders_snapshot_took_the_place_of_a_longer_log(
     asyncio.run(story())
 
 
+def test_nothing_is_left_of_a_snapshot_that_the_leader_has_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        a, b = topic("a"), topic("b")
+        leader = replica_with(tmp_path / "leader", a, b)
+        assert await snapshot(leader, LEADERS, a, b)
+        _, piece = leader.store.snapshots.piece(LEADERS, 0, 1 << 20)
+        follower = replica_with(tmp_path / "follower")
+        assert follower.add_piece(SnapshotPiece(OWN, 0, b"its beginning", False)) is None
+        assert follower.add_piece(SnapshotPiece(LEADERS, 0, piece, True)) is not None
+        assert not list((tmp_path / "follower").rglob("*.part"))
+        for replica in (leader, follower):
+            replica.close(in_order=True)
+
+    asyncio.run(story())
+
+
 def test_without_descriptors_a_follower_is_told_to_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
