@@ -47,6 +47,8 @@ def on_vote_asked(node: QuorumNode, token: Hashable, ask: VoteAsk) -> None:
         error = ErrorCode.INVALID_VOTER_KEY
     elif ask.epoch < node.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
+    elif ask.candidate.node_id < 0:
+        error = ErrorCode.INVALID_REQUEST
     else:
         if ask.epoch > node.epoch:
             node.become_unattached(ask.epoch)
@@ -86,6 +88,8 @@ def on_epoch_begun(node: QuorumNode, token: Hashable, ask: BeginEpochAsk) -> Non
         error = ErrorCode.INVALID_VOTER_KEY
     elif ask.epoch < node.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
+    elif ask.leader_id < 0:
+        error = ErrorCode.INVALID_REQUEST
     elif not _follow(node, ask.epoch, ask.leader_id, ask):
         error = ErrorCode.UNKNOWN_LEADER_EPOCH
     node.effects.reply(token, node.refusal(EpochAnswer, error))
@@ -95,6 +99,8 @@ def on_epoch_ended(node: QuorumNode, token: Hashable, ask: EndEpochAsk) -> None:
     error = ErrorCode.NONE
     if ask.epoch < node.epoch:
         error = ErrorCode.FENCED_LEADER_EPOCH
+    elif ask.leader_id < 0:
+        error = ErrorCode.INVALID_REQUEST
     elif _follow(node, ask.epoch, ask.leader_id, None):
         assert isinstance(node.role, Follower)
         node.role.leader_gone = True

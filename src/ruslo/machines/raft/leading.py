@@ -40,6 +40,8 @@ def leader_error(node: QuorumNode, epoch: int) -> ErrorCode:
 
 def on_fetch_asked(node: QuorumNode, token: Hashable, ask: FetchAsk) -> None:
     error = leader_error(node, ask.epoch)
+    if error is ErrorCode.NONE and (ask.offset < 0 or ask.last_epoch < 0):
+        error = ErrorCode.INVALID_REQUEST
     if error is not ErrorCode.NONE:
         node.effects.reply(token, node.refusal(FetchAnswer, error))
         return

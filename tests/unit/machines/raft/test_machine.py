@@ -8,9 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.machines.raft.effects import RaftOutcome
+from ruslo.machines.raft.events import Appended, Asked
 from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.raft.rpc import (
+    Answer,
+    Ask,
+    BeginEpochAsk,
+    EndEpochAsk,
+    FetchAnswer,
+    FetchAsk,
+    ReplicaKey,
+    VoteAsk,
+)
 from ruslo.machines.raft.states import LEGAL_NEXT, State
 from ruslo.machines.raft.voters import Voter
+from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import uuid_to_text
 from tests.support.raft_story import Story, directory
 
@@ -73,6 +86,42 @@ def test_only_the_leader_of_an_epoch_leads_it() -> None:
 
 def test_a_sole_voter_sets_no_timers() -> None:
     assert sole_leader().deadline_ms() is None
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        VoteAsk(5, ReplicaKey(-5), ReplicaKey(-1), last_epoch=9, end_offset=99, pre_vote=False),
+        BeginEpochAsk(5, -5, ReplicaKey(-1), ()),
+        EndEpochAsk(5, -5, ()),
+    ],
+    ids=lambda ask: type(ask).__name__,
+)
+def test_nobody_is_voted_for_or_followed_who_cannot_be(ask: Ask) -> None:
+    """The node would not start again: its quorum state could not be read."""
+    machine = sole_leader()
+    outcome = machine.handle(Asked("token", ask), 0)
+    assert answer_of(outcome).error is ErrorCode.INVALID_REQUEST
+    assert outcome.persist is None
+    assert machine.leads(1)
+
+
+@pytest.mark.parametrize(("offset", "last_epoch"), [(-5, 1), (0, -1)])
+def test_there_are_no_negative_offsets_and_epochs(offset: int, last_epoch: int) -> None:
+    """To read from there would fail, and so would the node."""
+    machine = sole_leader()
+    machine.handle(Appended(1, 1), 0)
+    ask = FetchAsk(1, ReplicaKey(2), offset, last_epoch, high_watermark=-1, max_wait_ms=0)
+    answer = answer_of(machine.handle(Asked("token", ask), 0))
+    assert isinstance(answer, FetchAnswer)
+    assert (answer.error, answer.records_from) == (ErrorCode.INVALID_REQUEST, None)
+    assert machine.replicas == {}
+
+
+def answer_of(outcome: RaftOutcome) -> Answer:
+    (reply,) = outcome.replies
+    assert isinstance(reply.message, Answer)
+    return reply.message
 
 
 def test_the_names_of_voters_are_readable() -> None:
