@@ -1,8 +1,8 @@
 """``format("ruslo-table")``: topics read whole, up to their ends at the time when a task reads.
 
 Spark plans a batch reader of Python once and keeps the plan for as long as the query lives, so that
-``format("ruslo")`` gives every micro-batch the rows of the first one. Here the plan holds partitions only;
-where they end is found out by each task.
+``format("ruslo")`` gives every micro-batch the rows of the first one. Here the plan only shares partitions
+out; which of its share there are, and where they end, is found out by each task.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ class TableDataSource(DataSource):
 
 @dataclass
 class TablePartition(InputPartition):
+    """Every ``planned``-th partition from ``number`` on, so that those that are added later are read too."""
+
     number: int
+    planned: int
 
 
 class TableReader(DataSourceReader):
@@ -48,11 +51,8 @@ class TableReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        from ruslo.pipeline.sink.partition_counts import partition_count
-        from ruslo.pipeline.source.options import SourceOptions
-
-        client = SourceOptions.parse(self._options, streaming=False).client
-        return [TablePartition(number) for number in range(partition_count(client, self._options[_TOPIC]))]
+        planned = self._partition_count()
+        return [TablePartition(number, planned) for number in range(planned)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from ruslo.pipeline.source.options import SourceOptions
@@ -60,7 +60,17 @@ class TableReader(DataSourceReader):
 
         assert isinstance(partition, TablePartition), "Spark gives back what was planned"
         options = {name: value for name, value in self._options.items() if name != _TOPIC}
-        options["assign"] = json.dumps({self._options[_TOPIC]: [partition.number]})
+        share = range(partition.number, self._partition_count(), partition.planned)
+        if not share:
+            return
+        options["assign"] = json.dumps({self._options[_TOPIC]: [*share]})
         now = new_batch_reader(SourceOptions.parse(options, streaming=False), self._schema)
         for part in now.partitions():
             yield from now.read(part)
+
+    def _partition_count(self) -> int:
+        from ruslo.pipeline.sink.partition_counts import partition_count
+        from ruslo.pipeline.source.options import SourceOptions
+
+        client = SourceOptions.parse(self._options, streaming=False).client
+        return partition_count(client, self._options[_TOPIC])
