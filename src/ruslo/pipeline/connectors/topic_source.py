@@ -22,7 +22,8 @@ RECORD_COLUMNS = {
     "offset": "BIGINT",
     "timestamp": "TIMESTAMP",
 }
-HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_ERROR_TYPE = "STRUCT<reason: STRING, key: BINARY, value: BINARY>"
 _FORMAT_KEYS = (
     Key("key", Choice(_FORMATS), "how keys are decoded", default="string"),
     Key("key_schema", Schema(), "the fields of keys that are `json` or `avro`"),
@@ -114,7 +115,7 @@ class _Records(Source):
         key = {"binary": "BINARY", "string": "STRING"}.get(self.key, f"STRUCT<{self.key_schema}>")
         own = [f"_key {key}", *(f"_{name} {kind}" for name, kind in RECORD_COLUMNS.items())]
         if self.on_decode_error == "column":
-            own.append("_error STRING")
+            own.append(f"_error {_ERROR_TYPE}")
         return ", ".join([value, *own])
 
 
@@ -180,6 +181,10 @@ class TopicSource(_Records):
                 "topic", "it must be said what to read", "Give 'topic: name' or 'pattern: …', one of them."
             )
         yield from super().problems()
+
+    def columns(self) -> str | None:
+        told = super().columns()
+        return f"{told}, _headers {_HEADERS_TYPE}" if self.headers and told is not None else told
 
     def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
         reader = spark.readStream.format("ruslo").options(**self._options(around))

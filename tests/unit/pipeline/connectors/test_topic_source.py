@@ -8,6 +8,7 @@ from ruslo.pipeline.connectors.base import Surroundings
 from ruslo.pipeline.connectors.topic_source import TableSource, TopicSource, start_options
 from ruslo.pipeline.files.schema_text import parse_schema
 from ruslo.pipeline.source.options import SourceOptions
+from ruslo.pipeline.source.schema import schema_ddl
 
 AROUND = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", group="g")
 
@@ -53,3 +54,10 @@ def test_columns_are_the_fields_and_the_records_own() -> None:
         "name", "n", "_key", "_topic", "_partition", "_offset", "_timestamp",
     ]  # fmt: skip
     assert TopicSource(topic=("a",), value="avro", avro_schema="{}").columns() is None
+
+
+def test_columns_that_were_asked_for_have_the_types_that_the_source_gives_them() -> None:
+    source = TopicSource(topic=("a",), schema="n INT", headers=True, on_decode_error="column")
+    given = parse_schema(schema_ddl(SourceOptions.parse(source._options(AROUND), streaming=True))).fields
+    told = parse_schema(source.columns() or "").fields
+    assert (told["_headers"], told["_error"]) == (given["headers"], given["decodeError"])
