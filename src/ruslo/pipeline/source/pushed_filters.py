@@ -47,7 +47,8 @@ class PushedFilters:
         if column == ("partition",) and exact:
             return replace(self, partitions=wanted if self.partitions is None else self.partitions & wanted)
         if column == ("offset",):
-            return self._with_offsets(pushed, [int(offset) for offset in wanted])
+            # No offset equals null, which SQL allows in a list.
+            return self._with_offsets(pushed, [int(offset) for offset in wanted if offset is not None])
         if column == ("timestamp",) and isinstance(pushed, EqualTo | GreaterThan | GreaterThanOrEqual):
             moment = _milliseconds(pushed.value)
             known = self.min_timestamp
@@ -55,7 +56,7 @@ class PushedFilters:
         return self
 
     def _with_offsets(self, pushed: Filter, offsets: list[int]) -> PushedFilters:
-        first, end = min(offsets), max(offsets) + 1
+        first, end = min(offsets, default=0), max(offsets, default=-1) + 1
         if isinstance(pushed, GreaterThan):
             first, end = first + 1, _MAX_OFFSET
         elif isinstance(pushed, GreaterThanOrEqual):

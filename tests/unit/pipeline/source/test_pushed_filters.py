@@ -30,6 +30,12 @@ def test_topics_and_partitions() -> None:
     assert (found.topics, found.partitions) == (frozenset({"b"}), frozenset({3}))
 
 
+def test_nothing_is_equal_to_null() -> None:
+    found = pushed(In(("offset",), (3, None, 9)), In(("partition",), (1, None)))
+    assert (found.first_offset, found.end_offset) == (3, 10)
+    assert found.partitions == frozenset({1, None})
+
+
 def test_offsets() -> None:
     found = pushed(GreaterThan(("offset",), 5), LessThanOrEqual(("offset",), 20))
     assert (found.first_offset, found.end_offset) == (6, 21)
