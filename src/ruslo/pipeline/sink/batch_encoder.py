@@ -131,7 +131,7 @@ class _OpenBatch:
 
     def __init__(self, batch_bytes: int) -> None:
         self._limit = batch_bytes
-        self._buffer = np.empty(min(_FIRST_BUFFER_BYTES, batch_bytes), np.uint8)
+        self._buffer = np.empty(max(HEADER_SIZE, min(_FIRST_BUFFER_BYTES, batch_bytes)), np.uint8)
         self._end = HEADER_SIZE
         self._base_timestamp = 0
         self._max_timestamp = 0

@@ -117,6 +117,13 @@ def test_batches_stay_within_their_size_but_a_large_record_has_its_own() -> None
     assert [record.value for batch in batches for record in read_records(bytes(batch.records))] == values
 
 
+@pytest.mark.parametrize("batch_bytes", [2, 60, 61, 62])
+def test_batches_smaller_than_their_header_hold_a_record_each(batch_bytes: int) -> None:
+    rows = random_rows(random.Random(1), 3)
+    batches = encode(encoder(batch_bytes=batch_bytes), arrow_of(rows))
+    assert [batch.record_count for batch in batches] == [1, 1, 1]
+
+
 def test_order_within_a_partition_is_the_order_of_rows() -> None:
     rows = [
         pa.record_batch(
