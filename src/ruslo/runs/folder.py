@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -15,8 +16,24 @@ from ruslo.model.errors import ConfigError
 from ruslo.runs.register import note_run
 
 
+_LOOKING_S = 0.5
+
+
 class AlreadyRunning(ConfigError):
     """Somebody else runs the pipeline."""
+
+
+def _taken(lock: IO[str]) -> bool:
+    """Whether the lock is ours now; whoever only looks whether it is free has it for a moment."""
+    give_up_s = time.monotonic() + _LOOKING_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() >= give_up_s:
+                return False
+        time.sleep(0.01)
 
 
 class RunFolder:
@@ -29,9 +46,7 @@ class RunFolder:
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = (self.folder / "lock").open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not _taken(lock):
             lock.close()
             status = self.status() or {}
             raise AlreadyRunning(
@@ -66,7 +81,8 @@ class RunFolder:
         """Whether a process runs the pipeline now."""
         try:
             with (self.folder / "lock").open("r+") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Shared, so that those who look at the same time do not take each other for a run.
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
         except OSError:

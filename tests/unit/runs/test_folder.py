@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import fcntl
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,20 @@ def test_only_one_holds_it_at_a_time(tmp_path: Path) -> None:
     assert not other.is_held()
     with other:
         assert folder.is_held()
+
+
+def test_whoever_looks_is_not_taken_for_one_who_runs_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    with folder:
+        pass
+    look = (tmp_path / "lock").open("r+")
+    fcntl.flock(look, fcntl.LOCK_SH)
+    assert not folder.is_held()
+    looked = threading.Timer(0.05, look.close)
+    looked.start()
+    with folder:
+        looked.join()
+        assert RunFolder(tmp_path).is_held()
 
 
 def test_a_wish_to_stop_is_for_the_run_that_is_on(tmp_path: Path) -> None:
