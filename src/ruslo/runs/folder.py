@@ -15,7 +15,6 @@ from typing import IO, Any, Self
 from ruslo.model.errors import ConfigError
 from ruslo.runs.register import note_run
 
-
 _LOOKING_S = 0.5
 
 

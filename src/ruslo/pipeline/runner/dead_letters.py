@@ -28,6 +28,8 @@ class DeadLetterCounts:
         self._topics = sorted(set(topics))
         self._counts: dict[tuple[str, str], int] = {}
         self._positions: dict[tuple[str, str], dict[TopicPartition, int]] = {}
+        self._looking = threading.Lock()
+        """Two at once would count the same letters."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="dead letters", daemon=True)
 
@@ -54,10 +56,11 @@ class DeadLetterCounts:
 
     def look(self) -> None:
         """Ask now."""
-        for place in self._topics:
-            # A figure of how things go must not be what stops them: without an answer the old one stays.
-            with contextlib.suppress(KafkaError, TimeoutError):
-                asyncio.run(self._look(*place))
+        with self._looking:
+            for place in self._topics:
+                # A figure of how things go must not be what stops them: without an answer the old one stays.
+                with contextlib.suppress(KafkaError, TimeoutError):
+                    asyncio.run(self._look(*place))
 
     async def _look(self, bootstrap: str, name: str) -> None:
         place = (bootstrap, name)
