@@ -34,6 +34,8 @@ class Supervisor:
             for run in self.runs:
                 held.enter_context(run.folder)
                 run.prepare()
+                # Before the queries start, which takes a while: until then the last run's state is seen.
+                run.folder.write_status(run.status())
             held.enter_context(self._dead_letters)
             try:
                 self._loop(show)
