@@ -24,6 +24,7 @@ from ruslo.client.message_queue import MessageQueue
 from ruslo.client.rebalances import RebalanceCallback, Rebalances
 from ruslo.client.settings.tables import CONSUMER
 from ruslo.client.settings.translation import consumer_settings
+from ruslo.client.topic_pattern import posix_pattern
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 
@@ -111,7 +112,7 @@ class Consumer(Generic[K, V]):
         """
         self._need_group("subscribe")
         self._client.check_usable()
-        names = [f"^({topics.pattern})$"] if isinstance(topics, re.Pattern) else _names(topics)
+        names = [f"^({posix_pattern(topics)})$"] if isinstance(topics, re.Pattern) else _names(topics)
         self._rebalances.listen(on_assign, on_revoke, on_lost)
         with translated():
             self._handle.subscribe(
