@@ -76,10 +76,10 @@ def register_broker(
     if not same_process:
         # A stop was clean if the broker still knows its epoch: the clean-shutdown file carried it over.
         clean = known is not None and known.epoch == request.previous_broker_epoch
-        if state.elr_enabled and not clean:
-            changes = changes_for_unclean_stop(state, request.broker_id)
-        else:
+        if clean:
             changes = changes_for_leaving_broker(state, request.broker_id)
+        else:
+            changes = changes_for_unclean_stop(state, request.broker_id)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,

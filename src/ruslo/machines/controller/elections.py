@@ -137,7 +137,10 @@ class PartitionChange:
             record.removing_replicas = list(self.target_removing)
 
     def _target_elr(self) -> tuple[int, ...]:
-        if not self.elr_enabled or len(self.target_isr) >= min(self.min_isr, len(self.target_replicas)):
+        if len(self.target_isr) >= min(self.min_isr, len(self.target_replicas)):
+            return ()
+        if not self.elr_enabled and (self.target_isr or self.partition.isr):
+            # Who was eligible when the ELR was switched off is so only as long as nobody is in sync.
             return ()
         return tuple(
             replica
@@ -158,7 +161,7 @@ class PartitionChange:
         for replica in self.target_replicas:
             if replica in electable and acceptable(replica):
                 return replica, False
-        if self.elr_enabled and not electable and len(partition.last_known_elr) == 1:
+        if not electable and len(partition.last_known_elr) == 1:
             last_leader = partition.last_known_elr[0]
             if acceptable(last_leader):
                 return last_leader, True
@@ -170,10 +173,8 @@ class PartitionChange:
 
     def _remember_last_leader(self, record: PartitionChangeRecord, leader: int) -> None:
         """LastKnownElr holds the leader that was there when the ISR emptied, until there is one again."""
-        if not self.elr_enabled:
-            return
         known = self.partition.last_known_elr
-        if record.isr == [] and self.partition.leader != NO_LEADER:
+        if self.elr_enabled and record.isr == [] and self.partition.leader != NO_LEADER:
             if known != (self.partition.leader,):
                 record.last_known_elr = [self.partition.leader]
         elif leader != NO_LEADER and known:

@@ -8,6 +8,7 @@ from ruslo.machines.controller import leader_elections, machine
 from ruslo.machines.controller.events import BrokerGone, TimerFired
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -17,6 +18,8 @@ from ruslo.protocol.messages.create_topics_request import (
 )
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
+from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from ruslo.protocol.messages.update_features_response import UpdateFeaturesResponse
 from tests.support.controller import MachineBench, registration
 
 COUNT = 5
@@ -136,3 +139,29 @@ def test_an_election_type_of_the_future() -> None:
     assert (
         bench.code(ElectLeadersRequest(election_type=2, topic_partitions=None)) is ErrorCode.INVALID_REQUEST
     )
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
+def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clean: bool) -> None:
+    """Nobody is in sync, and so nobody else could lead, ever."""
+    bench = MachineBench.started(3)
+    replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 3])
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.tell(BrokerGone(3, bench.image.cluster.brokers[3].epoch))
+    epoch = bench.image.cluster.brokers[2].epoch
+    bench.tell(BrokerGone(2, epoch))
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.isr, partition.elr) == (-1, (), (2,))
+    off = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2)
+    assert bench.answer(UpdateFeaturesRequest(feature_updates=[off]), UpdateFeaturesResponse).error_code == 0
+    bench.join(3, incarnation="b")
+    assert leaders(bench) == [-1]
+    bench.join(2, incarnation="b", previous=epoch if clean else -1)
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.isr, partition.recovery_state) == (
+        2,
+        (2,),
+        RECOVERED if clean else RECOVERING,
+    )
+    assert (partition.elr, partition.last_known_elr) == ((), ())
