@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from ruslo.machines.controller.config_image import TOPIC
+from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
+from ruslo.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import (
     AssignReplicasToDirsRequest,
     DirectoryData,
@@ -165,3 +171,22 @@ def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_m
     assert 1 not in partition(bench, 0).elr
     bench.heartbeat(3)
     assert partition(bench, 0).leader == 3
+
+
+def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
+    """The replicas that leave take their directories along; else nobody could work with the partition."""
+    bench = three_brokers()
+    bench.join(4, dirs=2)
+    unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
+    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    for broker_id in (1, 2, 3):
+        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+    moves = [ReassignablePartition(partition_index=0, replicas=[4])]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=moves)])
+    bench.ask(request)
+    assert (partition(bench, 0).leader, partition(bench, 0).replicas) == (4, (4, 1, 2, 3))
+    assert assign(bench, 0, numbered_uuid(401), 4) is ErrorCode.NONE
+    assert (partition(bench, 0).replicas, partition(bench, 0).directories) == ((4,), (numbered_uuid(401),))
+    bench.tell(BrokerGone(4, bench.image.cluster.brokers[4].epoch))
+    assert partition(bench, 0).leader == -1
