@@ -173,10 +173,12 @@ class PartitionChange:
 
     def _remember_last_leader(self, record: PartitionChangeRecord, leader: int) -> None:
         """LastKnownElr holds the leader that was there when the ISR emptied, until there is one again."""
-        known = self.partition.last_known_elr
-        if self.elr_enabled and record.isr == [] and self.partition.leader != NO_LEADER:
-            if known != (self.partition.leader,):
-                record.last_known_elr = [self.partition.leader]
+        partition, known = self.partition, self.partition.last_known_elr
+        if self.elr_enabled and record.isr == []:
+            # If there was none, the ELR was off: then whoever led last stayed in the ISR.
+            last = (partition.leader,) if partition.leader != NO_LEADER else partition.isr[:1]
+            if known != last:
+                record.last_known_elr = list(last)
         elif leader != NO_LEADER and known:
             record.last_known_elr = []
 

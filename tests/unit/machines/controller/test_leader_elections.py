@@ -20,7 +20,7 @@ from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from ruslo.protocol.messages.update_features_response import UpdateFeaturesResponse
-from tests.support.controller import MachineBench, registration
+from tests.support.controller import FEATURES, MachineBench, registration
 
 COUNT = 5
 
@@ -165,3 +165,17 @@ def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clea
         RECOVERED if clean else RECOVERING,
     )
     assert (partition.elr, partition.last_known_elr) == ((), ())
+
+
+def test_the_last_leader_from_before_the_elr_leads_again_after_a_crash() -> None:
+    bench = MachineBench.started(2, features={**FEATURES, "eligible.leader.replicas.version": 0})
+    replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2])
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
+    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
+    on = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
+    assert bench.answer(UpdateFeaturesRequest(feature_updates=[on]), UpdateFeaturesResponse).error_code == 0
+    assert leaders(bench) == [-1]
+    bench.join(2, incarnation="b")
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.recovery_state) == (2, RECOVERING)
