@@ -20,6 +20,7 @@ When a test that uses one of the first two fails, the end of the broker's log is
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,14 +52,16 @@ def ruslo_broker_factory(
     brokers: list[EmbeddedBroker] = []
     request.node.stash[_BROKERS] = brokers
 
-    def start(properties: Mapping[str, str] | None = None, **options: object) -> EmbeddedBroker:
-        broker = EmbeddedBroker(properties, **options)  # type: ignore[arg-type]  # its own options
-        brokers.append(broker)
-        return broker.start()
+    # All of them are closed, also when one raises because it had ended by itself.
+    with ExitStack() as opened:
 
-    yield start
-    for broker in brokers:
-        broker.close()
+        def start(properties: Mapping[str, str] | None = None, **options: object) -> EmbeddedBroker:
+            broker = EmbeddedBroker(properties, **options)  # type: ignore[arg-type]  # its own options
+            brokers.append(broker)
+            opened.callback(broker.close)
+            return broker.start()
+
+        yield start
 
 
 @pytest.fixture
@@ -72,18 +75,16 @@ def ruslo_cluster_factory() -> Iterator[Callable[..., EmbeddedCluster]]:
     """Start clusters for this test alone: ``factory(nodes, properties, racks=…)``."""
     from ruslo.testing.embedded_cluster import EmbeddedCluster
 
-    clusters: list[EmbeddedCluster] = []
+    with ExitStack() as opened:
 
-    def start(
-        nodes: int = 3, properties: Mapping[str, str] | None = None, **options: object
-    ) -> EmbeddedCluster:
-        cluster = EmbeddedCluster(nodes, properties, **options)  # type: ignore[arg-type]  # its own options
-        clusters.append(cluster)
-        return cluster.start()
+        def start(
+            nodes: int = 3, properties: Mapping[str, str] | None = None, **options: object
+        ) -> EmbeddedCluster:
+            cluster = EmbeddedCluster(nodes, properties, **options)  # type: ignore[arg-type]  # its own
+            opened.callback(cluster.close)
+            return cluster.start()
 
-    yield start
-    for cluster in clusters:
-        cluster.close()
+        yield start
 
 
 @pytest.hookimpl(wrapper=True)

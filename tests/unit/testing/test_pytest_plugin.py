@@ -35,6 +35,29 @@ def test_shared_again(ruslo_broker, ruslo_broker_factory):
     assert (code, "2 passed" in output) == (0, True), output
 
 
+def test_a_broker_that_ended_by_itself_does_not_leave_the_others_running(tmp_path: Path) -> None:
+    code, output = run_pytest(
+        tmp_path,
+        """
+import os, signal, time
+
+brokers = []
+
+def test_one_dies(ruslo_broker_factory):
+    brokers.extend(ruslo_broker_factory() for _ in range(2))
+    os.kill(brokers[0].pid, signal.SIGKILL)
+    while brokers[0].running:
+        time.sleep(0.01)
+
+def test_none_is_left():
+    assert not brokers[1].running
+""",
+    )
+    assert code == 1
+    assert "2 passed, 1 error" in output, output
+    assert "had ended by itself" in output
+
+
 def test_a_failure_shows_the_broker_s_log(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, "def test_it(ruslo_broker):\n    assert False\n")
     assert code == 1
