@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+import logging
+import socket
+from collections.abc import Mapping
+from functools import lru_cache
+
 from ruslo.config.broker import BrokerConfig
 from ruslo.net.server import ServerLimits
+
+logger = logging.getLogger(__name__)
 
 KERNEL_CHOOSES = -1
 
@@ -13,13 +21,37 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         max_frame_bytes=config.int("socket.request.max.bytes"),
         max_connections=config.int("max.connections"),
         max_connections_per_ip=config.int("max.connections.per.ip"),
-        max_connections_of_ip=config.connection_overrides_per_ip,
+        max_connections_of_ip=_by_address(tuple(config.connection_overrides_per_ip.items())),
         protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
         idle_ms=config.int("connections.max.idle.ms"),
         backlog=config.int("socket.listen.backlog.size"),
         send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_buffer_bytes(config, "socket.receive.buffer.bytes"),
     )
+
+
+# Names are looked up when the setting changes, not whenever another one does.
+@lru_cache(maxsize=1)
+def _by_address(limits: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
+    """Limits of hosts, by the addresses that their connections come from, as the kernel writes them."""
+    return {address: limit for host, limit in limits for address in _addresses(host)}
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(ipaddress.ip_address(host.removeprefix("[").removesuffix("]")))}
+    except ValueError:
+        pass
+    try:
+        return {str(address[0]) for *_, address in socket.getaddrinfo(host, None)}
+    except (OSError, UnicodeError) as error:
+        logger.warning(
+            "the limit of connections for %s has no effect, because its address is not known (%s): correct "
+            "max.connections.per.ip.overrides",
+            host,
+            error,
+        )
+        return set()
 
 
 def _buffer_bytes(config: BrokerConfig, key: str) -> int:
