@@ -17,7 +17,10 @@ import ruslo
 from ruslo import TopicPartition
 from ruslo.cli.running import with_admin
 from ruslo.client.librdkafka import ClientConfigValue
+from ruslo.client.raw import RawClient
 from ruslo.client.topics import NewTopic
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
 
 _numbers = itertools.count()
@@ -195,6 +198,29 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: 
             consumer.poll(1)
         consumer.seek(caught.value.partition, caught.value.offset + 1)
         assert [record.value for record in itertools.islice(consumer, 2)] == [b"8", b"9"]
+
+
+def test_a_header_name_that_is_not_utf8_hides_no_record_before_it(
+    broker: EmbeddedBroker, config: Config, topic: str
+) -> None:
+    place = TopicPartition(topic, 0)
+    now_ms = time.time_ns() // 1_000_000
+    batch = build_batch(
+        [
+            Record(0, now_ms, None, b"before"),
+            Record(1, now_ms, None, b"odd", (("caf\udce9", b""),)),
+            Record(2, now_ms, None, b"behind"),
+        ]
+    )
+    with_admin(broker.bootstrap, lambda admin: RawClient(admin.cluster).produce({place: batch}))
+    with ruslo.Consumer(config) as consumer:
+        consumer.assign({place: 10})
+        assert [record.value for record in consumer.poll(30)] == [b"before"]
+        for _ in range(2):
+            with pytest.raises(ruslo.UndecodableRecord, match=r"header names .* at offset 11 .* seek to 12"):
+                consumer.poll(30)
+        consumer.seek(place, 12)
+        assert next(consumer).value == b"behind"
 
 
 def test_records_that_reached_nobody_are_taken_back(config: Config, topic: str) -> None:

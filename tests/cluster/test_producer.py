@@ -105,6 +105,13 @@ def test_what_is_not_bytes_needs_a_serializer(config: Config, topic: str) -> Non
         producer.send(topic, {"a": 1})  # type: ignore[arg-type]
 
 
+def test_a_header_name_that_utf8_cannot_write_does_not_crash_the_process(config: Config, topic: str) -> None:
+    with ruslo.Producer(config) as producer:
+        with pytest.raises(UnicodeEncodeError):
+            producer.send(topic, b"v", headers=[("caf\udce9", b"")])
+        assert producer.send(topic, b"v", headers=[("café", b"")]).result(30).offset == 0
+
+
 def test_round_robin(config: Config, topic: str) -> None:
     rotating = {**config, "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}
     with ruslo.Producer(rotating) as producer:

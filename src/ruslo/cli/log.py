@@ -11,6 +11,7 @@ import click
 from ruslo.cli.log_verify import repair, verify
 from ruslo.cli.options import examples, output_option
 from ruslo.cli.output import print_json_line
+from ruslo.records.record import HEADER_KEY_ERRORS
 
 
 @click.group(
@@ -114,7 +115,10 @@ def _readable(row: dict[str, object], *, is_metadata: bool) -> dict[str, object]
         shown |= _metadata_fields(bytes(value))
     else:
         shown |= _bytes_field("value", value)
-    shown["headers"] = [{"name": name} | _bytes_field("value", data) for name, data in _pairs(row["headers"])]
+    shown["headers"] = [
+        _bytes_field("name", name.encode(errors=HEADER_KEY_ERRORS)) | _bytes_field("value", data)
+        for name, data in _pairs(row["headers"])
+    ]
     return shown
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
@@ -67,7 +68,6 @@ class RecordReader(Generic[K_co, V_co]):
         value: object = message.value()
         if self._deserializes:
             key, value = self._decoded(message)
-        headers = message.headers()
         return ConsumedRecord(
             topic,
             partition,
@@ -75,7 +75,7 @@ class RecordReader(Generic[K_co, V_co]):
             message.timestamp()[1],
             key,  # type: ignore[arg-type]  # bytes without a deserializer, which is what K means then
             value,  # type: ignore[arg-type]
-            tuple(headers) if headers else (),  # type: ignore[arg-type]  # a list of pairs when received
+            _headers(message),
         )
 
     def _decoded(self, message: confluent_kafka.Message) -> list[object]:
@@ -86,3 +86,23 @@ class RecordReader(Generic[K_co, V_co]):
             except Exception as error:
                 raise UndecodableRecord(name, *place_of(message), error) from error
         return decoded
+
+
+# CPython calls methods it has seen often without a look at the exception they may leave; this call looks.
+_ask_for_headers = operator.methodcaller("headers")
+
+
+def _headers(message: confluent_kafka.Message) -> tuple[tuple[str, bytes | None], ...]:
+    """Raises UndecodableRecord for names that are not UTF-8, which Kafka allows.
+
+    confluent-kafka makes a list with holes of them, beside an exception, and keeps it: whoever looks into it
+    crashes the process. So the exception takes its place.
+    """
+    try:
+        headers = _ask_for_headers(message)
+    except (UnicodeDecodeError, SystemError) as error:
+        headers = error.__cause__ or error
+        message.set_headers(headers)  # type: ignore[arg-type]  # any object goes in and comes out again
+    if isinstance(headers, Exception):
+        raise UndecodableRecord("header names", *place_of(message), headers)
+    return tuple(headers) if headers else ()

@@ -12,7 +12,8 @@
         └── ProducerFenced      a newer producer has the transactional id; this one is of no more use
     RusloError
     ├── ClientUnusable      the client was closed, or belongs to the process that this one was forked from
-    └── UndecodableRecord   a deserializer failed; ``partition`` and ``offset`` say where
+    └── UndecodableRecord   a deserializer failed, or a header's name is not UTF-8; ``partition`` and
+                            ``offset`` say where
 """
 
 from __future__ import annotations

@@ -332,7 +332,8 @@ def _serialized(
 def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     size = _RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, data in headers:
-        size += len(name) + (len(data) if data else 0) + 10
+        # To encode it refuses what UTF-8 cannot write (lone surrogates): confluent-kafka crashes the process.
+        size += len(name if name.isascii() else name.encode()) + (len(data) if data else 0) + 10
     return size
 
 

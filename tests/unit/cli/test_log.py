@@ -26,7 +26,7 @@ def write_log(path: Path, *records: Record) -> Path:
 def test_batches_and_records(tmp_path: Path) -> None:
     path = write_log(
         tmp_path / "t-0" / "00000000000000000000.log",
-        Record(0, 1000, b"k", b"text", (("h", b"\xff"),)),
+        Record(0, 1000, b"k", b"text", (("h", b"\xff"), ("caf\udce9", None))),
         Record(1, 1001, None, b"\xfe"),
     )
     code, rows, _ = dump(str(path), "--records")
@@ -34,7 +34,10 @@ def test_batches_and_records(tmp_path: Path) -> None:
     batch, first, second = rows
     assert (batch["row"], batch["count"], batch["valid"]) == ("batch", 2, True)
     assert (first["key"], first["value"]) == ("k", "text")
-    assert first["headers"] == [{"name": "h", "value_base64": "/w=="}]
+    assert first["headers"] == [
+        {"name": "h", "value_base64": "/w=="},
+        {"name_base64": "Y2Fm6Q==", "value": None},
+    ]
     assert (second["key"], second["value_base64"]) == (None, "/g==")
     text = CliRunner().invoke(cli, ["log", "dump", str(path)]).stdout
     assert text.startswith("batch base_offset=0 last_offset=1 count=2 ")
