@@ -78,6 +78,7 @@ async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> Clu
     while True:
         try:
             async with Admin(bootstrap) as admin:
+                await admin.cluster.any_connection()
                 found = await cluster_health(admin, least)
         except RusloError:
             if time.monotonic() >= until_s:

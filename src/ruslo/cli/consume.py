@@ -121,7 +121,6 @@ def consume(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--format") from None
 
-    check_reachable(bootstrap)
     config: dict[str, ConfigValue] = {
         "client.id": "ruslo-consume",
         "log_level": 2,
@@ -133,6 +132,8 @@ def consume(
         **for_consumers(client_settings()),
         **properties,
     }
+    protocol = str(config.get("security.protocol", "PLAINTEXT"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
     with Consumer(config) as consumer:
         wanted = _wanted_partitions(consumer, topic, partitions)
         begin = _resolve(consumer, wanted, start)

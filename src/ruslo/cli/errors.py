@@ -39,6 +39,7 @@ _ADVICE = {
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Start a broker that has a replica of it.",
     ErrorCode.DUPLICATE_VOTER: "'ruslo cluster voter list' shows who votes.",
     ErrorCode.VOTER_NOT_FOUND: "'ruslo cluster voter list' shows who votes.",
+    ErrorCode.NETWORK_EXCEPTION: "Check that this is the address of a Kafka broker, and that it runs.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Fewer replicas are in sync than min.insync.replicas asks for.",
 }
 

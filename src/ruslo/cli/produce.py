@@ -122,7 +122,6 @@ def produce(
     if not record_end or key_end == b"":
         raise click.UsageError("A delimiter cannot be empty; --whole sends the whole input as one record.")
 
-    check_reachable(bootstrap)
     fixed_key = None if key is None else key.encode()
     fixed_headers = [(name, value.encode()) for name, value in headers.items()]
     outcome = Outcome(topic)
@@ -140,6 +139,8 @@ def produce(
         **for_producers(client_settings()),
         **properties,
     }
+    protocol = str(config.get("security.protocol", "PLAINTEXT"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
     progress = Progress()
     total_bytes = None if path is None else os.path.getsize(path)
     with _input(path) as stream, Producer(config) as producer:

@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
-    """Run ``action`` with an admin client that is closed afterwards."""
+    """Run ``action`` with an admin client that is closed afterwards.
+
+    Whoever does not even tell its versions is reported at once: a minute of retries is for brokers that do.
+    """
     import asyncio
 
     from ruslo.cli.profiles import check_plain
@@ -22,6 +25,7 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
     async def run() -> T:
         async with Admin(bootstrap) as admin:
+            await admin.cluster.any_connection()
             return await action(admin)
 
     return asyncio.run(run())

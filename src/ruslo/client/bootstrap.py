@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import socket
+import struct
 from typing import NamedTuple
 
-from ruslo.client.errors import BrokerUnreachable
+from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.model.errors import ConfigError
+
+_API_VERSIONS = 18
+_CORRELATION_ID = 0x52555354
+_GREETING = struct.pack(">ihhih", 10, _API_VERSIONS, 0, _CORRELATION_ID, -1)
+"""ApiVersions in version 0, which every broker answers: no client id, and nothing behind the header."""
+_ANSWER_START = struct.Struct(">ii")
+_LARGEST_ANSWER_BYTES = 1024 * 1024
 
 
 class Address(NamedTuple):
@@ -26,6 +34,8 @@ def parse_bootstrap(text: str, name: str = "bootstrap.servers") -> list[Address]
 
 
 def _parse_address(text: str, name: str) -> Address:
+    if "://" in text:
+        raise ConfigError(f"{text!r} in {name}: write HOST:PORT, without what stands before and after it")
     host, separator, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -38,16 +48,43 @@ def _parse_address(text: str, name: str) -> Address:
     return Address(host, int(port))
 
 
-def check_reachable(text: str, timeout_s: float = 5.0) -> None:
-    """Raise BrokerUnreachable unless one of the servers accepts a connection.
+def check_reachable(text: str, *, encrypted: bool = False, timeout_s: float = 10.0) -> None:
+    """Raise BrokerUnreachable, or ConnectionLost, unless one of the servers answers as a broker does.
 
-    librdkafka goes on trying for minutes and says so only in its log; people want to hear at once.
+    librdkafka goes on trying for minutes and says so only in its log; people want to hear at once. Of a
+    server whose listener is ``encrypted`` it is enough that it accepts a connection.
     """
-    problems = []
+    problems: list[tuple[Address, Exception]] = []
+    refusal: ConnectionLost | None = None
     for address in parse_bootstrap(text):
         try:
-            with socket.create_connection(address, timeout_s):
+            with socket.create_connection(address, timeout_s) as connection:
+                if not encrypted:
+                    _greet(connection)
                 return
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             problems.append((address, error))
-    raise BrokerUnreachable.from_problems(problems)
+        except _NotABroker as error:
+            refusal = refusal or ConnectionLost(f"{address} accepts connections, but {error}")
+    # Somebody who answers, but not as a broker should, tells more than those who do not answer.
+    raise refusal or BrokerUnreachable.from_problems(problems)
+
+
+class _NotABroker(Exception):
+    pass
+
+
+def _greet(connection: socket.socket) -> None:
+    """Ask for the versions; how the answer begins tells enough."""
+    try:
+        connection.sendall(_GREETING)
+        answer = connection.recv(_ANSWER_START.size, socket.MSG_WAITALL)
+    except TimeoutError:
+        raise _NotABroker(f"did not answer within {connection.gettimeout():.0f} s") from None
+    except OSError as error:
+        raise _NotABroker(f"did not answer: {(error.strerror or str(error)).lower()}") from None
+    if not answer:
+        raise _NotABroker("closed this one when it was asked for its versions")
+    size, correlation_id = _ANSWER_START.unpack(answer.ljust(_ANSWER_START.size, b"\0"))
+    if correlation_id != _CORRELATION_ID or not 4 <= size <= _LARGEST_ANSWER_BYTES:
+        raise _NotABroker("does not answer as Kafka brokers do on a listener without TLS")

@@ -162,7 +162,7 @@ class Connection:
         try:
             async with asyncio.timeout(self._settings.connect_timeout_ms / 1000):
                 self._transport, _ = await loop.create_connection(lambda: self._frames, self.host, self.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise BrokerUnreachable.from_problems([((self.host, self.port), error)]) from error
 
     async def _negotiate(self) -> None:

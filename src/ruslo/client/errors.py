@@ -99,7 +99,8 @@ def _reason(error: BaseException) -> str:
         return "connection refused"
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    if isinstance(error, socket.gaierror):
+    # UnicodeError: a name that no host can have, such as one with two dots in a row.
+    if isinstance(error, socket.gaierror | UnicodeError):
         return "unknown host name"
     if isinstance(error, KafkaError):
         return error.message or error.code.name

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import pytest
 
 from ruslo.client.bootstrap import Address, check_reachable, parse_bootstrap
-from ruslo.client.errors import BrokerUnreachable
+from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.model.errors import ConfigError
+from tests.support.scripted_broker import ScriptedBroker
 
 
 def test_addresses_in_order_without_repetition() -> None:
@@ -15,21 +17,52 @@ def test_addresses_in_order_without_repetition() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " , ", "host", "host:", ":9092", "host:x", "host:0", "host:65536", "::1:9092"]
+    "text", ["", " , ", "host", "host:", ":9092", "host:x", "host:0", "host:65536", "::1:9092", "http://a:1"]
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         parse_bootstrap(text)
 
 
-def test_one_server_that_listens_is_enough() -> None:
+def test_a_scheme_is_not_taken_for_an_ipv6_address() -> None:
+    with pytest.raises(ConfigError, match="write HOST:PORT"):
+        parse_bootstrap("PLAINTEXT://broker:9092")
+
+
+def test_one_server_that_answers_is_enough() -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            await asyncio.to_thread(check_reachable, f"127.0.0.1:1,127.0.0.1:{broker.port}")
+
+    asyncio.run(run())
+
+
+def test_of_an_encrypted_listener_a_connection_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        check_reachable(f"127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+        check_reachable(f"127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}", encrypted=True)
+
+
+def test_a_server_that_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ConnectionLost, match=f"{address} accepts connections, but did not answer"):
+            check_reachable(f"127.0.0.1:1,{address}", timeout_s=0.1)
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH", b"HTTP/1.1 400 Bad Request", b"\0\0\0\x08\0\0\0\0"])
+def test_a_server_that_is_no_broker(answer: bytes) -> None:
+    async def run() -> None:
+        async with ScriptedBroker(lambda asked: answer) as server:
+            await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}")
+
+    with pytest.raises(ConnectionLost, match="does not answer as Kafka brokers do"):
+        asyncio.run(run())
 
 
 def test_unreachable_names_every_address_and_reason() -> None:
     with pytest.raises(BrokerUnreachable) as caught:
-        check_reachable("127.0.0.1:1,no-such-host.invalid:2")
+        check_reachable("127.0.0.1:1,no-such-host.invalid:2,a..b:3")
     assert "127.0.0.1:1 (connection refused)" in str(caught.value)
     assert "no-such-host.invalid:2 (unknown host name)" in str(caught.value)
-    assert caught.value.addresses == (("127.0.0.1", 1), ("no-such-host.invalid", 2))
+    assert "a..b:3 (unknown host name)" in str(caught.value)
+    assert caught.value.addresses == (("127.0.0.1", 1), ("no-such-host.invalid", 2), ("a..b", 3))

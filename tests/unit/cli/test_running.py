@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from click.testing import CliRunner
+
+from ruslo.cli.main import cli
+from ruslo.cli.running import with_admin
+from ruslo.client.errors import ConnectionLost
+from tests.support.scripted_broker import ScriptedBroker
+
+
+def test_somebody_who_is_no_broker_is_asked_once() -> None:
+    async def run() -> int:
+        async with ScriptedBroker(lambda asked: b"SSH-2.0-OpenSSH") as server:
+            address = f"127.0.0.1:{server.port}"
+            with pytest.raises(ConnectionLost, match="is it really a Kafka broker"):
+                await asyncio.to_thread(with_admin, address, lambda admin: admin.groups.list())
+            return server.connections
+
+    assert asyncio.run(run()) == 1
+
+
+@pytest.mark.parametrize("command", ["topic list", "consume orders", "cluster health"])
+def test_a_name_that_no_host_can_have(command: str) -> None:
+    result = CliRunner().invoke(cli, [*command.split(), "-b", "a..b:9092"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a..b:9092 (unknown host name)" in result.stderr
