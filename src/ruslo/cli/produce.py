@@ -122,8 +122,8 @@ def produce(
     if not record_end or key_end == b"":
         raise click.UsageError("A delimiter cannot be empty; --whole sends the whole input as one record.")
 
-    fixed_key = None if key is None else key.encode()
-    fixed_headers = [(name, value.encode()) for name, value in headers.items()]
+    fixed_key = None if key is None else os.fsencode(key)
+    fixed_headers = [(name, os.fsencode(value)) for name, value in headers.items()]
     outcome = Outcome(topic)
     timeout_ms = max(int(timeout_s * 1000), 2 * _LINGER_MS)
     config: dict[str, ConfigValue] = {
@@ -149,7 +149,9 @@ def produce(
         elif as_json:
             records = json_records(stream)
         else:
-            records = delimited_records(stream, record_end, key_end, None if null is None else null.encode())
+            records = delimited_records(
+                stream, record_end, key_end, None if null is None else os.fsencode(null)
+            )
         try:
             for record in records:
                 producer.produce(

@@ -11,6 +11,7 @@ from typing import BinaryIO, NamedTuple
 Headers = Sequence[tuple[str, bytes | None]]
 
 _CHUNK = 256 * 1024
+_LARGEST_NUMBER = 2**63 - 1
 _JSON_FIELDS = frozenset(
     {"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", "topic", "offset"}
 )
@@ -61,6 +62,8 @@ def json_records(stream: BinaryIO) -> Iterator[InputRecord]:
                 yield json_record(json.loads(line))
             except (ValueError, UnicodeDecodeError) as error:
                 raise ValueError(f"line {number}: {error}") from error
+            except RecursionError:
+                raise ValueError(f"line {number}: it is nested too deeply") from None
 
 
 def json_record(fields: object) -> InputRecord:
@@ -107,6 +110,6 @@ def _number(fields: Mapping[str, object], name: str) -> int | None:
     value = fields.get(name)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name} must be a whole number that is not negative, got {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_NUMBER:
+        raise ValueError(f"{name} must be a whole number from 0 to {_LARGEST_NUMBER}, got {value!r}")
     return value

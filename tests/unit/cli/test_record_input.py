@@ -71,6 +71,8 @@ def test_json_values() -> None:
         ('{"partition":"0"}', "partition must be a whole number"),
         ('{"partition":-1}', "partition must be a whole number"),
         ('{"timestamp":true}', "timestamp must be a whole number"),
+        ('{"timestamp":9223372036854775808}', "timestamp must be a whole number from 0 to"),
+        ('{"value":' + "[" * 100_000, "nested too deeply"),
         ('{"headers":["a"]}', "headers must be"),
         ('{"headers":3}', "headers must be"),
     ],
