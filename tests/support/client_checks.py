@@ -46,10 +46,10 @@ class ClientChecks:
 
     @pytest.fixture
     def topic(self, bootstrap: str) -> str:
-        """A new topic of three partitions."""
-        name = f"client-{next(_topic_numbers)}"
-        with_admin(bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions=3)]))
-        return name
+        """A new topic of three partitions, which keeps records of any age."""
+        new = NewTopic(f"client-{next(_topic_numbers)}", partitions=3, configs={"retention.ms": "-1"})
+        with_admin(bootstrap, lambda admin: admin.topics.create([new]))
+        return new.name
 
     # -- admin
 
