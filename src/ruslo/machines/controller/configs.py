@@ -88,8 +88,9 @@ def _check_resource(
                 ErrorCode.INVALID_REQUEST,
                 f"broker resource {resource_name!r} must be a broker id, or empty for the cluster's default",
             )
-        if int(resource_name) not in state.image.cluster.brokers:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {resource_name} is not registered")
+        cluster, node_id = state.image.cluster, int(resource_name)
+        if node_id not in cluster.brokers and node_id not in cluster.controllers:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"node {resource_name} is not registered")
     elif resource_type in (GROUP, CLIENT_METRICS):
         if not resource_name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource's name is empty")

@@ -10,6 +10,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages import alter_configs_request as legacy
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.alter_configs_response import AlterConfigsResponse
+from ruslo.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -108,6 +109,15 @@ def test_validate_only() -> None:
     before = len(bench.log)
     assert alter(bench, resource(2, "t", ("retention.ms", SET, "1")), validate_only=True) == [ErrorCode.NONE]
     assert len(bench.log) == before
+
+
+def test_a_node_that_is_only_a_controller_has_configs() -> None:
+    bench = bench_with_topic()
+    change = resource(4, "3000", ("log.cleaner.threads", SET, "2"))
+    assert alter(bench, change) == [ErrorCode.BROKER_ID_NOT_REGISTERED]
+    bench.ask(ControllerRegistrationRequest(controller_id=3000))
+    assert alter(bench, change) == [ErrorCode.NONE]
+    assert dict(bench.image.configs.of(4, "3000")) == {"log.cleaner.threads": "2"}
 
 
 def test_groups_have_configs() -> None:
