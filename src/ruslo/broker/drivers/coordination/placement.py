@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+LONGEST_KEPT = 256
+"""Ids may have 32 KB, and anybody may ask for any: so many of those would fill the memory."""
 
-@lru_cache(maxsize=65_536)
+
 def partition_of(key: str, partition_count: int) -> int:
+    if len(key) <= LONGEST_KEPT:
+        return _kept_partition_of(key, partition_count)
+    return _partition_of(key, partition_count)
+
+
+def _partition_of(key: str, partition_count: int) -> int:
     return _absolute(_java_hash(key)) % partition_count
+
+
+_kept_partition_of = lru_cache(maxsize=65_536)(_partition_of)
 
 
 def _java_hash(text: str) -> int:
