@@ -10,7 +10,8 @@ whose broker is unfenced, not stopping and has the replica's directory online.
  2  the first acceptable in replica order, in the ISR                 ISR as it is
  3  the ISR is empty: the first acceptable one in the ELR             ISR = leader
  4  both are empty: the last known leader, if acceptable              ISR = leader, recovering (KIP-966)
- 5  unclean election allowed: the first acceptable replica            ISR = leader, recovering
+ 5  unclean election allowed: the first acceptable replica,           ISR = leader, recovering
+    one that is only being added last
  6  nobody
 === =============================================================== ==================================
 
@@ -166,7 +167,8 @@ class PartitionChange:
             if acceptable(last_leader):
                 return last_leader, True
         if self.unclean_election or self.election is Election.UNCLEAN:
-            for replica in self.target_replicas:
+            # Who is only being added may have nothing of the log yet.
+            for replica in sorted(self.target_replicas, key=self.target_adding.__contains__):
                 if acceptable(replica):
                     return replica, True
         return NO_LEADER, False
@@ -205,11 +207,13 @@ def change_partition(
     election: Election = Election.ANY,
     found_in: tuple[int, Uuid] | None = None,
     begun_anew: int = NO_LEADER,
+    clean_only: bool = False,
 ) -> VersionedRecord | None:
     """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced.
 
     ``found_in``: a replica, and the directory in which its broker says that it lies.
     ``begun_anew``: a replica whose log is not the one it had; it may lead, but not because of what it had.
+    ``clean_only``: nobody may lead who may lack records, even if the topic allows that.
     """
     partition = topic.partitions[index]
     brokers = state.image.cluster.brokers
@@ -243,7 +247,7 @@ def change_partition(
         acceptable=acceptable,
         min_isr=state.min_insync_replicas(topic.name),
         elr_enabled=state.elr_enabled,
-        unclean_election=state.unclean_leader_election(topic.name),
+        unclean_election=not clean_only and state.unclean_leader_election(topic.name),
         metadata_version=state.metadata_version,
         target_isr=target_isr,
         target_recovery_state=(

@@ -88,7 +88,8 @@ def _reassigned(
     original = {each for each in partition.replicas if each not in partition.adding}
     adding = tuple(sorted({*target, *removing} - original))
     reassignment = Reassignment((*target, *removing), adding, removing)
-    return change_partition(state, topic, asked.partition_index, reassignment=reassignment)
+    # The target may have no records yet, and who has them may be back in a moment: nobody asked to lose them.
+    return change_partition(state, topic, asked.partition_index, reassignment=reassignment, clean_only=True)
 
 
 def _known(state: ControllerState, topic_name: str, index: int) -> tuple[TopicImage, PartitionImage]:

@@ -28,6 +28,7 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreateTopicsRequest,
 )
+from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -185,6 +186,7 @@ def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
     moves = [ReassignablePartition(partition_index=0, replicas=[4])]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=moves)])
     bench.ask(request)
+    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None))
     assert (partition(bench, 0).leader, partition(bench, 0).replicas) == (4, (4, 1, 2, 3))
     assert assign(bench, 0, numbered_uuid(401), 4) is ErrorCode.NONE
     assert (partition(bench, 0).replicas, partition(bench, 0).directories) == ((4,), (numbered_uuid(401),))

@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.controller import state
+from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.elections import Reassignment, change_partition
+from ruslo.machines.controller.events import BrokerGone
+from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -26,6 +29,11 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
@@ -189,3 +197,43 @@ def test_replicas_that_leave_are_not_eligible_to_lead() -> None:
     assert gone is not None
     assert isinstance(gone[0], PartitionChangeRecord)
     assert gone[0].eligible_leader_replicas == []
+
+
+def unclean_bench(*partitions: list[int]) -> MachineBench:
+    bench = bench_with(*partitions)
+    unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
+    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    return bench
+
+
+def gone(bench: MachineBench, *broker_ids: int) -> None:
+    for broker_id in broker_ids:
+        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+
+
+def test_an_unclean_election_prefers_who_was_there_before() -> None:
+    """Who is only being added may have nothing of the log yet."""
+    bench = unclean_bench([1, 2])
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    gone(bench, 2)
+    bench.join(2, incarnation="b")
+    bench.ask(reassigning({0: [3, 2]}))
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.isr, partition.replicas) == (1, (1,), (3, 2, 1))
+    gone(bench, 1)
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.recovery_state) == (2, RECOVERING)
+
+
+def test_to_ask_for_a_move_is_not_to_ask_for_an_unclean_election() -> None:
+    """The broker that has the records may be back in a moment, and the new one has none."""
+    bench = unclean_bench([1])
+    epoch = bench.image.cluster.brokers[1].epoch
+    gone(bench, 1)
+    bench.ask(reassigning({0: [2]}))
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.replicas) == (-1, (2, 1))
+    bench.join(1, incarnation="b", previous=epoch)
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.recovery_state) == (1, RECOVERED)
