@@ -28,6 +28,10 @@ def handle(shard: ShardState, request: ConsumerGroupDescribeRequest) -> Consumer
 
 
 def _group(shard: ShardState, group_id: str) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(
+            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID, error_message="the group's id is empty"
+        )
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         kind = f"group {group_id!r} is no consumer group" if group else f"there is no group {group_id!r}"

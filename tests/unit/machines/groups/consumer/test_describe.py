@@ -79,11 +79,12 @@ def test_groups_that_are_none() -> None:
     a = Consumer(story, "a", "orders")
     a.join()
     a.leave()
-    empty, classic, absent = describe(story, "g", "classic", "absent")
+    empty, classic, absent, nameless = describe(story, "g", "classic", "absent", "")
     assert (empty.group_state, empty.members, empty.group_epoch) == ("Empty", [], 3)
     assert classic.error_code == absent.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.error_message == "group 'classic' is no consumer group"
     assert absent.error_message == "there is no group 'absent'"
+    assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_deleted_topics_are_not_shown() -> None:
