@@ -152,10 +152,12 @@ class EmbeddedBroker:
 
     def _wait_ready(self, ready_read: int) -> int:
         deadline = time.monotonic() + self._start_timeout_s
+        # Not select, which takes no descriptor above 1023.
+        poll = select.poll()
+        poll.register(ready_read, select.POLLIN)
         line = b""
         while True:
-            readable, _, _ = select.select([ready_read], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise BrokerFailed(
                     f"the broker was not ready within {self._start_timeout_s:g} s:\n{self.output()}"
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -111,3 +112,18 @@ def test_a_test_run_that_is_killed_leaves_no_broker() -> None:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{pid}")
     subprocess.run(["rm", "-r", folder], check=True)
+
+
+def test_a_process_with_many_open_files_can_start_one() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this process may not open so many files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with EmbeddedBroker() as broker:
+            assert broker.running
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
