@@ -110,4 +110,15 @@ cli = RusloGroup(
 
 
 def main() -> None:
+    _open_closed_streams()
     cli(prog_name="ruslo")
+
+
+def _open_closed_streams() -> None:
+    """Whoever started us may have closed one of the three (``>&-``): Python has None for it, and its number
+    would be that of the next file we open, a segment maybe, into which others then write their complaints."""
+    import os
+
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we live

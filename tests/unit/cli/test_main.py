@@ -102,6 +102,23 @@ def test_version() -> None:
     assert CliRunner().invoke(cli, ["--version"]).stdout.startswith("ruslo ")
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("storage random-uuid >&-", 0), ("topic delete t <&-", 2), ("log dump --help <&- >&- 2>&-", 0)],
+)
+def test_closed_streams(line: str, code: int) -> None:
+    shell = ["sh", "-c", f'"$0" -m ruslo.cli {line}', sys.executable]
+    result = subprocess.run(shell, capture_output=True, text=True)
+    assert "Traceback" not in result.stderr
+    assert result.returncode == code
+
+
+def test_the_numbers_of_closed_streams_are_not_given_to_files() -> None:
+    program = "import ruslo.cli.main as m, os; m._open_closed_streams(); os._exit(os.open('/', os.O_RDONLY))"
+    result = subprocess.run(["sh", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, program])
+    assert result.returncode >= 3
+
+
 def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
     result = CliRunner().invoke(cli, ["topics"])
     assert result.exit_code == 2
