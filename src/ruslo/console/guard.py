@@ -131,17 +131,18 @@ class Guard:
         scheme, _, password = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return False
-        if self._sessions.is_password(password.strip()):
+        # Headers come as Latin-1; a password is UTF-8 wherever else it comes from.
+        if self._sessions.is_password(password.strip().encode("latin-1").decode(errors="replace")):
             return True
         with contextlib.suppress(TooManyAttempts):  # it is refused either way
             await self._sessions.pause()
         return False
 
     def _is_our_name(self, host: str) -> bool:
-        name = urlsplit(f"//{host}").hostname or ""
-        if name in ("localhost", self._settings.host, *self._settings.host_names):
-            return True
         try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name in ("localhost", self._settings.host, *self._settings.host_names):
+                return True
             # An address cannot be rebound: whoever has a page there has the machine.
             ipaddress.ip_address(name)
         except ValueError:
@@ -159,7 +160,10 @@ def _comes_from_us(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc == headers.get("host")
+    try:
+        return origin is None or urlsplit(origin).netloc == headers.get("host")
+    except ValueError:  # A bracket that nothing closes.
+        return False
 
 
 async def _read_form(request: Request) -> Form | None:

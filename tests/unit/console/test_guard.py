@@ -51,7 +51,8 @@ def test_hosts_that_cannot_be_rebound_are_served(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8090", "localhost.evil.example", "", "127.0.0.1.e"]
+    "host",
+    ["evil.example", "evil.example:8090", "localhost.evil.example", "", "127.0.0.1.e", "[::1", "[e"],
 )
 def test_other_host_names_get_nothing(host: str) -> None:
     answer = Guarded().get(host=host)
@@ -143,6 +144,14 @@ def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.Monke
     assert guarded.get("/login").status == 200
     assert guarded.get("/topics", authorization="Bearer wrong").status == 401
     assert guarded.get("/topics", authorization="Bearer sesame").status == 200
+
+
+def test_a_password_may_have_any_letters() -> None:
+    assert Guarded(password="пароль").get("/topics", authorization="Bearer пароль").status == 200
+
+
+def test_an_origin_that_cannot_be_read_is_not_ours() -> None:
+    assert Guarded().post(origin="http://[").status == 403
 
 
 def test_a_program_with_the_password_needs_no_form_token() -> None:
