@@ -54,6 +54,8 @@ def explain(error: Exception) -> str | None:
         return f"{text}. {advice}" if advice else text
     if isinstance(error, RusloError):
         return str(error)
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object!r} is not text in UTF-8, which names must be"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}"

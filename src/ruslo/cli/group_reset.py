@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
@@ -14,6 +13,7 @@ from ruslo.cli.output import hint, print_json, print_table
 from ruslo.cli.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
 from ruslo.client.partition_lists import shown_partitions
+from ruslo.client.position import iso_time_ms
 
 if TYPE_CHECKING:
     from ruslo.client.admin import Admin
@@ -40,7 +40,7 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
     if value is None:
         return None
     try:
-        return round(datetime.fromisoformat(value).timestamp() * 1000)
+        return iso_time_ms(value)
     except ValueError:
         raise click.BadParameter(
             f"{value!r} is no date and time, as in 2026-03-01T10:00Z", ctx, param

@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeAlias
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _AGO = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)\Z")
+_LAST_MS = 2**63 - 1
 
 
 class AtOffset(NamedTuple):
@@ -47,6 +48,12 @@ def short_duration_ms(word: str) -> int | None:
     return int(float(match[1]) * _UNIT_MS[match[2]]) if match else None
 
 
+def iso_time_ms(text: str) -> int:
+    """Milliseconds since 1970. What was before is 0: records have no such times, and to a broker negative
+    ones are words: -1 is the end."""
+    return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
+
+
 def parse_position(text: str, now_ms: int | None = None) -> Position:
     word = text.strip()
     if word in ("start", "beginning", "earliest"):
@@ -58,13 +65,13 @@ def parse_position(text: str, now_ms: int | None = None) -> Position:
     if word.startswith("-") and word[1:].isdecimal():
         return BeforeEnd(int(word[1:]))
     if word.startswith("@") and word[1:].isdecimal():
-        return AtTime(int(word[1:]))
+        return AtTime(min(int(word[1:]), _LAST_MS))
     ago_ms = short_duration_ms(word)
     if ago_ms is not None:
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         return AtTime(max(0, now - ago_ms))
     try:
-        return AtTime(round(datetime.fromisoformat(word).timestamp() * 1000))
+        return AtTime(iso_time_ms(word))
     except ValueError:
         raise ValueError(
             f"{text!r} is no position: write start, end, an offset (42), records before the end (-10), "

@@ -48,3 +48,9 @@ def test_errors_of_librdkafka() -> None:
     assert text is not None
     assert "too big" in text
     assert "max.message.bytes" in text
+
+
+def test_a_name_that_is_not_text() -> None:
+    with pytest.raises(UnicodeEncodeError) as caught:
+        "\udcff".encode()
+    assert explain(caught.value) == "'\\udcff' is not text in UTF-8, which names must be"

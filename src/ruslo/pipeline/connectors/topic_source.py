@@ -245,9 +245,9 @@ class TableSource(_Records):
 
 def start_options(start: str) -> dict[str, str]:
     """``earliest``, ``latest`` and JSON are offsets; everything else is a time."""
-    from datetime import datetime
+    from ruslo.client.position import iso_time_ms
 
     if start in ("earliest", "latest") or start.lstrip().startswith("{"):
         return {"startingOffsets": start}
-    milliseconds = start if start.isdigit() else str(round(datetime.fromisoformat(start).timestamp() * 1000))
+    milliseconds = start if start.isdigit() else str(iso_time_ms(start))
     return {"startingTimestamp": milliseconds}
