@@ -20,6 +20,8 @@ from ruslo.protocol.messages.controller_registration_request import (
 logger = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
+_UNSUPPORTED_PAUSE_MS = 30_000
+"""As long as the cluster runs on a metadata.version that knows nothing of it: that may be raised any time."""
 
 
 class ControllerRegistrar:
@@ -57,11 +59,13 @@ class ControllerRegistrar:
 
     async def _register(self) -> None:
         while True:
+            pause_ms = _RETRY_MS
             try:
                 await self._controller.submit(self._request)
                 return
             except KafkaError as error:
                 if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                    return  # The cluster runs on a metadata.version that knows nothing of it.
-                logger.info("controller %d is not registered yet: %s", self._node_id, error)
-            await asyncio.sleep(_RETRY_MS / 1000)
+                    pause_ms = _UNSUPPORTED_PAUSE_MS
+                else:
+                    logger.info("controller %d is not registered yet: %s", self._node_id, error)
+            await asyncio.sleep(pause_ms / 1000)
