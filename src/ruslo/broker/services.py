@@ -34,6 +34,11 @@ class ControllerPort(Protocol):
         """How far this broker's metadata must be to show what was answered last."""
         ...
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is one, as far as this node knows: else ``submit`` waits for an election first."""
+        ...
+
     def submit(
         self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
     ) -> asyncio.Future[Message]: ...

@@ -213,7 +213,12 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
 
 
 async def _create(services: Services, missing: set[str]) -> dict[str, ErrorCode]:
-    """The errors of what could not be created."""
+    """The errors of what could not be created.
+
+    As in Apache Kafka, nobody waits here for an election: the rest of the connection would wait with it.
+    """
+    if not services.controller.is_known:
+        return dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(missing)

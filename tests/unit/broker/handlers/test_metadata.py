@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from inspect import isawaitable
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ruslo.broker.drivers.controller_gateway import ControllerGateway
+from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.broker.handlers import metadata
 from ruslo.broker.partitions import turns
 from ruslo.broker.request_context import RequestContext
@@ -16,6 +20,7 @@ from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from ruslo.storage.disk import LocalDisk
 from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, numbered_uuid
 from tests.support.handlers import exchange
 
@@ -216,6 +221,37 @@ def test_creation_without_a_controller() -> None:
             response = await exchange(metadata.handle, node, asking("new", create=True))
             assert errors(response) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
             assert response.controller_id == 1, "some live broker, which would pass requests on"
+
+    asyncio.run(story())
+
+
+def test_creation_waits_for_no_election(tmp_path: Path) -> None:
+    """Produce requests behind it on the connection would wait as well, as long as there is no controller."""
+
+    async def story() -> None:
+        async with admin_node() as node:
+            node.raft.resign()
+            raft = RaftDriver(
+                config=node.config,
+                disk=LocalDisk(str(tmp_path)),
+                clock=node.clock,
+                directory_id=numbered_uuid(1),
+                endpoints=(),
+                on_failure=lambda error: None,
+            )
+            gateway = ControllerGateway(
+                node.controller, raft, node.metadata, node.clock, node_id=1, request_timeout_ms=30_000
+            )
+            services = SimpleNamespace(**{**vars(node), "controller": gateway})
+            answer = asyncio.ensure_future(exchange(metadata.handle, services, asking("new", create=True)))
+            try:
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert answer.done()
+                assert errors(answer.result()) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
+            finally:
+                answer.cancel()
+                await gateway.stop()
 
     asyncio.run(story())
 
