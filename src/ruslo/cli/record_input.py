@@ -78,7 +78,8 @@ def json_record(fields: object) -> InputRecord:
         value=_data(fields, "value"),
         headers=_headers(fields.get("headers") or []),
         partition=_number(fields, "partition"),
-        timestamp_ms=_number(fields, "timestamp"),
+        # -1 is Kafka's word for a record without a time, and 'consume' prints it so.
+        timestamp_ms=None if fields.get("timestamp") == -1 else _number(fields, "timestamp"),
     )
 
 

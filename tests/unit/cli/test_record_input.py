@@ -83,6 +83,11 @@ def test_json_mistakes(line: str, problem: str) -> None:
     assert problem in str(caught.value)
 
 
+def test_a_record_without_a_time() -> None:
+    (record,) = json_records(io.BytesIO(b'{"value":"v","timestamp":-1}'))
+    assert record.timestamp_ms is None
+
+
 def test_bytes_that_are_no_text_are_a_mistake_too() -> None:
     with pytest.raises(ValueError, match=r"^line 2: "):
         list(json_records(io.BytesIO(b'{"value":"ok"}\n\xff\xfe\n')))
