@@ -20,7 +20,7 @@ _ADVICE = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this topic.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this action.",
     ErrorCode.UNSUPPORTED_VERSION: "The broker does not offer this; it may be too old or not have it yet.",
-    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic, or send smaller records.",
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic and the producer's max.request.size.",
     ErrorCode.POLICY_VIOLATION: "A rule of the cluster forbids it (a compacted topic keeps its records).",
     ErrorCode.GROUP_ID_NOT_FOUND: "'ruslo group list' shows what exists.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its consumers first; 'ruslo group members' shows where they run.",
