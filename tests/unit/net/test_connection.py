@@ -540,13 +540,15 @@ def test_all_interfaces_of_ipv6_are_those_of_ipv4_too() -> None:
         server = Server(LIMITS)
         port = await server.listen("TEST", "::", free_port())
         await server.start(echo.handle_frame)
-        for host in ("::1", "127.0.0.1"):
-            reader, writer = await asyncio.open_connection(host, port)
-            writer.write(frame(host.encode()))
-            assert await read_frame(reader) == host.encode()
-            writer.close()
-            await writer.wait_closed()
-        await server.close()
+        try:
+            for host in ("::1", "127.0.0.1"):
+                reader, writer = await asyncio.open_connection(host, port)
+                writer.write(frame(host.encode()))
+                assert await read_frame(reader) == host.encode()
+                writer.close()
+                await writer.wait_closed()
+        finally:
+            await server.close()
 
     uvloop.run(main())
 
