@@ -48,7 +48,10 @@ class ProfileStore:
                 f"there is no profile {name!r} ({known}). "
                 f"'ruslo profile create {name} -b HOST:PORT' makes one."
             ) from None
-        return Profile(name, parse_properties(decode_properties(data)))
+        try:
+            return Profile(name, parse_properties(decode_properties(data)))
+        except ConfigError as error:
+            raise ConfigError(f"{self.path(name)}: {error}") from None
 
     def write(self, profile: Profile) -> None:
         from ruslo.config.properties import format_properties

@@ -89,3 +89,12 @@ def test_a_profile_is_replaced_only_by_force() -> None:
     assert "--force replaces it" in ruslo("profile", "create", "x", "-b", "127.0.0.1:2").output
     assert ruslo("profile", "create", "x", "-b", "127.0.0.1:2", "--force").exit_code == 0
     assert ProfileStore().read("x").settings == {"bootstrap.servers": "127.0.0.1:2"}
+
+
+def test_a_profile_that_cannot_be_read_is_named(home: Path) -> None:
+    ruslo("profile", "create", "one", "-b", "127.0.0.1:1")
+    broken = home / "profiles" / "two.properties"
+    broken.write_text("bootstrap.servers=\\uZZ\n")
+    result = ruslo("profile", "list")
+    assert result.exit_code == 1
+    assert f"{broken}: Line 1" in result.stderr
