@@ -83,6 +83,11 @@ class Source(ABC):
         """The topics it reads."""
         return ()
 
+    @property
+    def cluster(self) -> str | None:
+        """Where these topics are, unless it is the pipeline's own cluster."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sink(ABC):
@@ -103,6 +108,10 @@ class Sink(ABC):
 
     def topics(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def cluster(self) -> str | None:
+        return None
 
     def transactions_at(self, bootstrap: str) -> str | None:
         """The cluster on which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""

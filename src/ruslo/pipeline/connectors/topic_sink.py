@@ -86,6 +86,10 @@ class TopicSink(Sink):
     def topics(self) -> tuple[str, ...]:
         return () if self.topic is None else (self.topic,)
 
+    @property
+    def cluster(self) -> str | None:
+        return self.bootstrap
+
     def transactions_at(self, bootstrap: str) -> str | None:
         return self.bootstrap or bootstrap if self.delivery == "exactly_once" else None
 

@@ -105,6 +105,10 @@ class _Records(Source):
         return records.select(value, *own)
 
     @property
+    def cluster(self) -> str | None:
+        return self.bootstrap
+
+    @property
     def needs_dead_letters(self) -> bool:
         return self.on_decode_error == "deadletter"
 

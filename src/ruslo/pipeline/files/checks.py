@@ -162,10 +162,14 @@ def _check_use(pipeline: Pipeline, findings: Findings) -> None:
 
 
 def _check_topics(pipeline: Pipeline, root: Located, findings: Findings) -> None:
-    read = {topic for entry in pipeline.inputs for topic in entry.source.topics()}
+    read = {
+        (topic, entry.source.cluster or pipeline.bootstrap)
+        for entry in pipeline.inputs
+        for topic in entry.source.topics()
+    }
     for output in pipeline.outputs:
         for topic in output.sink.topics():
-            if topic in read:
+            if (topic, output.sink.cluster or pipeline.bootstrap) in read:
                 findings.error(
                     output.place,
                     "loop",
@@ -180,7 +184,7 @@ def _check_topics(pipeline: Pipeline, root: Located, findings: Findings) -> None
                 f"source {entry.name!r} has dead letters, and nothing says where they go",
                 "Add 'dead_letters: topic' to the pipeline.",
             )
-    if pipeline.dead_letters in read:
+    if pipeline.dead_letters in {topic for topic, _ in read}:
         findings.error(
             root.key_place("dead_letters"),
             "loop",

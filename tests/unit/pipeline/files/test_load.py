@@ -112,6 +112,31 @@ def test_mistakes_have_a_place_and_a_fix(
     ), findings
 
 
+@pytest.mark.parametrize(
+    ("source", "sink", "own", "loops"),
+    [
+        ("a:1", "b:1", "c:1", False),
+        ("a:1", None, "c:1", False),
+        (None, "b:1", "c:1", False),
+        ("a:1", "a:1", "c:1", True),
+        ("c:1", None, "c:1", True),
+    ],
+)
+def test_a_topic_may_have_its_name_in_another_cluster_too(
+    tmp_path: Path, source: str | None, sink: str | None, own: str, loops: bool
+) -> None:
+    def at(cluster: str | None) -> str:
+        return "" if cluster is None else f", bootstrap: '{cluster}'"
+
+    text = (
+        f"source: {{type: topic, topic: orders, value: binary{at(source)}}}\n"
+        f"sink: {{type: topic, topic: orders, value_column: value{at(sink)}}}\n"
+        f"bootstrap: '{own}'\n"
+        "checkpoint: state\n"
+    )
+    assert [rule for _, _, rule, _ in found(tmp_path, text)] == (["loop"] if loops else [])
+
+
 def test_all_mistakes_are_told_at_once_and_in_order(tmp_path: Path) -> None:
     text = (
         changed("topic: customers", "topik: customers")
