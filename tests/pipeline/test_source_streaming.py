@@ -80,7 +80,8 @@ class TestBatches:
             end = next_end(reader, reader.initialOffset())
             assert json.dumps(next_end(reader, end)) == json.dumps(end)
             assert reader.partitions(end, end) == []
-            assert reader.reportLatestOffset() == end
+            newest = SourceOffsets.from_json(reader.reportLatestOffset())
+            assert newest.offsets == SourceOffsets.from_json(end).offsets
 
     def test_latest_begins_with_what_comes_next(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
@@ -90,6 +91,26 @@ class TestBatches:
             produce(bootstrap, topic, [b"new"])
             rows = read_between(reader, start, next_end(reader, start))
             assert [(row["offset"], row["value"]) for row in rows] == [(5, b"new")]
+
+    @pytest.mark.parametrize("before", [0, 2])
+    @pytest.mark.parametrize("after", [0, 3])
+    def test_the_first_batch_is_the_same_after_a_restart(
+        self, bootstrap: str, before: int, after: int
+    ) -> None:
+        """Spark notes where a batch ends. Where the first one began it asks again, and latest is later."""
+        topic = new_topic(bootstrap)
+        produce(bootstrap, topic, [b"old"] * 5)
+        with streaming(bootstrap, subscribe=topic) as reader:
+            start = reader.initialOffset()
+            produce(bootstrap, topic, [b"first"] * before)
+            end = next_end(reader, start)
+        produce(bootstrap, topic, [b"second"] * after)
+        with streaming(bootstrap, subscribe=topic) as reader:
+            again = read_between(reader, reader.initialOffset(), end)
+            assert [row["value"] for row in again] == [b"first"] * before
+            following = next_end(reader, end)
+            assert (following == end) == (after == 0)
+            assert [row["value"] for row in read_between(reader, end, following)] == [b"second"] * after
 
     def test_a_copy_in_a_task_reads_the_same(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
@@ -172,7 +193,7 @@ class TestChangingTopics:
     def test_partitions_that_are_added_are_read_from_their_beginning(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         with streaming(bootstrap, subscribe=topic) as reader:
-            start = reader.initialOffset()
+            start = next_end(reader, reader.initialOffset())
             add_partitions(bootstrap, topic, 3)
             assert next_end(reader, start) == start, "new and empty: no batch"
             produce(bootstrap, topic, [b"early"] * 2, 2)

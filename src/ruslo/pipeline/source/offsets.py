@@ -2,14 +2,15 @@
 
 ``{"orders": {"id": "…", "offsets": {"0": 23, "1": 45}}}``. Spark compares offsets as text, so topics and
 partitions always stand in the same order. The topic's id tells a topic from another of the same name that was
-created after it was deleted; it is empty where brokers are too old to have ids.
+created after it was deleted; it is empty where brokers are too old to have ids. The end of the first batch
+has ``"since": {"0": 20, "1": 45}`` as well, where the batch begins: Spark keeps the ends of batches only.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -21,6 +22,7 @@ from ruslo.model.topics import TopicPartition
 class _Topic(msgspec.Struct):
     id: str
     offsets: dict[int, int]
+    since: dict[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class SourceOffsets:
 
     topic_ids: Mapping[str, Uuid]
     offsets: Mapping[TopicPartition, int]
+    since: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where the batch that ends there begins, if it is the first."""
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffsets:
@@ -44,12 +48,11 @@ class SourceOffsets:
                 f"the checkpoint holds offsets of another source ({error}): {json.dumps(value)}; "
                 "use the checkpoint of a query over format('ruslo'), or a new one"
             ) from error
-        offsets = {
-            TopicPartition(name, partition): offset
-            for name, topic in topics.items()
-            for partition, offset in topic.offsets.items()
-        }
-        return cls(ids, offsets)
+        return cls(
+            ids,
+            _by_partition((name, topic.offsets) for name, topic in topics.items()),
+            _by_partition((name, topic.since) for name, topic in topics.items()),
+        )
 
     def to_json(self) -> dict[str, dict[str, object]]:
         result: dict[str, dict[str, object]] = {}
@@ -59,6 +62,8 @@ class SourceOffsets:
                 "id": "" if topic_id == ZERO_UUID else uuid_to_text(topic_id),
                 "offsets": {str(n): self.offsets[TopicPartition(name, n)] for n in numbers},
             }
+            if self.since:
+                result[name]["since"] = {str(n): self.since[TopicPartition(name, n)] for n in numbers}
         return result
 
     def _by_topic(self) -> Iterator[tuple[str, list[int]]]:
@@ -67,10 +72,18 @@ class SourceOffsets:
             by_topic.setdefault(partition.topic, []).append(partition.partition)
         yield from by_topic.items()
 
+    def reached(self) -> SourceOffsets:
+        """Without where the batch began."""
+        return replace(self, since={})
+
     def same_topic(self, name: str, other: SourceOffsets) -> bool:
         """Whether both mean the same topic by a name, as far as that is known."""
         mine, theirs = self.topic_ids.get(name, ZERO_UUID), other.topic_ids.get(name, ZERO_UUID)
         return mine == theirs or ZERO_UUID in (mine, theirs)
+
+
+def _by_partition(topics: Iterable[tuple[str, Mapping[int, int]]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(name, n): offset for name, offsets in topics for n, offset in offsets.items()}
 
 
 def _parse_id(text: str) -> Uuid:

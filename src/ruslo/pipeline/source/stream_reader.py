@@ -1,8 +1,9 @@
 """``spark.readStream.format("ruslo")``: what each micro-batch reads.
 
 Spark asks for the end of the next batch, writes it to its checkpoint, and has the batch planned from it;
-after a restart the same pair of offsets is planned again. One copy of the reader lives in a process beside
-the driver and keeps its connections; copies in tasks only read.
+after a restart the same pair of offsets is planned again. Only where the first batch begins is asked for
+anew, and may be elsewhere by then, so that its end tells it too. One copy of the reader lives in a process
+beside the driver and keeps its connections; copies in tasks only read.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_survey: Survey | None = None
         self._target: tuple[dict[TopicPartition, TopicInfo], dict[TopicPartition, int]] | None = None
         """With AvailableNow: what there was when the query began, and so all that it reads."""
+        self._initial: dict[str, Any] | None = None
         self._newest: SourceOffsets | None = None
         self._last_batch_ms: int | None = None
 
@@ -66,7 +68,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_nothing_missing(self._options.subscription, partitions)
         check_dead_letter_topic(self._survey, self._options)
         starts = self._survey.resolve(self._options.starting, partitions)
-        return SourceOffsets(topic_ids(partitions.values()), starts).to_json()
+        self._initial = SourceOffsets(topic_ids(partitions.values()), starts).to_json()
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Spark hands back what it gets here, so that a batch which must take all can be told from others.
@@ -101,10 +104,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A partition that is new and empty would change the offsets, and so cause a batch, for nothing.
             if partition in began.offsets or end > starts[partition]
         }
-        end_offsets = SourceOffsets(ids, reached).to_json()
-        if end_offsets != start:
-            self._last_batch_ms = self._clock.monotonic_ms()
-        return end_offsets
+        is_first = start == self._initial
+        if not is_first and SourceOffsets(ids, reached).to_json() == began.reached().to_json():
+            return start
+        self._last_batch_ms = self._clock.monotonic_ms()
+        since = {partition: starts[partition] for partition in reached} if is_first else {}
+        return SourceOffsets(ids, reached, since).to_json()
 
     def _waits_for_more(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
@@ -135,8 +140,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         until = SourceOffsets.from_json(end)
+        began = SourceOffsets(until.topic_ids, until.since) if until.since else SourceOffsets.from_json(start)
         starts = resume(
-            SourceOffsets.from_json(start),
+            began,
             until,
             self._survey,
             fail_on_data_loss=self._options.fail_on_data_loss,
