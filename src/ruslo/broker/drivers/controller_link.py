@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.machines.raft.voters import Endpoint
+from ruslo.model.errors import KafkaError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.message import Message
 
@@ -19,15 +21,7 @@ class ControllerLink:
     async def request(self, endpoint: Endpoint, message: Message, *, timeout_ms: int) -> Message:
         """Raises KafkaError when no answer can be had."""
         connection = await self._to(endpoint)
-        response = API_BY_KEY[message.API_KEY].response
-        try:
-            return await connection.request(message, response, timeout_ms=timeout_ms)
-        except asyncio.CancelledError:
-            # Whoever asked has given the controller up, perhaps because nothing comes through. TCP repeats
-            # what got lost ever more seldom: when the network is back, what is sent behind it would wait for
-            # as long again as the network was gone.
-            connection.drop()
-            raise
+        return await connection.request(message, API_BY_KEY[message.API_KEY].response, timeout_ms=timeout_ms)
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -40,6 +34,7 @@ class ControllerLink:
             if connection is not None and not connection.closed:
                 if (connection.host, connection.port) == (endpoint.host, endpoint.port):
                     return connection
-                connection.drop()
+                with contextlib.suppress(KafkaError):
+                    await connection.close()
             self._connection = await Connection.open(endpoint.host, endpoint.port, self._settings)
             return self._connection
