@@ -151,8 +151,12 @@ class Connection:
         """Return when there is no connection any more, whoever ended it."""
         await self._gone.wait()
 
-    async def close(self) -> None:
+    def drop(self) -> None:
+        """End it now; whoever waits for an answer hears ConnectionLost."""
         self._end(ConnectionLost(f"the connection to {self.host}:{self.port} was closed"))
+
+    async def close(self) -> None:
+        self.drop()
         if self._transport is not None:
             self._transport.close()
             await self._gone.wait()
@@ -217,8 +221,6 @@ class Connection:
                 return await answer
         except TimeoutError:
             raise self.give_up_waiting(message.API_KEY, limit_ms) from None
-        finally:
-            self._waiting.pop(correlation_id, None)
 
     def give_up_waiting(self, api_key: int, limit_ms: int) -> RequestTimedOut:
         """Answers come in order: behind one that hangs nothing more will arrive."""

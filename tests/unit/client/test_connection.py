@@ -169,6 +169,26 @@ def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
     with_broker(answering_metadata(lambda _: MetadataResponse()), use)
 
 
+def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
+    asked_for, hold = asyncio.Event(), asyncio.Event()
+
+    async def late(asked: Asked) -> Answer:
+        asked_for.set()
+        await hold.wait()
+        return MetadataResponse(cluster_id="late")
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        given_up, other = (asyncio.ensure_future(ask_metadata(connection)) for _ in range(2))
+        await asked_for.wait()
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        hold.set()
+        assert (await other).cluster_id == "late"
+        assert not connection.closed
+
+    with_broker(answering_metadata(late), use)
+
+
 def test_no_answer_in_time_ends_the_connection() -> None:
     async def never(asked: Asked) -> Answer:
         await asyncio.sleep(60)

@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _RETRY_MS = 20
 _CATCH_UP_MS = 1_000
+_CONNECT_MS = 5_000
+"""Then it is tried anew: TCP itself tries ever more seldom, and may miss that the network is back."""
 _ELECTION_MS = 5_000
 """If nobody leads for so long, nobody will soon: a majority of the controllers is not there."""
 _HOUSEKEEPING = (
@@ -72,8 +74,9 @@ class ControllerGateway:
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
         # Heartbeats must not wait behind a slow request of a client's.
-        self._own = ControllerLink(client_id=str(node_id), connect_timeout_ms=request_timeout_ms)
-        self._forwarded = ControllerLink(client_id=str(node_id), connect_timeout_ms=request_timeout_ms)
+        connect_timeout_ms = min(request_timeout_ms, _CONNECT_MS)
+        self._own = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
+        self._forwarded = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
         self._tasks: set[asyncio.Task[Message]] = set()
         self.serve_here: Callable[[Message, RequestContext], Awaitable[Message] | Message] | None = None
         """How this node's controller answers what is not a change of metadata."""

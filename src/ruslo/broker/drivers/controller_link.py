@@ -21,7 +21,15 @@ class ControllerLink:
     async def request(self, endpoint: Endpoint, message: Message, *, timeout_ms: int) -> Message:
         """Raises KafkaError when no answer can be had."""
         connection = await self._to(endpoint)
-        return await connection.request(message, API_BY_KEY[message.API_KEY].response, timeout_ms=timeout_ms)
+        response = API_BY_KEY[message.API_KEY].response
+        try:
+            return await connection.request(message, response, timeout_ms=timeout_ms)
+        except asyncio.CancelledError:
+            # Whoever asked has given the controller up, perhaps because nothing comes through. TCP repeats
+            # what got lost ever more seldom: when the network is back, what is sent behind it would wait for
+            # as long again as the network was gone.
+            connection.drop()
+            raise
 
     async def close(self) -> None:
         if self._connection is not None:

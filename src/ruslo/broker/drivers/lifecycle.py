@@ -54,7 +54,7 @@ _LOOKS = 8
 class ControllerChannel(Protocol):
     """The way to the active controller: the driver in this process, or a connection to another node."""
 
-    def submit(self, request: Message) -> asyncio.Future[Message]: ...
+    def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]: ...
 
 
 class LifecycleState(enum.Enum):
@@ -271,6 +271,10 @@ class BrokerLifecycle:
                     pause_ms = min(pause_ms, _RETRY_MS)
                     self._check_lost_directories(self._unacknowledged_since_ms)
                 continue
+            except Exception:
+                # Nobody foresaw it, but without heartbeats this broker would be fenced for good.
+                logger.exception("heartbeat of broker %d failed", self.identity.broker_id)
+                continue
             pause_ms = self._heartbeat_interval_ms
             if response.is_fenced and self.state is LifecycleState.RUNNING:
                 logger.warning(
@@ -300,7 +304,8 @@ class BrokerLifecycle:
         )
         if image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
             request.cordoned_log_dirs = []
-        response = await self._controller.submit(request)
+        # One that took longer would have come too late.
+        response = await self._controller.submit(request, timeout_ms=self._session_timeout_ms)
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
         self._session_ends_ms = None if response.is_fenced else sent_ms + self._session_timeout_ms

@@ -21,7 +21,7 @@ class Controller:
     def __init__(self) -> None:
         self.asked: list[list[tuple[int, int]]] = []
 
-    def submit(self, request: Message) -> asyncio.Future[Message]:
+    def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
         assert isinstance(request, AlterPartitionRequest)
         (topic,) = request.topics
         self.asked.append([(each.partition_index, each.partition_epoch) for each in topic.partitions])

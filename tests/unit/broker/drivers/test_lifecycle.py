@@ -200,7 +200,7 @@ class SlowController:
     def __init__(self) -> None:
         self.asked: list[asyncio.Future[Message]] = []
 
-    def submit(self, request: Message) -> asyncio.Future[Message]:
+    def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
         self.asked.append(asyncio.get_running_loop().create_future())
         return self.asked[-1]
 
