@@ -71,7 +71,7 @@ class Connection:
         try:
             await connection._negotiate()
         except BaseException:
-            await connection.close()
+            connection.drop()
             raise
         return connection
 

@@ -99,10 +99,10 @@ def test_the_controller_hears_which_directories_are_lost(
             heartbeats: list[list[bytes]] = []
             submit = node.node.gateway.submit
 
-            def listen(request: Message) -> asyncio.Future[Message]:
+            def listen(request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
                 if isinstance(request, BrokerHeartbeatRequest):
                     heartbeats.append(request.offline_log_dirs)
-                return submit(request)
+                return submit(request, timeout_ms=timeout_ms)
 
             monkeypatch.setattr(node.node.gateway, "submit", listen)
             await node.node.broker.lifecycle._heartbeat()

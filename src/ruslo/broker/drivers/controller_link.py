@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.machines.raft.voters import Endpoint
-from ruslo.model.errors import KafkaError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.message import Message
 
@@ -42,7 +40,6 @@ class ControllerLink:
             if connection is not None and not connection.closed:
                 if (connection.host, connection.port) == (endpoint.host, endpoint.port):
                     return connection
-                with contextlib.suppress(KafkaError):
-                    await connection.close()
+                connection.drop()
             self._connection = await Connection.open(endpoint.host, endpoint.port, self._settings)
             return self._connection
