@@ -223,6 +223,19 @@ class MachineBench:
         return records, [reply.message for reply in outcome.replies]
 
 
+class CalmQuorum:
+    """Nothing is decided that this node does not know."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def catch_up(self) -> None:
+        pass
+
+    def heard_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+
 class MemoryMetadataLog:
     """Stands in for RaftDriver: the same calls in the same order, one voter, nothing on disk."""
 
@@ -321,7 +334,8 @@ class AdminNode:
             log_dirs=log_dirs,
             previous_epoch=previous_epoch,
         )
-        return BrokerLifecycle(identity, self.controller, self.metadata, clock=self.clock, **settings)
+        quorum = CalmQuorum(self.clock)
+        return BrokerLifecycle(identity, self.controller, self.metadata, quorum, clock=self.clock, **settings)
 
     @property
     def image(self) -> MetadataImage:

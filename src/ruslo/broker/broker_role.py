@@ -80,6 +80,7 @@ class BrokerRole:
             identity,
             base.gateway,
             base.metadata,
+            base.raft,
             clock=base.clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             session_timeout_ms=config.int("broker.session.timeout.ms"),

@@ -57,6 +57,18 @@ class ControllerChannel(Protocol):
     def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]: ...
 
 
+class Quorum(Protocol):
+    """The part of RaftDriver that tells how far this broker can trust what it knows."""
+
+    async def catch_up(self) -> None:
+        """Return when everything that is committed by now is known here; raises KafkaError."""
+        ...
+
+    def heard_ms(self) -> int:
+        """Now; if this node is the controller, when the others last took it for that."""
+        ...
+
+
 class LifecycleState(enum.Enum):
     STARTING = "starting"
     RECOVERY = "recovery"
@@ -82,6 +94,7 @@ class BrokerLifecycle:
         identity: BrokerIdentity,
         controller: ControllerChannel,
         metadata: MetadataDriver,
+        quorum: Quorum,
         *,
         clock: Clock,
         heartbeat_interval_ms: int = 2000,
@@ -105,6 +118,12 @@ class BrokerLifecycle:
         self._session_timeout_ms = session_timeout_ms
         self._session_ends_ms: int | None = None
         """Not before this will the controller fence a broker that falls silent; None: there is no session."""
+        self._quorum = quorum
+        self._lapses = 0
+        """How often there was no session when a heartbeat was answered."""
+        self._lapses_known = -1
+        """After which of them everything that was decided without this broker is known here."""
+        self._catching_up: asyncio.Task[None] | None = None
         self._registration_timeout_ms = registration_timeout_ms
         self._offline_log_dirs = offline_log_dirs
         self._lost_directory_timeout_ms = lost_directory_timeout_ms
@@ -119,8 +138,14 @@ class BrokerLifecycle:
         """Whether this broker can be sure of not being fenced: what it leads, nobody else does.
 
         A broker that is cut off does not hear that others took over. But that is not before its session has
-        run out at the controller, which began when its last heartbeat arrived, so after it was sent.
+        run out at the controller, which began when its last heartbeat arrived, so after it was sent; to the
+        controller's own broker a successor, once elected, gives a whole session. With the next session it
+        must first learn who took over while there was none.
         """
+        return self._session_lasts and self._lapses_known == self._lapses
+
+    @property
+    def _session_lasts(self) -> bool:
         return self._session_ends_ms is not None and self._clock.monotonic_ms() < self._session_ends_ms
 
     async def register(self) -> None:
@@ -154,6 +179,8 @@ class BrokerLifecycle:
                 await asyncio.sleep(_RETRY_MS / 1000)
                 continue
             await asyncio.sleep(_CATCH_UP_MS / 1000)
+        if self._catching_up is not None:
+            await asyncio.wait([self._catching_up])
         logger.info("broker %d serves with epoch %d", self.identity.broker_id, self.epoch)
 
     def directory_lost(self) -> None:
@@ -165,18 +192,17 @@ class BrokerLifecycle:
     def abandon(self) -> None:
         """Stop without a word to the controller: what a node does that has failed."""
         self.state = LifecycleState.STOPPING
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            self._heartbeats = None
+        for task in (self._heartbeats, self._catching_up):
+            if task is not None:
+                task.cancel()
+        self._heartbeats = None
 
     async def shut_down(self, timeout_ms: int = 5 * 60_000) -> bool:
         """Controlled shutdown: hand over leaderships; True when the controller has let this broker go."""
         was_registered = self.epoch >= 0
-        self.state = LifecycleState.STOPPING
-        if self._heartbeats is not None:
-            self._heartbeats.cancel()
-            await asyncio.gather(self._heartbeats, return_exceptions=True)
-            self._heartbeats = None
+        running = [task for task in (self._heartbeats, self._catching_up) if task is not None]
+        self.abandon()
+        await asyncio.gather(*running, return_exceptions=True)
         if not was_registered:
             return True
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -291,7 +317,7 @@ class BrokerLifecycle:
     async def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> BrokerHeartbeatResponse:
-        sent_ms = self._clock.monotonic_ms()
+        heard_ms = self._quorum.heard_ms()
         image = self._metadata.image
         offline_dirs = self._offline_log_dirs()
         request = BrokerHeartbeatRequest(
@@ -308,10 +334,30 @@ class BrokerLifecycle:
         response = await self._controller.submit(request, timeout_ms=self._session_timeout_ms)
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
-        self._session_ends_ms = None if response.is_fenced else sent_ms + self._session_timeout_ms
+        self._lapses += not self._session_lasts
+        self._session_ends_ms = None if response.is_fenced else heard_ms + self._session_timeout_ms
+        if (
+            not (response.is_fenced or self.has_session)
+            and self._catching_up is None
+            and self.state is not LifecycleState.STOPPING
+        ):
+            self._catching_up = asyncio.create_task(self._learn_what_was_decided())
         if set(offline_dirs) >= set(self._offline_log_dirs()):
             self._unacknowledged_since_ms = None
         return response
+
+    async def _learn_what_was_decided(self) -> None:
+        lapses = self._lapses
+        try:
+            await self._quorum.catch_up()
+            self._lapses_known = lapses
+        except KafkaError as error:
+            # With the next heartbeat it is tried again.
+            logger.info(
+                "broker %d cannot learn what was decided without it: %s", self.identity.broker_id, error
+            )
+        finally:
+            self._catching_up = None
 
 
 def _is_passing(error: KafkaError) -> bool:

@@ -308,6 +308,11 @@ class RaftDriver:
         """
         await self._catch_up.wait(self._running, self._feed.applied.offset)
 
+    def heard_ms(self) -> int:
+        """Now, as a rule. A leader that is cut off goes on leading for a while: when others last asked it."""
+        contact_ms = None if self._machine is None else self._machine.quorum_contact_ms
+        return self._clock.monotonic_ms() if contact_ms is None else contact_ms
+
     def upgrade_kraft_version(self) -> asyncio.Future[Answer]:
         """From 0 to 1: the voters stand in the log from then on."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -152,6 +152,12 @@ class RaftMachine:
         return self._node.role.replicas if isinstance(self._node.role, Leader) else {}
 
     @property
+    def quorum_contact_ms(self) -> int | None:
+        """On a leader: when a majority last asked it; since then it may have a successor. Else None."""
+        role, node = self._node.role, self._node
+        return role.quorum_contact_ms(node.voters, node.key) if isinstance(role, Leader) else None
+
+    @property
     def said_goodbye(self) -> bool:
         """Whether there is nobody left who has to be told that this node does not lead any more."""
         return not isinstance(self._node.role, Resigned) or not self._node.role.untold

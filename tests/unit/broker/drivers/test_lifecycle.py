@@ -16,7 +16,8 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.no_op_record import NoOpRecord
-from tests.support.controller import AdminNode, admin_node, numbered_uuid, registration
+from ruslo.testing.simulation.clock import SimClock
+from tests.support.controller import AdminNode, CalmQuorum, admin_node, numbered_uuid, registration
 
 FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
 
@@ -207,7 +208,8 @@ class SlowController:
 
 def stopping_broker(controller: SlowController, metadata: MetadataDriver) -> BrokerLifecycle:
     identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
-    lifecycle = BrokerLifecycle(identity, controller, metadata, clock=SystemClock())
+    clock = SystemClock()
+    lifecycle = BrokerLifecycle(identity, controller, metadata, CalmQuorum(clock), clock=clock)
     lifecycle.epoch = 5
     return lifecycle
 
@@ -237,5 +239,74 @@ def test_nobody_waits_for_a_cluster_in_which_nothing_is_committed(monkeypatch: p
         controller = SlowController()
         assert not await stopping_broker(controller, MetadataDriver()).shut_down()
         assert controller.asked[0].cancelled()
+
+    asyncio.run(story())
+
+
+class SlowQuorum(CalmQuorum):
+    """Knows everything when it is told to."""
+
+    def __init__(self, clock: SimClock) -> None:
+        super().__init__(clock)
+        self.known = asyncio.Event()
+        self.last_asked_ms: int | None = None
+        """As of a controller that is cut off."""
+
+    async def catch_up(self) -> None:
+        await self.known.wait()
+
+    def heard_ms(self) -> int:
+        return super().heard_ms() if self.last_asked_ms is None else self.last_asked_ms
+
+
+def is_sure(lifecycle: BrokerLifecycle) -> bool:
+    return lifecycle.has_session  # mypy takes a property for constant
+
+
+async def beat(lifecycle: BrokerLifecycle, controller: SlowController) -> None:
+    heartbeat = asyncio.create_task(lifecycle._heartbeat())
+    await asyncio.sleep(0)
+    controller.asked.pop().set_result(BrokerHeartbeatResponse(is_fenced=False))
+    await heartbeat
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def test_a_session_after_silence_counts_when_what_was_decided_meanwhile_is_known() -> None:
+    """Else a coordinator that was cut off would tell what it knew before, until it hears of its successor."""
+
+    async def story() -> None:
+        clock, controller = SimClock(), SlowController()
+        quorum = SlowQuorum(clock)
+        identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
+        lifecycle = BrokerLifecycle(
+            identity, controller, MetadataDriver(), quorum, clock=clock, session_timeout_ms=1000
+        )
+        quorum.known.set()
+        await beat(lifecycle, controller)
+        assert is_sure(lifecycle)
+        quorum.known.clear()
+        clock.run_for(900)
+        await beat(lifecycle, controller)
+        clock.run_for(900)
+        assert is_sure(lifecycle), "there was no silence"
+
+        clock.run_for(100)
+        assert not is_sure(lifecycle)
+        for _ in range(2):
+            await beat(lifecycle, controller)
+            assert not is_sure(lifecycle)
+        quorum.known.set()
+        await beat(lifecycle, controller)
+        assert is_sure(lifecycle)
+
+        # Its own controller goes on answering, but nobody asks that any more.
+        quorum.last_asked_ms = clock.monotonic_ms()
+        clock.run_for(900)
+        await beat(lifecycle, controller)
+        assert is_sure(lifecycle)
+        clock.run_for(100)
+        assert not is_sure(lifecycle)
+        lifecycle.abandon()
 
     asyncio.run(story())
