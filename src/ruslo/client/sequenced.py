@@ -36,7 +36,9 @@ class SequencedSender:
 
     A batch is a bytearray of its own, without a producer; it is stamped here. Several requests are in flight;
     after a fault all that is not acknowledged is sent again, and brokers drop what they have. Sequences count
-    on from one ``send`` to the next, as the identity demands.
+    on from one ``send`` to the next, as the identity demands. The first batch of a partition goes alone: a
+    broker that does not know the producer begins with whatever sequence arrives, and those before it may have
+    been lost on the way.
     """
 
     def __init__(
@@ -53,13 +55,18 @@ class SequencedSender:
         self._transactional_id = transactional_id
         self._max_version = max_version
         self._sequences: dict[TopicPartition, int] = {}
+        self._known: set[TopicPartition] = set()
+        """Partitions that have acknowledged something of this producer."""
 
     async def send(self, batches: Mapping[TopicPartition, Iterable[bytearray]]) -> None:
         """Return when all is acknowledged; raises what will not pass, or what has not passed in time.
 
         The time counts from the last batch that went through, so that a long transfer may take long.
         """
-        lanes = [_Lane(partition, self._stamped(partition, given)) for partition, given in batches.items()]
+        lanes = [
+            _Lane(partition, self._stamped(partition, given), self._known)
+            for partition, given in batches.items()
+        ]
 
         async def attempt() -> None:
             unfinished = {lane.partition: lane for lane in lanes if not lane.finished}
@@ -126,11 +133,14 @@ class SequencedSender:
 class _Lane:
     """One partition's way: what is still to come, what is sent and not acknowledged, what went wrong."""
 
-    def __init__(self, partition: TopicPartition, batches: Iterator[bytearray]) -> None:
+    def __init__(
+        self, partition: TopicPartition, batches: Iterator[bytearray], known: set[TopicPartition]
+    ) -> None:
         self.partition = partition
         self.acked = 0
         self.failure: KafkaError | None = None
         self._batches = batches
+        self._known = known
         self._unacked: deque[bytearray] = deque()
         self._sent = 0
         """How many of the unacknowledged ones are on their way."""
@@ -146,8 +156,8 @@ class _Lane:
         return False
 
     def next(self) -> bytearray | None:
-        """The next batch to send; None at the end, and after a fault."""
-        if self.failure is not None:
+        """The next batch to send; None at the end, after a fault, and while the first one is on its way."""
+        if self.failure is not None or (self._sent and self.partition not in self._known):
             return None
         if self._sent == len(self._unacked):
             batch = next(self._batches, None)
@@ -168,6 +178,7 @@ class _Lane:
         self._unacked.popleft()
         self._sent -= 1
         self.acked += 1
+        self._known.add(self.partition)
 
     def rewind(self) -> KafkaError | None:
         """Be ready to send again what is not acknowledged; answers with the fault that made it necessary."""
