@@ -45,6 +45,9 @@ _CONNECT_MS = 5_000
 """Then it is tried anew: TCP itself tries ever more seldom, and may miss that the network is back."""
 _ELECTION_MS = 5_000
 """If nobody leads for so long, nobody will soon: a majority of the controllers is not there."""
+_LAST_WORD_MS = 100
+"""Whoever leads no more may have done it, and the answer be under way: asking the next one would end in a
+mistaken error, for example that a voter is not there which was just removed."""
 _HOUSEKEEPING = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
@@ -98,8 +101,14 @@ class ControllerGateway:
         local = self._local
         if local is not None and local.is_active:
             return local.submit(request, context, timeout_ms=timeout_ms)
+
+        def at_home(left_ms: int) -> Awaitable[Message] | None:
+            if local is None or not local.is_active:
+                return None
+            return local.submit(request, context, timeout_ms=left_ms)
+
         task = asyncio.get_running_loop().create_task(
-            self._submit(request, context, timeout_ms or self._request_timeout_ms)
+            self._submit(request, context, timeout_ms or self._request_timeout_ms, at_home)
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -107,11 +116,17 @@ class ControllerGateway:
 
     async def forward(self, request: Message, context: RequestContext) -> Message:
         """Have the active controller's own handler answer it."""
-        if self._raft.leader_id == self._raft.node_id and self.serve_here is not None:
-            answer: Any = self.serve_here(request, context)
+
+        async def served_here(serve: Callable[..., Any]) -> Message:
+            answer = serve(request, context)
             response: Message = await answer if isawaitable(answer) else answer
             return response
-        return await self._submit(request, context, self._request_timeout_ms)
+
+        def at_home(_left_ms: int) -> Awaitable[Message] | None:
+            leads = self._raft.leader_id == self._raft.node_id
+            return served_here(self.serve_here) if leads and self.serve_here is not None else None
+
+        return await self._submit(request, context, self._request_timeout_ms, at_home)
 
     async def stop(self) -> None:
         for task in list(self._tasks):
@@ -122,17 +137,24 @@ class ControllerGateway:
 
     # -- to another node -------------------------------------------------------------------------------------
 
-    async def _submit(self, request: Message, context: RequestContext | None, timeout_ms: int) -> Message:
+    async def _submit(
+        self,
+        request: Message,
+        context: RequestContext | None,
+        timeout_ms: int,
+        at_home: Callable[[int], Awaitable[Message] | None],
+    ) -> Message:
+        """``at_home``: what this node answers itself, in so many ms, if it leads by then."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         elected_by_ms = self._clock.monotonic_ms() + min(timeout_ms, _ELECTION_MS)
         problem: KafkaError | None = None
         while (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
-            local, endpoint = self._local, self._raft.leader_endpoint
+            endpoint = self._raft.leader_endpoint
             if endpoint is None and self._clock.monotonic_ms() > elected_by_ms:
                 break
             try:
-                if local is not None and local.is_active:
-                    return await local.submit(request, context, timeout_ms=left_ms)
+                if (answer := at_home(left_ms)) is not None:
+                    return await answer
                 if endpoint is not None and self._raft.leader_id != self._raft.node_id:
                     response = await self._while_it_leads(self._exchange(endpoint, request, context, left_ms))
                     if not isinstance(request, _HOUSEKEEPING):
@@ -155,6 +177,8 @@ class ControllerGateway:
             await asyncio.wait(
                 (asking, self._metadata.next_leader_change()), return_when=asyncio.FIRST_COMPLETED
             )
+            if not asking.done():
+                await asyncio.wait((asking,), timeout=_LAST_WORD_MS / 1000)
             if asking.done():
                 return asking.result()
         finally:
