@@ -9,9 +9,13 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 
 def pytest_configure() -> None:
+    # How long an example takes says more of what else the machine does.
+    settings.register_profile("ruslo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("ruslo")
     # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
     # some of which are to be interrupted.
     # Commands must not find the profiles of whoever runs the tests.

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.cli.yaml_text import to_yaml
@@ -36,7 +36,6 @@ def test_as_people_read_it() -> None:
     )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(values)
 def test_a_library_reads_the_same(value: object) -> None:
     assert yaml.safe_load(to_yaml(value)) == value

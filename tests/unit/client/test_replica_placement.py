@@ -108,7 +108,7 @@ def test_what_is_even_already_stays() -> None:
     assert plan_replicas(current, current, PlacementWish(brokers, brokers, spread=True)) == {}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(0, 10_000),
     st.integers(2, 7),

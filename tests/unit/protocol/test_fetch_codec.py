@@ -115,7 +115,7 @@ def test_the_common_request(version: int, buffer: type) -> None:
     assert decoded.topics[0][0] == (TOPIC_ID if version >= 13 else "orders")
 
 
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=400, database=None, derandomize=True)
 @given(version=versions, source=st.randoms(use_true_random=False))
 def test_any_request_is_understood_alike(version: int, source: random.Random) -> None:
     request = ValueMaker(all_messages()["FetchRequest"], version, source).random()
@@ -177,7 +177,7 @@ def fetched_partitions(draw: st.DrawFn) -> FetchedPartition[FileSlice]:
     )
 
 
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=400, database=None, derandomize=True)
 @given(
     version=versions,
     topics=st.lists(st.tuples(names, topic_ids, st.lists(fetched_partitions(), max_size=3)), max_size=3),

@@ -82,7 +82,7 @@ def check_prefixes_are_refused(message: type[Message], encoded: bytes, version: 
         message.from_bytes(encoded + b"\0", version)
 
 
-@settings(max_examples=800, deadline=None, database=None, derandomize=True)
+@settings(max_examples=800, database=None, derandomize=True)
 @given(pair=st.sampled_from(list(message_versions())), source=st.randoms(use_true_random=False))
 def test_any_value_round_trips(pair: tuple[MessageSpec, int], source: random.Random) -> None:
     message, version = pair

@@ -111,7 +111,7 @@ def agree(body: bytes, version: int) -> bool:
     return True
 
 
-@settings(max_examples=300, deadline=None, database=None, derandomize=True)
+@settings(max_examples=300, database=None, derandomize=True)
 @given(version=versions, source=st.randoms(use_true_random=False))
 def test_any_request_is_understood_alike(version: int, source: random.Random) -> None:
     request = ValueMaker(all_messages()["ProduceRequest"], version, source).random()
@@ -158,7 +158,7 @@ partition_results = st.tuples(
 endpoint_lists = st.lists(st.tuples(int32s, names, int32s, some), max_size=2)
 
 
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=400, database=None, derandomize=True)
 @given(
     version=versions,
     topics=st.lists(

@@ -43,7 +43,7 @@ topic_ids = st.binary(min_size=16, max_size=16)
 wishes = st.tuples(int32s, int32s, int64s, int32s, int64s, int32s)
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=150, database=None, derandomize=True)
 @given(
     state=st.tuples(int32s, int64s),
     limits=st.tuples(int32s, int32s, int32s),
@@ -156,7 +156,7 @@ def test_the_common_response(buffer: type) -> None:
     assert second[6] == second[7]
 
 
-@settings(max_examples=150, deadline=None, database=None, derandomize=True)
+@settings(max_examples=150, database=None, derandomize=True)
 @given(version=st.sampled_from(VERSIONS), source=st.randoms(use_true_random=False))
 def test_any_response_is_understood_alike(version: int, source: random.Random) -> None:
     response = ValueMaker(all_messages()["FetchResponse"], version, source).random()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.model.errors import ProtocolError
@@ -62,7 +62,6 @@ RUNS = st.tuples(
     codec=st.integers(0, 4),
     horizon=st.none() | st.just(NOW + 86_400_000),
 )
-@settings(deadline=None)
 def test_what_stays_is_unchanged(
     records: list[tuple[int, bytes, bytes | None, bool]], codec: int, horizon: int | None
 ) -> None:

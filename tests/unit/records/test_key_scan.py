@@ -37,7 +37,7 @@ def check(records: list[Record]) -> None:
         max_size=8,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_it_finds_what_the_reader_finds(
     shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, int]],
 ) -> None:

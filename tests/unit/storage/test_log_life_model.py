@@ -196,5 +196,5 @@ class LogLife(RuleBasedStateMachine):
             assert self.records[offset].producer_id == pid
 
 
-LogLife.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+LogLife.TestCase.settings = settings(max_examples=120, stateful_step_count=50)
 TestLogLife = LogLife.TestCase

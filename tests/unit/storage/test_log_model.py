@@ -127,5 +127,5 @@ class LogModel(RuleBasedStateMachine):
             assert bases_in(bounded.slice.read())[-1] <= stored.base
 
 
-LogModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+LogModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestLogModel = LogModel.TestCase

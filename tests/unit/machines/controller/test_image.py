@@ -326,7 +326,7 @@ changes = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(changes, max_size=40), st.integers(0, 40))
 def test_snapshot_and_delta_after_any_history(history: list[Message], cut: int) -> None:
     image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])
@@ -355,7 +355,7 @@ def test_snapshot_and_delta_after_any_history(history: list[Message], cut: int) 
     assert told.changed_features <= delta.changed_features
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(changes, max_size=30), st.lists(changes, max_size=30))
 def test_a_copy_goes_its_own_way(before: list[Message], after: list[Message]) -> None:
     image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])

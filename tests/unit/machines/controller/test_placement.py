@@ -37,7 +37,7 @@ def place(brokers: list[BrokerImage], partitions: int, replicas: int, seed: int 
     return list(place_replicas(brokers, partitions, replicas, Random(seed)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.booleans()), min_size=1, max_size=9),
     st.integers(1, 30),

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.model.errors import ConfigError
@@ -109,7 +109,6 @@ def test_bytes_of_another_schema_are_named() -> None:
     assert "written with another schema" in decoded.errors[2]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=80), max_size=5))
 def test_any_bytes_are_decoded_or_named(contents: list[bytes]) -> None:
     decoded = AvroDecoder(json.dumps(ORDER), KIND).decode(pa.array(contents, pa.binary()))

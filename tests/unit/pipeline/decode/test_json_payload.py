@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.pipeline.decode.json_payload import JsonDecoder
@@ -115,7 +115,6 @@ def test_nesting_without_end_is_an_error_of_the_record() -> None:
     assert reason(pa.string(), "[" * 100_000)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_any_bytes_are_decoded_or_named(contents: list[bytes]) -> None:
     decoded = JsonDecoder(ORDER).decode(pa.array(contents, pa.binary()))

@@ -34,7 +34,7 @@ def decoded(data: bytes | bytearray, *span: int) -> list[Record]:
 
 class TestSoundBatches:
     @given(st.lists(record_lists(), min_size=1, max_size=4), st.sampled_from(list(Codec)), st.booleans())
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     def test_the_same_records_as_the_reader(
         self, lists: list[list[Record]], codec: Codec, append_time: bool
     ) -> None:
@@ -94,18 +94,18 @@ class TestHostileBytes:
             assert decoded(batch) == expected
 
     @given(st.binary(max_size=300), st.integers(-(2**31), 2**31 - 1), st.sampled_from([0, 8]))
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_random_payloads(self, payload: bytes, count: int, attributes: int) -> None:
         batch = with_payload(payload, count=1, attributes=attributes)
         self.agree(changed(batch, ">i", layout.COUNT_AT, count))
 
     @given(st.binary(max_size=200), st.sampled_from(list(Codec)[1:]))
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     def test_random_compressed_payloads(self, payload: bytes, codec: Codec) -> None:
         self.agree(with_payload(payload, count=2, attributes=codec))
 
     @given(record_lists(), st.data())
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=300)
     def test_sound_records_with_bytes_changed(self, records: list[Record], data: st.DataObject) -> None:
         payload = bytearray(payload_of(records))
         for _ in range(data.draw(st.integers(1, 3))):
@@ -113,7 +113,6 @@ class TestHostileBytes:
         self.agree(with_payload(bytes(payload), count=len(records)))
 
     @given(record_lists(), st.integers(0, 400))
-    @settings(deadline=None)
     def test_records_that_are_cut_off(self, records: list[Record], cut: int) -> None:
         payload = payload_of(records)
         self.agree(with_payload(payload[: cut % len(payload)], count=len(records)))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.model.topics import TopicPartition
@@ -53,7 +53,6 @@ def test_nothing_new_stays_nothing() -> None:
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=20),
     st.integers(1, 10**6),
 )
-@settings(deadline=None)
 def test_the_limit_is_kept_and_used(spans: list[tuple[int, int]], limit: int) -> None:
     starts = {TopicPartition("t", n): start for n, (start, _) in enumerate(spans)}
     ends = {TopicPartition("t", n): start + lag for n, (start, lag) in enumerate(spans)}

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.model.topics import TopicPartition
@@ -52,7 +52,6 @@ def test_few_records_per_task_when_asked_for() -> None:
     st.integers(0, 10),
     st.none() | st.integers(1, 1000),
 )
-@settings(deadline=None)
 def test_every_offset_is_read_once_and_no_task_is_much_too_large(
     parts: list[tuple[int, int, float]], bytes_per_task: int, min_tasks: int, max_records: int | None
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.perfect_kafka import PerfectKafka
 steps = st.integers(0, 200)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False), steps)
 def test_a_valid_history_is_never_flagged(random: Random, steps: int) -> None:
     kafka = PerfectKafka(random)
@@ -23,7 +23,7 @@ def test_a_valid_history_is_never_flagged(random: Random, steps: int) -> None:
     assert not verdict.unproven
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_an_element_taken_out_of_the_last_read_is_missed(random: Random) -> None:
     kafka = PerfectKafka(random)
