@@ -306,7 +306,7 @@ class RaftDriver:
 
         Raises KafkaError if the leader cannot be asked.
         """
-        await self._catch_up.wait(self._running, self._feed.applied.offset)
+        await self._catch_up.wait(self._running)
 
     def heard_ms(self) -> int:
         """Now, as a rule. A leader that is cut off goes on leading for a while: when others last asked it."""

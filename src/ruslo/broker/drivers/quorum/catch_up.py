@@ -21,20 +21,22 @@ _PROBE_ID = -1
 class CatchUp:
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
+        self._applied = 0
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    async def wait(self, machine: RaftMachine, applied_offset: int) -> None:
+    async def wait(self, machine: RaftMachine) -> None:
         """Raises KafkaError if the leader cannot be asked."""
         high_watermark = machine.high_watermark
         if machine.leader_id != machine.node_id:
             high_watermark = await self._ask_high_watermark(machine)
-        if applied_offset < high_watermark:
+        if self._applied < high_watermark:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((high_watermark, reached))
             await reached
 
     def applied(self, offset: int) -> None:
         """The listeners have been given everything before ``offset``."""
+        self._applied = offset
         if self._waiters:
             for wanted, reached in self._waiters:
                 if wanted <= offset and not reached.done():
@@ -54,7 +56,12 @@ class CatchUp:
             high_watermark=machine.high_watermark,
             max_wait_ms=0,
         )
-        self._peers.ask(_PROBE_ID, endpoint, probe, told.set_result)
+
+        def tell(answer: Answer | None) -> None:
+            if not told.done():  # Whoever waits may have given up.
+                told.set_result(answer)
+
+        self._peers.ask(_PROBE_ID, endpoint, probe, tell)
         answer = await told
         if not isinstance(answer, FetchAnswer) or answer.error is not ErrorCode.NONE:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "the leader of the metadata log did not answer")
