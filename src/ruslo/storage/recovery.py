@@ -195,6 +195,10 @@ class _Opening:
             end_offset = start_offset
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(start_offset)
+        if start_offset == end_offset:
+            # Nothing is left of the epochs it had, and the file may be older than the last of them: with an
+            # old one for its last this log would seem to part from the leader's where that one ended.
+            self.epochs.clear()
         high_watermark = min(max(self.last_stop.high_watermark, start_offset), end_offset)
         producers, snapshot_offset = self._load_producers(end_offset)
         find_uncommitted_ends(

@@ -244,6 +244,18 @@ class TestUnclean:
         assert records_from(log) == list(enumerate(values))
         assert log.epochs.entries() == [(0, 0), (1, 2)]
 
+    def test_a_log_whose_records_are_all_gone_has_no_epoch(self, tmp_path: Path) -> None:
+        """The file may not know the last one, whose end a leader would take for the place where they part."""
+        bench = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE, retention_ms=0))
+        bench.append(batch(2))
+        bench.log.flush(NOW)
+        bench.append(batch(2), leader_epoch=1)
+        bench.commit_all()
+        assert bench.log.delete_old_segments(NOW + 1) == 1
+        assert bench.log.epochs.latest == 1
+        log = bench.reopen(clean=False, recovery_point=2)
+        assert (log.start_offset, log.end_offset, log.epochs.entries()) == (4, 4, [])
+
     def test_the_names_of_what_was_dropped_are_synced_soon(self, bench: Workbench) -> None:
         os.truncate(log_file(bench, 12), 10)
         log = bench.reopen(clean=False, recovery_point=7)
