@@ -157,7 +157,7 @@ class ControllerDriver:
             logger.info("active controller of epoch %d", epoch)
             self._active, self._epoch = True, epoch
             self._run(Activated(self._log.kraft_version))
-            if self.suspect is not None:
+            if self._active and self.suspect is not None:
                 for broker in self._machine.image.cluster.brokers.values():
                     if not broker.fenced and broker.id != self._node_id:
                         self.suspect(broker.id, broker.epoch)
@@ -172,12 +172,14 @@ class ControllerDriver:
                 self._handle(event)
             except Exception as error:
                 _fail([event.token], error)
-        elif isinstance(event, Activated):
-            self._handle(event)
         else:
             try:
                 self._handle(event)
             except KafkaError as error:
+                if not self._active:
+                    return  # Whoever is the active controller next sees to it.
+                if isinstance(event, Activated):
+                    raise
                 # The log took nothing, its disk is full, say. The machine comes to it again in a while.
                 logger.error("%s came to nothing: %s", type(event).__name__, error)
                 self._timer.arm()
@@ -202,8 +204,16 @@ class ControllerDriver:
         self._timer.arm()
 
     def _append(self, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None) -> int:
-        """Returns the offset of the first; the machine must replay them next."""
-        self._replayed = last = self._log.append(self._epoch, records, values)
+        """Returns the offset of the first; the machine must replay them next.
+
+        Raises KafkaError if the log takes nothing, or notices meanwhile that this node does not lead any
+        more: then nobody knows what becomes of the records, and the machine must not count on them.
+        """
+        epoch = self._epoch
+        last = self._log.append(epoch, records, values)
+        if not self._active or self._epoch != epoch:
+            raise _lost()
+        self._replayed = last
         # The end mark of a transaction is never shown to listeners: the record before it stands for it.
         self._appended = last - 1 if isinstance(records[-1][0], EndTransactionRecord) else last
         return last - len(records) + 1
@@ -246,7 +256,8 @@ class ControllerDriver:
             self._release_when_committed(change.replies)
         except Exception as error:
             unforeseen = None if isinstance(error, KafkaError) else error
-            logger.error("a change of many partitions was not made: %s", error, exc_info=unforeseen)
+            if self._active or unforeseen is not None:
+                logger.error("a change of many partitions was not made: %s", error, exc_info=unforeseen)
             _fail([reply.token for reply in change.replies], error)
         else:
             self._turn_later()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -111,6 +112,35 @@ def test_lost_leadership_forgets_what_was_not_committed() -> None:
             assert (
                 set(node.image.topics.by_name) == set(node.machine.image.topics.by_name) == {"kept", "lost"}
             )
+
+    asyncio.run(story())
+
+
+def test_leadership_that_ends_while_something_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader may notice only then that nobody follows it any more, and nobody will ever see the records."""
+
+    async def story() -> None:
+        async with admin_node() as node:
+            await node.controller.submit(creating("kept"))
+            append = node.raft.append
+
+            def resign_after(*args: Any) -> int:
+                node.raft.commits_by_itself = False
+                last = append(*args)
+                node.raft.resign()
+                return last
+
+            with monkeypatch.context() as patched:
+                patched.setattr(node.raft, "append", resign_after)
+                lost = node.controller.submit(creating("lost"))
+            with pytest.raises(KafkaError) as error:
+                await lost
+            assert error.value.code is ErrorCode.NOT_CONTROLLER
+            assert set(node.machine.image.topics.by_name) == {"kept"}
+            node.raft.commits_by_itself = True
+            node.raft.lead()
+            await node.controller.submit(creating("after"))
+            assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name)
 
     asyncio.run(story())
 
