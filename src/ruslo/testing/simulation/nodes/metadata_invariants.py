@@ -23,6 +23,7 @@ from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 SAME_STATE = "a snapshot and what follows it give what the whole log gives"
 SNAPSHOT_NAMED = "a snapshot is named by the end of a committed batch, and by its epoch"
 MOVE_ENDS_WELL = "a move ends with all its replicas in sync, or where it began"
+ONLY_WHAT_IS_COMMITTED = "a controller that leads no more has forgotten what was not committed"
 IN_SYNC_ARE_REPLICAS = "who leads is in sync, who is in sync is a replica"
 
 
@@ -37,6 +38,8 @@ class MetadataInvariants:
         self._began_with: dict[TopicPartition, frozenset[int]] = {}
         """Of partitions that move: the replicas they had."""
         self._compared: dict[int, MetadataImage] = {}
+        self._leading: set[int] = set()
+        """Active controllers, as they were at their last step."""
         self._snapshots: dict[int, SnapshotId] = {}
 
     def committed(self, header: BatchHeader, batch: ReadBuffer) -> None:
@@ -56,11 +59,21 @@ class MetadataInvariants:
         if snapshot is not None and snapshot != self._snapshots.get(node_id):
             self._snapshots[node_id] = snapshot
             self._check_name(node_id, snapshot)
+        self._check_controller(node_id, node)
         image = node.metadata.image
         # Another image came from a snapshot, or with a start; after that it is replayed as the log goes on.
         if self._compared.get(node_id) is not image and node.raft.applied.offset == self._end:
             self._compared[node_id] = image
             self.compare(node_id, image)
+
+    def _check_controller(self, node_id: int, node: Node) -> None:
+        controller = node.controller
+        if controller is not None and controller.is_active:
+            self._leading.add(node_id)
+        elif node_id in self._leading:
+            self._leading.discard(node_id)
+            if controller is not None and _state(controller._machine.image) != _state(node.metadata.image):
+                raise InvariantBrokenError(ONLY_WHAT_IS_COMMITTED, f"node {node_id} has not")
 
     def compare(self, node_id: int, image: MetadataImage) -> None:
         for what, state in _state(image).items():
