@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol, cast
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.broker.request_context import RequestContext
+from ruslo.machines.controller.broker_image import FENCE
 from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
@@ -31,6 +32,7 @@ from ruslo.machines.outcome import Reply
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.protocol.metadata_records import encode_metadata_record
 
@@ -216,6 +218,11 @@ class ControllerDriver:
         self._replayed = last
         # The end mark of a transaction is never shown to listeners: the record before it stands for it.
         self._appended = last - 1 if isinstance(records[-1][0], EndTransactionRecord) else last
+        for record, _ in records:
+            if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced:
+                logger.info(
+                    "broker %d is %s", record.broker_id, "fenced" if record.fenced == FENCE else "unfenced"
+                )
         return last - len(records) + 1
 
     def _release_when_committed(self, replies: tuple[Reply[Hashable, Answer], ...]) -> None:
