@@ -19,6 +19,7 @@ from ruslo.model.errors import ConfigError
 _DECIMAL: Final = r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?"
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf"}
 _BLANKS: Final = "".join(map(chr, range(33)))
+_BLANKS_AROUND_COMMAS: Final = " \t\n\v\f\r"
 _LISTENER_PREFIX: Final = "listener.name."
 # These may carry a SASL mechanism too: listener.name.NAME.MECHANISM.KEY (KIP-103, KIP-85).
 _PER_MECHANISM: Final = (
@@ -226,7 +227,7 @@ def parse_as(type_: ConfigType, text: str) -> ConfigValue:
             raise ValueError("it is not a number")
         return float(match[1])
     if type_ is LIST:
-        return tuple(item.strip() for item in text.split(",")) if text else ()
+        return tuple(item.strip(_BLANKS_AROUND_COMMAS) for item in text.split(",")) if text else ()
     return text
 
 

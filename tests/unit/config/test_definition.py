@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ruslo.config.definition import (
@@ -105,6 +105,7 @@ def test_a_long_reads_back(value: int) -> None:
 
 
 @given(st.sampled_from(list(ConfigType)), st.text())
+@example(LIST, "\xa0")  # No blank to Java.
 def test_any_text_parses_or_is_refused(type_: ConfigType, text: str) -> None:
     try:
         value = parse_as(type_, text)
