@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
 from ruslo.broker.partitions.purgatory import Readers
 from ruslo.broker.partitions.whereabouts import NOBODY_ELSE
-from ruslo.machines.fetch_session import FetchContext, FetchedPartition
+from ruslo.machines.fetch_session import UNKNOWN_OFFSET, FetchContext, FetchedPartition
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.fetch_codec import FetchBody
 from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
@@ -117,6 +117,10 @@ class FollowerFetch(Fetch):
             replication.fetched(
                 follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
             )
+        if asked.log_start_offset < log.start_offset and asked.told_log_start != log.start_offset:
+            # It has records that are deleted here: who wants them gone waits for it, and so does the in-sync
+            # set if it is to come back.
+            self._conclusive = True
         return True
 
     def _read_records(
@@ -158,6 +162,9 @@ class FollowerFetch(Fetch):
         tells_all = not self._context.is_incremental
         for asked, partition in zip(self._quiet, self._quiet_partitions, strict=True):
             log = partition.log
+            if asked.log_start_offset < log.start_offset:
+                # Told again until it says that it has heard: it may have dropped an answer.
+                asked.told_log_start = UNKNOWN_OFFSET
             if (
                 tells_all
                 or asked.told_high_watermark != log.high_watermark

@@ -178,13 +178,16 @@ class LeaderReplication:
         if log.high_watermark < log.end_offset:
             self.advance()
         machine = self.machine
-        if follower.broker_id not in machine.isr.committed and machine.may_grow(follower, log.high_watermark):
+        if follower.broker_id not in machine.isr.committed and machine.may_grow(
+            follower, log.start_offset, log.high_watermark
+        ):
             self._settings.growth.consider(self, follower)
 
     def grow(self, follower: Follower) -> None:
         """Propose to take it in, if it may still be: all this may be over since it fetched."""
         if self._partition.replication is self and self.machine.followers.get(follower.broker_id) is follower:
-            proposal = self.machine.growth(follower, self._partition.log.high_watermark)
+            log = self._partition.log
+            proposal = self.machine.growth(follower, log.start_offset, log.high_watermark)
             if proposal is not None:
                 self._settings.propose(self._partition, proposal)
 

@@ -6,9 +6,10 @@ still while the ISR is smaller than ``min.insync.replicas``: what has fewer copi
 to anybody (KIP-966).
 
 A follower is proposed for the ISR when it has reached the high watermark and the start of this leader's
-epoch, its broker is neither fenced nor stopping, and its fetches come from the registration that the metadata
-know (KIP-903: a broker that came back from a crash must not be counted for what it had before). A member
-leaves when it has not been caught up for ``replica.lag.time.max.ms``.
+epoch, has deleted what the leader has (or else deleted records would come back if it led next), its broker is
+neither fenced nor stopping, and its fetches come from the registration that the metadata know (KIP-903: a
+broker that came back from a crash must not be counted for what it had before). A member leaves when it has
+not been caught up for ``replica.lag.time.max.ms``.
 
 What the answer to a proposal means:
 
@@ -154,17 +155,18 @@ class LeaderReplica:
 
     # -- the in-sync set -------------------------------------------------------------------------------------
 
-    def growth(self, follower: Follower, high_watermark: int) -> Proposal | None:
+    def growth(self, follower: Follower, leader_start: int, high_watermark: int) -> Proposal | None:
         """The proposal that takes in ``follower``, by what it said when it last fetched."""
-        if not self.may_grow(follower, high_watermark):
+        if not self.may_grow(follower, leader_start, high_watermark):
             return None
         return self._propose((*self.isr.committed, follower.broker_id))
 
-    def may_grow(self, follower: Follower, high_watermark: int) -> bool:
+    def may_grow(self, follower: Follower, leader_start: int, high_watermark: int) -> bool:
         return (
             self.isr.pending is None
             and follower.broker_id not in self.isr.committed
             and follower.end_offset >= max(high_watermark, self._epoch_start_offset)
+            and follower.log_start_offset >= leader_start
             and self._is_eligible(follower)
         )
 

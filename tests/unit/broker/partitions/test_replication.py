@@ -218,3 +218,26 @@ def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -> None
             assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
 
     run(story())
+
+
+def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            two_brokers(tmp_path, "400") as (node, second, topic_id),
+            connected(node.bootstrap) as client,
+        ):
+            await append_here(node)
+            await isr_becomes(node, NODE)
+            await client.call(deletion(20_000, before=1), DeleteRecordsResponse)
+            request = second.request(topic_id, 1)
+            request.max_wait_ms, request.min_bytes = 600_000, 1
+            (topic,) = (await client.call(request, FetchResponse)).responses
+            assert topic.partitions[0].log_start_offset == 1, "told at once, though there are no records"
+            replication = node.partition().replication
+            assert replication is not None
+            assert replication.machine.isr.pending is None
+            assert replication.isr == (NODE,), "if it led now, the record would come back"
+            await second.fetch(topic_id, 1, log_start=1)
+            await isr_becomes(node, NODE, SECOND)
+
+    run(story())

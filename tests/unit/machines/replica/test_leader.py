@@ -44,7 +44,7 @@ class Bench:
         epoch = broker_id * 10 if broker_epoch is None else broker_epoch
         follower.fetched(offset, 0, epoch, self.end, self.now_ms)
         self.advance()
-        return self.leader.growth(follower, self.high_watermark)
+        return self.leader.growth(follower, 0, self.high_watermark)
 
     def advance(self, min_insync_replicas: int = 1) -> int:
         offset = self.leader.high_watermark(self.end, min_insync_replicas, self.now_ms)
@@ -243,5 +243,15 @@ def test_the_low_watermark_is_the_least_start_of_who_may_lead_next() -> None:
     leader.followers[3].fetched(9, 2, 30, 9, 0)
     assert leader.low_watermark(5) == 4, "who is not in sync does not count"
     assert leader.low_watermark(3) == 3
-    assert leader.growth(leader.followers[3], 9) is not None
+    assert leader.growth(leader.followers[3], 2, 9) is not None
     assert leader.low_watermark(5) == 2, "it may be in sync already"
+
+
+def test_who_still_has_deleted_records_does_not_join() -> None:
+    """If it led next, they would come back."""
+    bench = Bench(isr=(1, 2))
+    leader, late = bench.leader, bench.leader.followers[3]
+    late.fetched(9, 2, 30, 9, 0)
+    assert leader.growth(late, 3, 9) is None
+    late.fetched(9, 3, 30, 9, 0)
+    assert leader.growth(late, 3, 9) is not None
