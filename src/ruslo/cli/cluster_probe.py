@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import bootstrap_option, examples, output_option
+from ruslo.cli.options import Amount, bootstrap_option, examples, output_option
 from ruslo.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _LOOK_EVERY_S = 0.5
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=0.0,
     metavar="SECONDS",
     help="Ask again for so long, until the cluster is healthy.",

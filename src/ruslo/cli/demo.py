@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.console_beside import console_options, start_console
-from ruslo.cli.options import examples, output_option
+from ruslo.cli.options import Amount, examples, output_option
 
 if TYPE_CHECKING:
     from ruslo.cli.demo_run import DemoRun
@@ -34,10 +34,8 @@ compile the decoders of a fresh installation, was seen to take more than three m
         "ruslo demo -b 127.0.0.1:9092      # with a cluster that runs already",
     ),
 )
-@click.option("--seconds", type=click.FloatRange(0.1), help="Send for so long; until Ctrl-C if not given.")
-@click.option(
-    "--rate", type=click.FloatRange(1, 100_000), default=200.0, show_default=True, help="Events per second."
-)
+@click.option("--seconds", type=Amount(0.1), help="Send for so long; until Ctrl-C if not given.")
+@click.option("--rate", type=Amount(1, 100_000), default=200.0, show_default=True, help="Events per second.")
 @click.option(
     "--spark/--no-spark", "wants_spark", default=True, help="Whether pipelines on Spark take part; they do."
 )

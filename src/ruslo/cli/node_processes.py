@@ -26,6 +26,8 @@ _LOOK_EVERY_S = 0.2
 _RESTART_PAUSES_S = (0.5, 2.0, 10.0)
 _LIVED_LONG_S = 60.0
 """Whoever ran for so long may be started again at once."""
+_CLEAN_ENDS = (0, -signal.SIGTERM)
+"""The signal itself ends a node that has begun nothing yet, not even to listen to signals."""
 
 
 class NodesFailed(RusloError):
@@ -146,7 +148,7 @@ class NodeProcesses:
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         for node in running:
             try:
-                clean = node.process.wait(max(0.0, deadline - time.monotonic())) == 0 and clean
+                clean = node.process.wait(max(0.0, deadline - time.monotonic())) in _CLEAN_ENDS and clean
             except subprocess.TimeoutExpired:
                 node.process.kill()
                 node.process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -45,6 +46,16 @@ def bootstrap_option(function: F) -> F:
         metavar="HOST:PORT[,…]",
         help="One or more brokers to begin with.",
     )(function)
+
+
+class Amount(click.FloatRange):
+    """A number between its bounds: not ``nan``, which no bound stops, nor ``inf``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        amount = super().convert(value, param, ctx)
+        if not math.isfinite(amount):
+            self.fail(f"{value!r} is no number to count with; write one like 2.5", param, ctx)
+        return amount
 
 
 def yes_option(function: F) -> F:

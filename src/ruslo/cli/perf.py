@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from ruslo.cli.complete import complete_topics
-from ruslo.cli.options import bootstrap_option, examples, output_option, property_option
+from ruslo.cli.options import Amount, bootstrap_option, examples, output_option, property_option
 from ruslo.cli.output import print_fields, print_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _client_option(function: F) -> F:
 
 
 def _limit_options(function: F) -> F:
-    function = click.option("--seconds", type=click.FloatRange(0.1), help="Stop after so long.")(function)
+    function = click.option("--seconds", type=Amount(0.1), help="Stop after so long.")(function)
     return click.option("-n", "--records", type=click.IntRange(1), help="Stop after so many.")(function)
 
 
@@ -75,9 +75,7 @@ def _limit_options(function: F) -> F:
 @bootstrap_option
 @_limit_options
 @click.option("--size", type=click.IntRange(1), default=1024, show_default=True, help="Bytes of each value.")
-@click.option(
-    "--rate", type=click.FloatRange(0.1), help="Records per second; as many as possible if not given."
-)
+@click.option("--rate", type=Amount(0.1), help="Records per second; as many as possible if not given.")
 @click.option(
     "-z",
     "--compression",

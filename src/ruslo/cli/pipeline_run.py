@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import DEFAULT_BOOTSTRAP, examples, output_option, pairs_callback
+from ruslo.cli.options import DEFAULT_BOOTSTRAP, Amount, examples, output_option, pairs_callback
 from ruslo.cli.output import hint, print_json, print_table
 from ruslo.cli.pipeline_files import files_argument, load_valid
 from ruslo.pipeline.session import is_connect_address
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve them at.")
 @click.option(
     "--stop-timeout",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ruslo.cli.options import examples, output_option
+from ruslo.cli.options import Amount, examples, output_option
 from ruslo.cli.output import print_json, print_table
 from ruslo.cli.pipeline_files import files_argument, load_valid
 
@@ -77,7 +77,7 @@ def status(paths: tuple[Path, ...], output: str) -> None:
 @files_argument
 @click.option(
     "--timeout",
-    type=click.FloatRange(0),
+    type=Amount(0),
     default=90.0,
     show_default=True,
     metavar="SECONDS",

@@ -12,7 +12,14 @@ import click
 
 from ruslo.cli.complete import complete_topics
 from ruslo.cli.errors import explain
-from ruslo.cli.options import bootstrap_option, examples, output_option, pairs_callback, property_option
+from ruslo.cli.options import (
+    Amount,
+    bootstrap_option,
+    examples,
+    output_option,
+    pairs_callback,
+    property_option,
+)
 from ruslo.cli.output import hint, print_json
 from ruslo.cli.progress import Progress
 from ruslo.model.errors import KafkaError
@@ -76,7 +83,7 @@ _LINGER_MS = 5
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0.1),
+    type=Amount(0.1),
     default=30.0,
     show_default=True,
     help="Seconds until a record that nobody acknowledges has failed.",

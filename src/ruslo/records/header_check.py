@@ -37,6 +37,8 @@ _LENGTH: Final = struct.Struct(">i")
 _MAGIC: Final = struct.Struct(">b")
 _SMALLEST_LENGTH: Final = 14
 """The length field of the smallest message of the oldest format; Kafka calls anything below corrupt."""
+_SMALLEST_RECORD: Final = 7
+"""Its length, attributes, time, offset, absent key, absent value and number of headers: a byte each."""
 
 
 def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
@@ -56,6 +58,7 @@ def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
             and 0 < count == last + 1
             and not attributes & CONTROL
             and attributes & CODEC_MASK <= _LAST_CODEC
+            and (attributes & CODEC_MASK or count * _SMALLEST_RECORD <= len(view) - HEADER_SIZE)
             and (sequence >= 0 or producer_id < 0)
             and crc32c(view[ATTRIBUTES_AT:]) == crc
         ):
@@ -107,6 +110,12 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
             f"the record batch claims {count} records and offsets 0 to {last_delta}; each offset needs one",
+        )
+    if not attributes & CODEC_MASK and count * _SMALLEST_RECORD > size - HEADER_SIZE:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"the record batch claims {count} records in {size - HEADER_SIZE} bytes; "
+            f"a record takes {_SMALLEST_RECORD} at least",
         )
     if attributes & CONTROL:
         raise BatchRefused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")

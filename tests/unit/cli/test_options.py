@@ -5,7 +5,7 @@ import io
 import click
 import pytest
 
-from ruslo.cli.options import confirm
+from ruslo.cli.options import Amount, confirm
 
 
 class Terminal(io.StringIO):
@@ -43,3 +43,10 @@ def test_without_a_terminal_only_the_option_helps(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(click.UsageError, match="add --yes"):
         confirm("Delete it?", yes=False)
     confirm("Delete it?", yes=True)
+
+
+@pytest.mark.parametrize("word", ["nan", "inf", "-1"])
+def test_an_amount_is_a_number_to_count_with(word: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Amount(0).convert(word, None, None)
+    assert Amount(0).convert("2.5", None, None) == 2.5

@@ -14,8 +14,9 @@ from ruslo.records.batch import read_header
 from ruslo.records.builder import build_batch, set_crc
 from ruslo.records.compression import Codec
 from ruslo.records.header_check import check_batch
+from ruslo.records.record import Record
 from ruslo.records.rules import BatchRefused, BatchRules
-from tests.unit.records.examples import KEYED, changed
+from tests.unit.records.examples import KEYED, NOW, changed
 
 RULES = BatchRules.of(LogConfig())
 
@@ -123,6 +124,16 @@ def test_counts(count: int, last_offset_delta: int) -> None:
     batch = changed(build_batch(KEYED), ">i", layout.COUNT_AT, count)
     changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, last_offset_delta)
     assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def test_more_records_than_the_bytes_can_hold() -> None:
+    """A liar could make the offsets of a partition run out, two thousand million a batch."""
+    smallest = build_batch([Record(index, NOW, None, None) for index in range(3)])
+    assert check_batch(memoryview(smallest), RULES)[12] == 3
+    for count in (4, 2**31 - 1):
+        liar = changed(bytearray(smallest), ">i", layout.COUNT_AT, count)
+        changed(liar, ">i", layout.LAST_OFFSET_DELTA_AT, count - 1)
+        assert refusal(liar) == ErrorCode.INVALID_RECORD
 
 
 def test_control_bit() -> None:

@@ -225,7 +225,7 @@ class TestPayload:
         assert answer.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
     def test_more_records_than_a_loop_can_bear(self) -> None:
-        batch = with_payload(b"", count=1)
+        batch = with_payload(bytes(7 * MAX_DECODED_RECORDS + 7), count=1)
         changed(batch, ">i", layout.COUNT_AT, MAX_DECODED_RECORDS + 1)
         changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, MAX_DECODED_RECORDS)
         assert refused(batch, PLAIN).code == ErrorCode.MESSAGE_TOO_LARGE
