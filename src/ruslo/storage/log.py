@@ -9,7 +9,7 @@ this file: ``log_verbatim`` (appends of replicas), ``log_reader`` (searches), ``
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
@@ -271,25 +271,31 @@ class Log(LogState):
             )
         if offset >= upper_bound or offset == end_offset:
             return EMPTY_READ
-        bases = self._recent_bases
-        if not bases or offset < bases[0]:
+        bases, positions = self._recent_bases, self._recent_positions
+        segment = self.active
+        at, limit = bisect_left(bases, offset), segment.size
+        at_hand = at < len(bases) and bases[at] == offset
+        if upper_bound < end_offset:
+            bound = bisect_left(bases, upper_bound)
+            if bound < len(bases) and bases[bound] == upper_bound:
+                limit = positions[bound]
+            else:
+                at_hand = False
+        if not at_hand:
+            # Too old, or amid a batch, or where compaction has left nothing: only the file says more.
             self.check_online()
             return log_reader.read(self, offset, max_bytes, upper_bound, min_one_batch)
-        positions = self._recent_positions
-        segment = self.active
-        at = bisect_right(bases, offset)
-        position = positions[at - 1]
-        limit = segment.size if upper_bound >= end_offset else positions[bisect_right(bases, upper_bound) - 1]
+        position = positions[at]
         size = limit - position
         if size > max_bytes:
-            first = (positions[at] if at < len(positions) else segment.size) - position
+            first = (positions[at + 1] if at + 1 < len(positions) else segment.size) - position
             if first <= max_bytes:
                 size = max_bytes
             else:
                 size = first if min_one_batch else 0
         if size <= 0:
             return EMPTY_READ
-        return LogRead(FileSlice(segment.file, position, size), bases[at - 1])
+        return LogRead(FileSlice(segment.file, position, size), offset)
 
     def end_of_read(self, read: LogRead) -> int:
         """An offset past the records of a read; bounds the search for aborted transactions."""

@@ -107,6 +107,17 @@ def test_gaps_are_stepped_over(tmp_path: Path) -> None:
         assert read(bench.log, offset)[0] == base
 
 
+def test_gaps_among_the_last_batches(tmp_path: Path) -> None:
+    """As in a follower of a compacted partition: a read may end, or begin, where there is nothing."""
+    bench = Workbench(tmp_path)
+    for base in (5, 9, 20):
+        bench.log.append_as_is(batch(base_offset=base, leader_epoch=0), NOW)
+    assert read(bench.log, 5, upper=7) == [5]
+    assert read(bench.log, 5, upper=10) == read(bench.log, 5, upper=20) == [5, 9]
+    assert read(bench.log, 6) == [9, 20], "whoever follows takes no batch twice"
+    assert read(bench.log, 10) == [20]
+
+
 def test_more_batches_than_are_remembered(tmp_path: Path) -> None:
     bench = Workbench(tmp_path)
     count = 2 * RECENT_BATCHES + 10
