@@ -89,6 +89,8 @@ class ProcessLoop:
         events._set_running_loop(self._loop)
         try:
             for _ in range(len(ready)):
+                if not ready:
+                    break  # The process has ended by itself, just now.
                 handle = ready.popleft()
                 if not handle.cancelled():
                     handle._run()

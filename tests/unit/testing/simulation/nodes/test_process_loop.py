@@ -65,6 +65,14 @@ def test_the_killed_do_nothing_any_more() -> None:
     assert bench.ticks == [100]
 
 
+def test_what_was_ready_when_a_process_ends_by_itself_is_not_done() -> None:
+    bench = Bench()
+    bench.loop.call_soon(bench.loop.kill)
+    bench.loop.call_soon(bench.ticks.append, 1)
+    bench.clock.run_for(10)
+    assert (bench.ticks, bench.steps) == ([], 0)
+
+
 def test_the_paused_go_on_later() -> None:
     bench = Bench()
     bench.start()
