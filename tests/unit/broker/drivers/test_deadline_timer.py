@@ -2,75 +2,67 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
+from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.nodes.network import SimNetwork
+from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
 
-NEVER_MS = 1_000_000
-
-
-class ByHand:
-    """A clock that the test sets."""
-
-    def __init__(self) -> None:
-        self.at_ms = 1000
-
-    def monotonic_ms(self) -> int:
-        return self.at_ms
-
-    def now_ms(self) -> int:
-        return self.at_ms
+SESSION_MS = 9_000
 
 
 class Bench:
-    def __init__(self, deadline_ms: int) -> None:
-        self.clock = ByHand()
-        self.deadline_ms = deadline_ms
-        self.fired_ms: list[int] = []
-        self.timer = DeadlineTimer(self.clock, lambda: self.deadline_ms, self._fire)
-        self.timer.arm()
+    """Somebody who takes another for dead after a session without a word."""
 
-    def _fire(self) -> None:
-        self.fired_ms.append(self.clock.at_ms)
-        self.deadline_ms = NEVER_MS
+    def __init__(self) -> None:
+        self.clock = SimClock(1)
+        self.loop = ProcessLoop(SimNetwork(self.clock), "here", ProcessClock(self.clock), lambda: None)
+        self._ends_ms = SESSION_MS
+        self.given_up_ms: list[int] = []
+        self._timer = DeadlineTimer(
+            self.loop.clock, lambda: None if self.given_up_ms else self._ends_ms, self._give_up
+        )
+        self.loop.call_soon(self._timer.arm)
+
+    def hear(self) -> None:
+        self._ends_ms = self.clock.monotonic_ms() + SESSION_MS
+        self._timer.arm()
+
+    def _give_up(self) -> None:
+        self.given_up_ms.append(self.clock.monotonic_ms())
+
+    def stand_still(self, length_ms: int) -> None:
+        self.loop.pause()
+        self.clock.run_for(length_ms)
+        self.loop.resume()
 
 
-async def turns(at_least_s: float = 0.0) -> None:
-    await asyncio.sleep(at_least_s + 0.02)
+def test_a_deadline_is_met() -> None:
+    bench = Bench()
+    bench.clock.run_for(20_000)
+    assert bench.given_up_ms == [9_000]
 
 
-def test_a_deadline_that_is_over_is_met_at_once() -> None:
-    async def story() -> None:
-        bench = Bench(deadline_ms=900)
-        await turns()
-        assert bench.fired_ms == [1000]
-        bench.timer.stop()
-
-    asyncio.run(story())
+def test_a_deadline_moves_away() -> None:
+    bench = Bench()
+    bench.clock.run_for(5_000)
+    bench.loop.call_soon(bench.hear)
+    bench.clock.run_for(20_000)
+    assert bench.given_up_ms == [14_000]
 
 
 def test_after_a_standstill_others_are_heard_first() -> None:
-    async def story() -> None:
-        bench = Bench(deadline_ms=1010)
-        bench.clock.at_ms = 15_000
-        await turns()
-        assert bench.fired_ms == []
-        bench.deadline_ms = 24_000  # A heartbeat lay in the socket.
-        await turns(0.1)
-        assert bench.fired_ms == []
-        bench.timer.stop()
-
-    asyncio.run(story())
+    bench = Bench()
+    bench.clock.run_for(10)
+    bench.stand_still(15_000)
+    bench.clock.run_for(50)
+    bench.loop.call_soon(bench.hear)  # It was in the socket all the time.
+    bench.clock.run_for(5_000)
+    assert bench.given_up_ms == []
 
 
-def test_who_stays_silent_after_a_standstill_has_run_out_of_time() -> None:
-    async def story() -> None:
-        bench = Bench(deadline_ms=1010)
-        bench.clock.at_ms = 15_000
-        await turns(0.1)
-        while not bench.fired_ms:
-            await turns()
-        assert bench.fired_ms == [15_000]
-        bench.timer.stop()
-
-    asyncio.run(story())
+def test_who_stays_silent_after_a_standstill_is_given_up() -> None:
+    bench = Bench()
+    bench.clock.run_for(10)
+    bench.stand_still(15_000)
+    bench.clock.run_for(1_000)
+    assert bench.given_up_ms == [15_110]
