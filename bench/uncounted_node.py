@@ -35,7 +35,7 @@ def appended(partition: Partition, size: int, records: int) -> None:
     elif replication is None:
         partition.advance(partition.log.end_offset, size)
     else:
-        replication.safe_here(partition.log.end_offset)
+        partition._set_durable(partition.log.end_offset, size)
 
 
 def not_answered(stats: ApiStats, begun_ns: int) -> None:

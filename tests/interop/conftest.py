@@ -51,7 +51,7 @@ def new_topic(admin: AdminClient, request: pytest.FixtureRequest) -> TopicMaker:
 
     def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
         name = f"{stem}-{next(counter)}"
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
         admin.create_topics([topic])[name].result(timeout=30)
         return name
 

@@ -1,4 +1,4 @@
-"""Kafka Streams with ``exactly_once_v2``: instances are killed at random, every input is counted once."""
+"""Kafka Streams with ``exactly_once_v2`` on three nodes: killed at random, it counts every input once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ import struct
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
 
+from ruslo.testing import EmbeddedCluster
 from tests.interop.conftest import TopicMaker
+from tests.support.group_members import GROUP_NODE_PROPERTIES
 from tests.support.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
 from tests.support.tools import require_tool
 from tests.support.transactional_clients import Feed, committed_messages
@@ -24,6 +28,17 @@ INSTANCES = 2
 WORDS = [f"word-{number}" for number in range(50)]
 KILLS = 6
 DRAINED_WITHIN_S = 180
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with EmbeddedCluster(properties=GROUP_NODE_PROPERTIES) as cluster:
+        yield cluster.bootstrap
+
+
+@pytest.fixture(scope="module")
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
 def counts_by_word(messages: list[Message], decode: Callable[[bytes], int]) -> dict[str, list[int]]:

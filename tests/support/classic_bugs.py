@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ruslo.broker.drivers import quorum_state_file
 from ruslo.broker.partitions import compaction
+from ruslo.broker.partitions.ack_wait import AckWait, PendingAck
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
 from ruslo.broker.partitions.manager import PartitionManager
@@ -29,6 +30,7 @@ from ruslo.machines.raft.voters import VoterSet
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.leader import LeaderReplica
 from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
 from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
 from ruslo.storage import recovery, retention
@@ -43,6 +45,7 @@ from ruslo.testing.simulation.nodes.invariants import (
     ENOUGH_COPIES,
     IN_SYNC_HAVE_ALL,
     NEVER_CUT,
+    NO_LOST_WAKE_UP,
     ONLY_THE_OLD,
     OWN_EPOCH,
     PAGE_CACHE_KEPT,
@@ -115,6 +118,19 @@ def acks_do_not_wait_for_all_in_sync_replicas() -> None:
         return leader_end
 
     LeaderReplica.high_watermark = high_watermark  # type: ignore[method-assign]
+
+
+def produce_waits_without_a_check_of_the_watermark() -> None:
+    """A transactional batch may be committed while another one of its request is still verified."""
+    register = Partition.register_ack
+
+    def register_ack(self: Partition, append: PendingAck, wait: AckWait) -> bool:
+        if self.topic in INTERNAL_TOPICS:
+            return register(self, append, wait)
+        self._commit_queue.add(append.end_offset, wait)
+        return True
+
+    Partition.register_ack = register_ack  # type: ignore[method-assign]
 
 
 def moves_end_before_the_new_replicas_are_in_sync() -> None:
@@ -233,6 +249,9 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "early-ack": ClassicBug(
         acks_do_not_wait_for_all_in_sync_replicas, None, frozenset({ENOUGH_COPIES, IN_SYNC_HAVE_ALL})
+    ),
+    "late-wait-for-ack": ClassicBug(
+        produce_waits_without_a_check_of_the_watermark, None, frozenset({NO_LOST_WAKE_UP})
     ),
     "early-end-of-move": ClassicBug(
         moves_end_before_the_new_replicas_are_in_sync, None, frozenset({MOVE_ENDS_WELL})

@@ -1,4 +1,4 @@
-"""Produce v3-13: append batches, answer when they are as safe as ``acks`` asks.
+"""Produce v3-13: append batches, respond when they are as durable as ``acks`` asks.
 
 v5 log start offset, v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leader hints (KIP-951), v11 and
 v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1: after
@@ -18,17 +18,17 @@ from ruslo.broker.handlers.produce_results import (
     TOPIC_IDS_FROM,
     ZSTD_FROM,
     Results,
-    Unsafe,
-    answer_when_safe,
+    Unacked,
     check_place,
     count_failures,
     encode,
     endpoints_of_leaders,
-    is_safe,
     refused,
+    respond_when_acked,
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
 from ruslo.broker.metrics.api_stats import ApiStats, now_ns
+from ruslo.broker.partitions.ack_wait import PendingAck
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
 
@@ -79,7 +79,7 @@ class ProduceHandler:
         now_ms = self._clock.now_ms()
         view = memoryview(buf)
         results: Results = []
-        unsafe: list[Unsafe] = []
+        unacked: list[Unacked] = []
         failed = False
         for topic, asked in topics:
             known = by_topic.get(topic)
@@ -91,8 +91,8 @@ class ProduceHandler:
                         partition = check_place(
                             self._partitions, partition, topic, index, acks, version, view[start:stop]
                         )
-                    if acks == ALL and partition.replication is not None:
-                        partition.replication.require_enough()
+                    if acks == ALL:
+                        partition.require_min_isr()
                     appended = partition.append(view[start:stop], now_ms)
                 except KafkaError as error:
                     failed = True
@@ -104,10 +104,10 @@ class ProduceHandler:
                     answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
                     continue
                 log = partition.log
-                if appended.end_offset > log.high_watermark and not is_safe(partition, appended, acks):
-                    unsafe.append(
-                        (len(results), len(answers), partition, appended.end_offset, partition.leader_epoch)
-                    )
+                end_offset = appended.end_offset
+                if end_offset > log.high_watermark and not partition.is_acked(end_offset, acks == ALL):
+                    append = PendingAck(partition, end_offset, partition.leader_epoch, acks == ALL)
+                    unacked.append((len(results), len(answers), append))
                 answers.append(
                     (
                         index,
@@ -127,12 +127,11 @@ class ProduceHandler:
             self._stats.answered(begun_ns)
             if failed:
                 connection.close()
-        elif unsafe:
-            answer_when_safe(
+        elif unacked:
+            respond_when_acked(
                 connection.defer(),
                 results,
-                unsafe,
-                acks,
+                unacked,
                 timeout_ms,
                 version,
                 correlation_id,

@@ -1,4 +1,4 @@
-"""What the two roads of Produce, plain and transactional, have in common: their answers."""
+"""The responses of Produce, shared by its plain and its transactional path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.whereabouts import leader_hint
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
@@ -17,7 +17,7 @@ from ruslo.records.validation import BatchRefused
 if TYPE_CHECKING:
     from ruslo.broker.metrics.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Appended, Partition
+    from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.ids import Uuid
     from ruslo.net.connection import Reply
@@ -32,9 +32,8 @@ ALL = -1
 _FRAME_HEAD = struct.Struct(">ii")
 
 Results = list[tuple[str | bytes, list[PartitionResult]]]
-Unsafe = tuple[int, int, "Partition", int, int]
-"""Place in the results (topic, partition), the partition, the offset its high watermark must reach, and the
-leader epoch of the append: under another leader the offset may hold another record."""
+Unacked = tuple[int, int, PendingAck]
+"""Position in the results (topic, partition), and the append that has to be acknowledged there."""
 
 
 def check_place(
@@ -63,17 +62,10 @@ def check_place(
     return partition
 
 
-def is_safe(partition: Partition, appended: Appended, acks: int) -> bool:
-    """Whether an append above the high watermark may be answered: with acks=1 the leader's copy counts."""
-    replication = partition.replication
-    return acks != ALL and replication is not None and replication.is_safe_here(appended.end_offset)
-
-
-def answer_when_safe(
+def respond_when_acked(
     reply: Reply,
     results: Results,
-    unsafe: list[Unsafe],
-    acks: int,
+    unacked: list[Unacked],
     timeout_ms: int,
     version: int,
     correlation_id: int,
@@ -81,48 +73,36 @@ def answer_when_safe(
     begun_ns: int,
     endpoints: Callable[[], Sequence[NodeEndpoint]],
 ) -> None:
-    """``endpoints``: of the leaders that the results name by then."""
+    """``endpoints``: those of the leaders that the results name by then."""
 
-    def complete() -> None:
-        for topic_at, at, partition, end_offset, epoch in unsafe:
-            error = why_unsafe(partition, end_offset, epoch, acks, delayed.late)
+    def complete(acks: list[AckResult]) -> None:
+        for (topic_at, at, append), result in zip(unacked, acks, strict=True):
+            error = ack_error(append, result)
             if error is not None:
-                index = results[topic_at][1][at][0]
-                results[topic_at][1][at] = refused(index, error, partition)
+                answers = results[topic_at][1]
+                answers[at] = refused(answers[at][0], error, append.partition)
                 stats.failed(error.code)
-                partition.traffic.failed_produces += 1
+                append.partition.traffic.failed_produces += 1
         stats.answered(begun_ns)
         reply.send((encode(results, version, correlation_id, endpoints()),))
 
-    delayed = DelayedProduce(len(unsafe), timeout_ms, complete)
-    for _, _, partition, end_offset, _ in unsafe:
-        if acks == ALL or partition.replication is None:
-            partition.when_safe(end_offset, delayed)
-        else:
-            partition.replication.when_safe_here(end_offset, delayed)
+    AckWait([append for _, _, append in unacked], timeout_ms, complete)
 
 
-def why_unsafe(partition: Partition, end_offset: int, epoch: int, acks: int, late: bool) -> KafkaError | None:
-    """Why a batch that was appended in this leader epoch cannot be acknowledged; None if it can."""
-    replication = partition.replication
-    if partition.log.failure is None and not (partition.is_leader and partition.leader_epoch == epoch):
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if partition.log.high_watermark >= end_offset:
-        if acks == ALL and replication is not None and not replication.has_enough:
+def ack_error(append: PendingAck, result: AckResult) -> KafkaError | None:
+    """Why an appended batch cannot be acknowledged; None if it can."""
+    if result is AckResult.ACKED:
+        if append.acks_all and not append.partition.has_min_isr:
             return KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 "the records are appended, but there are fewer in-sync replicas than min.insync.replicas now",
             )
         return None
-    if acks != ALL and replication is not None and replication.is_safe_here(end_offset):
-        return None
-    if late:
-        return KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT, "the records are appended but not yet known to be safe"
-        )
-    if partition.log.failure is not None:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(partition.log.failure))
-    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if result is AckResult.TIMED_OUT:
+        return KafkaError(result.code, "the records are appended but not yet known to be committed")
+    if result is AckResult.STORAGE_ERROR:
+        return KafkaError(result.code, str(append.partition.log.failure))
+    return KafkaError(result.code)
 
 
 def count_failures(

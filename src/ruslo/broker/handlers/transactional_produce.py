@@ -14,15 +14,15 @@ from ruslo.broker.handlers.produce_results import (
     ALL,
     TOPIC_IDS_FROM,
     Results,
-    Unsafe,
-    answer_when_safe,
+    Unacked,
     check_place,
     count_failures,
     encode,
     endpoints_of_leaders,
-    is_safe,
     refused,
+    respond_when_acked,
 )
+from ruslo.broker.partitions.ack_wait import PendingAck
 from ruslo.broker.partitions.partition import Appended
 from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -72,7 +72,7 @@ class TransactionalProduce:
         self._correlation_id = correlation_id
         self._producer: tuple[int, int] | None = None
         self._results: Results = []
-        self._unsafe: list[Unsafe] = []
+        self._unacked: list[Unacked] = []
         self._waiting: list[WaitingBatch] = []
         self._outstanding = 0
         self._failed = False
@@ -96,8 +96,8 @@ class TransactionalProduce:
                     self._settled(topic_at, at, index, None, error)
                     continue
                 try:
-                    if self._acks == ALL and partition.replication is not None:
-                        partition.replication.require_enough()
+                    if self._acks == ALL:
+                        partition.require_min_isr()
                     appended = self._append(partition, batch, now_ms, topic_at, at, index)
                 except (KafkaError, StorageError) as error:
                     self._settled(topic_at, at, index, partition, error)
@@ -143,11 +143,13 @@ class TransactionalProduce:
         answers = self._results[topic_at][1]
         if isinstance(outcome, Appended):
             assert partition is not None
-            log = partition.log
-            if outcome.end_offset > log.high_watermark and not is_safe(partition, outcome, self._acks):
-                self._unsafe.append((topic_at, at, partition, outcome.end_offset, partition.leader_epoch))
+            acks_all = self._acks == ALL
+            if not partition.is_acked(outcome.end_offset, acks_all):
+                append = PendingAck(partition, outcome.end_offset, partition.leader_epoch, acks_all)
+                self._unacked.append((topic_at, at, append))
             base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
-            answers[at] = (index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
+            start_offset = partition.log.start_offset
+            answers[at] = (index, 0, base_offset, append_time_ms, start_offset, None, None, None)
         else:
             self._failed = True
             if isinstance(outcome, StorageError):
@@ -172,12 +174,11 @@ class TransactionalProduce:
                 self._connection.close()
             elif self._reply is not None:
                 self._reply.send(())
-        elif self._unsafe:
-            answer_when_safe(
+        elif self._unacked:
+            respond_when_acked(
                 self._reply or self._connection.defer(),
                 self._results,
-                self._unsafe,
-                self._acks,
+                self._unacked,
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,

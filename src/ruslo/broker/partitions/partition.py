@@ -11,13 +11,13 @@ With followers it also waits for them: see ``replication``.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.metrics.traffic import TopicTraffic
-from ruslo.broker.partitions.purgatory import DelayedProduce, Readers
+from ruslo.broker.partitions.ack_wait import AckQueue, AckResult, AckWait, PendingAck
+from ruslo.broker.partitions.purgatory import Readers
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
@@ -49,22 +49,25 @@ class Appended(NamedTuple):
     log_append_time_ms: int
     """-1 unless the topic uses LogAppendTime (or the batch was a duplicate)."""
     end_offset: int
-    """The batch is safe once the high watermark has reached this."""
+    """The batch is committed once the high watermark has reached this."""
 
 
 class Partition:
     __slots__ = (
-        "_ack_waiters",
         "_after_sync",
+        "_commit_queue",
+        "_durable_queue",
         "_flush_messages",
         "_flush_ms",
         "_flush_timer",
         "_flusher",
+        "_led_since_epoch",
         "_rules",
         "_sync_due",
         "_syncs",
         "_takes_produce",
-        "_unsafe_bytes",
+        "_undurable_bytes",
+        "durable_offset",
         "epoch_start",
         "gone",
         "index",
@@ -100,6 +103,8 @@ class Partition:
         """Of its topic, on this broker."""
         self.leader_id = -1
         self.leader_epoch = -1
+        self._led_since_epoch = -1
+        """The first epoch of this uninterrupted leadership: the log was not truncated since."""
         self.replication: LeaderReplication | None = None
         """While this broker leads and others follow."""
         self.leader_high_watermark = 0
@@ -108,12 +113,16 @@ class Partition:
         """Where the log ended when this broker began to lead it."""
         self._takes_produce = False
         self.readers: Readers = {}
-        self._ack_waiters: deque[tuple[int, DelayedProduce]] = deque()
+        self.durable_offset = 0
+        """While this broker leads and others follow: the end of its own copy that is as durable as the topic
+        asks for (the end of the log, or of what is synced)."""
+        self._commit_queue = AckQueue()
+        self._durable_queue = AckQueue()
         self._flusher = flusher
         self._flush_timer: asyncio.TimerHandle | None = None
         self._sync_due = False
         """An ack waits for a sync that has not returned yet; later appends queue behind it."""
-        self._unsafe_bytes = 0
+        self._undurable_bytes = 0
         self._after_sync: Callable[[], None] | None = None
         """Of a follower: what waits until ``flush.messages`` is kept again."""
         self.gone = False
@@ -151,6 +160,8 @@ class Partition:
         begins = self.leader_id != self.node_id or self.leader_epoch != leader_epoch
         if begins:
             self._lead_alone()
+            if self.leader_id != self.node_id:
+                self._led_since_epoch = leader_epoch
             self.leader_id = self.node_id
             self.leader_epoch = leader_epoch
             self._takes_produce = self.topic not in INTERNAL_TOPICS
@@ -163,6 +174,7 @@ class Partition:
             self.replication.update(replicas)
         else:
             assert settings is not None, "followers need settings"
+            self.durable_offset = self.log.high_watermark
             self.replication = LeaderReplication(self, replicas, settings)
             begins = True
         if begins:
@@ -174,12 +186,12 @@ class Partition:
             self.replication = None
 
     def _own_copy_changed(self) -> None:
-        """Nothing was appended, but what counts as safe has to be found out anew."""
+        """Nothing was appended, but the durable offset has to be determined again."""
         if self._syncs and self.log.recovery_point < self.log.end_offset:
             self._sync_due = True
             self._flusher.request(self)
         else:
-            self._safe_here(self.log.end_offset, 0)
+            self._set_durable(self.log.end_offset, 0)
 
     def step_down(self, leader_id: int, leader_epoch: int) -> None:
         """Somebody else leads, or nobody does: whoever waits here must look for the new leader."""
@@ -276,8 +288,7 @@ class Partition:
         """End a transaction here: ``marker`` is the control batch. Raises as ``append``."""
         if self.leader_id != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.replication is not None:
-            self.replication.require_enough()
+        self.require_min_isr()
         log = self.log
         result = log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
         self._appended(len(marker), 1)
@@ -290,8 +301,7 @@ class Partition:
         """
         if self.leader_id != self.node_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if self.replication is not None:
-            self.replication.require_enough()
+        self.require_min_isr()
         log = self.log
         if len(batch) > log.config.max_message_bytes:
             raise KafkaError(
@@ -317,7 +327,7 @@ class Partition:
         elif replication is None:
             self.advance(self.log.end_offset, size)
         else:
-            replication.safe_here(self.log.end_offset)
+            self._set_durable(self.log.end_offset, size)
 
     def _why_not_produce(self) -> KafkaError:
         if self.leader_id != self.node_id:
@@ -326,25 +336,59 @@ class Partition:
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal: only its coordinator writes to it"
         )
 
-    def when_safe(self, end_offset: int, waiter: DelayedProduce) -> None:
-        """Tell ``waiter`` once the high watermark has reached ``end_offset``, which it has not yet."""
-        self._ack_waiters.append((end_offset, waiter))
+    # -- acknowledging ---------------------------------------------------------------------------------------
 
-    def _safe_here(self, offset: int, size: int) -> None:
-        """The own copy is as safe as the topic wants it up to ``offset``, by ``size`` bytes more."""
+    def require_min_isr(self) -> None:
+        """Before an append with acks=all: raises KafkaError while too few replicas are in sync."""
+        if self.replication is not None:
+            self.replication.require_min_isr()
+
+    @property
+    def has_min_isr(self) -> bool:
+        return self.replication is None or self.replication.has_min_isr
+
+    def is_acked(self, end_offset: int, acks_all: bool = True) -> bool:
+        """Whether the watermark that ``acks`` names has reached ``end_offset``."""
+        if self.log.high_watermark >= end_offset:
+            return True
+        return not acks_all and self.replication is not None and self.durable_offset >= end_offset
+
+    def ack_result(self, append: PendingAck) -> AckResult | None:
+        """What became of an append; None: it is not decided yet."""
+        failed = self.log.failure is not None
+        leads = self.leader_id == self.node_id and append.leader_epoch >= self._led_since_epoch
+        if not leads and not failed:
+            return AckResult.FENCED
+        if self.is_acked(append.end_offset, append.acks_all):
+            return AckResult.ACKED
+        return AckResult.STORAGE_ERROR if failed else None
+
+    def register_ack(self, append: PendingAck, wait: AckWait) -> bool:
+        """Keep ``wait`` until the append is decided; False: it is decided already and nothing was kept."""
+        if self.ack_result(append) is not None:
+            return False
+        locally = not append.acks_all and self.replication is not None
+        queue = self._durable_queue if locally else self._commit_queue
+        queue.add(append.end_offset, wait)
+        return True
+
+    def _set_durable(self, offset: int, size: int) -> None:
+        """This broker's copy is as durable as the topic asks for up to ``offset``, by ``size`` bytes more."""
+        self.durable_offset = offset
         if self.replication is None:
             self.advance(offset, size)
-        else:
-            self.replication.safe_here(offset)
+        self._durable_queue.release_up_to(offset)
+        if self.replication is not None:
+            self.replication.advance()
 
-    def advance(self, safe_offset: int, size: int) -> None:
-        """Move the high watermark and tell those who wait for it; ``size`` more bytes became readable."""
+    def advance(self, high_watermark: int, size: int) -> None:
+        """Move the high watermark and wake fetches and acks; ``size`` more bytes became readable."""
         log = self.log
         if not self.readers:
-            log.advance_high_watermark(safe_offset)
+            log.advance_high_watermark(high_watermark)
         else:
             held_back, stable_before = log.high_watermark - log.last_stable_offset, log.last_stable_offset
-            if log.advance_high_watermark(safe_offset) and not size:
+            if log.advance_high_watermark(high_watermark) and not size:
                 # Records that a leader found in its log, or that a follower got before they were committed.
                 size = UNKNOWN_SIZE
             stable_size = 0
@@ -353,15 +397,13 @@ class Partition:
                 stable_size = size if held_back == 0 else UNKNOWN_SIZE
             for reader in tuple(self.readers):
                 reader.on_append(size, stable_size)
-        waiters = self._ack_waiters
-        while waiters and waiters[0][0] <= safe_offset:
-            waiters.popleft()[1].on_safe()
+        self._commit_queue.release_up_to(high_watermark)
 
     # -- syncing ---------------------------------------------------------------------------------------------
 
     def _sync_by_policy(self, end: int, size: int) -> None:
         """``flush.messages``: acks wait for the sync. ``flush.ms``: a sync comes in time, acks don't wait."""
-        self._unsafe_bytes += size
+        self._undurable_bytes += size
         if end - self.log.recovery_point >= self._flush_messages:
             self._sync_due = True
             self._flusher.request(self)
@@ -398,9 +440,9 @@ class Partition:
             self._sync_due = False
             self._release(log.end_offset)
 
-    def _release(self, safe_offset: int) -> None:
-        size, self._unsafe_bytes = self._unsafe_bytes, 0
-        self._safe_here(safe_offset, size)
+    def _release(self, durable_offset: int) -> None:
+        size, self._undurable_bytes = self._undurable_bytes, 0
+        self._set_durable(durable_offset, size)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -480,7 +522,7 @@ class Partition:
         self._sync_due = False
         self._after_sync = None
         self._lead_alone()
-        while self._ack_waiters:
-            self._ack_waiters.popleft()[1].on_safe()
+        self._durable_queue.release_all()
+        self._commit_queue.release_all()
         for reader in tuple(self.readers):
             reader.wake()

@@ -1,8 +1,8 @@
-"""Where requests wait: a fetch for enough bytes, a produce for the high watermark.
+"""Where fetches wait for enough bytes. Acks wait in ``ack_wait``.
 
-Nothing here polls. A partition calls its waiters when it moved; a timer of the event loop ends the wait
-when nothing did. A waiter that becomes due is completed in a later turn of the loop, so that a producer's
-own answer is never held up by building the answers of those who read it.
+Nothing here polls. A partition calls its waiting fetches when it has moved; a timer of the event loop ends
+the wait when it has not. A fetch that becomes due is completed in a later iteration of the loop, so building
+its response never delays the response to the producer that woke it.
 """
 
 from __future__ import annotations
@@ -56,31 +56,3 @@ class DelayedFetch:
         for readers in self._waiting_in:
             readers.pop(self, None)
         self._loop.call_soon(self._complete)
-
-
-class DelayedProduce:
-    """A produce whose batches are appended but not yet safe; ``complete(timed_out)`` answers it."""
-
-    __slots__ = ("_complete", "_done", "_outstanding", "_timer", "late")
-
-    def __init__(self, outstanding: int, timeout_ms: int, complete: Callable[[], None]) -> None:
-        self._outstanding = outstanding
-        self._complete = complete
-        self._done = False
-        self.late = False
-        """The time-out came first: whatever is still outstanding is answered REQUEST_TIMED_OUT."""
-        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_out)
-
-    def on_safe(self) -> None:
-        """One more of the appended batches is safe, or has failed."""
-        self._outstanding -= 1
-        if self._outstanding == 0 and not self._done:
-            self._done = True
-            self._timer.cancel()
-            self._complete()
-
-    def _time_out(self) -> None:
-        if not self._done:
-            self._done = True
-            self.late = True
-            self._complete()

@@ -1,8 +1,8 @@
 """A partition that this broker leads and others follow: what an append, a fetch and a sync mean then.
 
-Two watermarks: how far this broker's own copy is as safe as the topic wants it (the end of the log, or what
-is synced), and the high watermark, which also waits for the followers. acks=1 waits for the first, acks=all
-for the second.
+Two watermarks: the durable offset of this broker's own copy (the end of the log, or of what is synced), and
+the high watermark, which also waits for the followers. acks=1 waits for the first, acks=all for the second.
+The partition keeps both, and the acks that wait for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.isr_growth import IsrGrowth
-from ruslo.broker.partitions.purgatory import DelayedProduce, Readers
+from ruslo.broker.partitions.purgatory import Readers
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.isr import Proposal
@@ -65,10 +65,8 @@ class LeaderReplication:
     __slots__ = (
         "_deletions",
         "_partition",
-        "_safe_here",
         "_settings",
         "_uncommitted",
-        "_waiters_here",
         "machine",
         "readers",
     )
@@ -89,8 +87,6 @@ class LeaderReplication:
         )
         self.readers: Readers = {}
         """Followers that wait for the next append."""
-        self._safe_here = partition.log.high_watermark
-        self._waiters_here: deque[tuple[int, DelayedProduce]] = deque()
         self._uncommitted: deque[tuple[int, int]] = deque()
         """End offset and size of what was appended above the high watermark."""
         self._deletions: list[tuple[int, asyncio.Future[None]]] = []
@@ -111,8 +107,8 @@ class LeaderReplication:
 
     # -- producers -------------------------------------------------------------------------------------------
 
-    def require_enough(self) -> None:
-        """Before an append that waits for all: fewer copies than promised are refused at once."""
+    def require_min_isr(self) -> None:
+        """Raises KafkaError while fewer replicas are in sync than ``min.insync.replicas``."""
         partition = self._partition
         if self.machine.is_under_min_isr(partition.min_insync_replicas):
             raise KafkaError(
@@ -122,14 +118,8 @@ class LeaderReplication:
             )
 
     @property
-    def has_enough(self) -> bool:
+    def has_min_isr(self) -> bool:
         return not self.machine.is_under_min_isr(self._partition.min_insync_replicas)
-
-    def is_safe_here(self, end_offset: int) -> bool:
-        return end_offset <= self._safe_here
-
-    def when_safe_here(self, end_offset: int, waiter: DelayedProduce) -> None:
-        self._waiters_here.append((end_offset, waiter))
 
     def appended(self, end_offset: int, size: int) -> None:
         """Followers may have it at once; readers wait for the high watermark."""
@@ -137,19 +127,11 @@ class LeaderReplication:
         for reader in tuple(self.readers):
             reader.on_append(size, size)
 
-    def safe_here(self, offset: int) -> None:
-        """This broker's own copy is as safe as the topic wants it, up to ``offset``."""
-        self._safe_here = offset
-        waiters = self._waiters_here
-        while waiters and waiters[0][0] <= offset:
-            waiters.popleft()[1].on_safe()
-        self.advance()
-
     def advance(self) -> None:
         """Move the high watermark as far as the followers allow."""
         partition = self._partition
         offset = self.machine.high_watermark(
-            self._safe_here, partition.min_insync_replicas, self._settings.clock.monotonic_ms()
+            partition.durable_offset, partition.min_insync_replicas, self._settings.clock.monotonic_ms()
         )
         if offset > partition.log.high_watermark:
             size = 0
@@ -255,7 +237,5 @@ class LeaderReplication:
             _, done = self._deletions.pop()
             if not done.done():
                 done.set_result(None)
-        while self._waiters_here:
-            self._waiters_here.popleft()[1].on_safe()
         for reader in tuple(self.readers):
             reader.wake()

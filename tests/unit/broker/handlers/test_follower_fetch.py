@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.handlers import follower_fetch
-from ruslo.broker.partitions.purgatory import DelayedProduce
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_response import FetchResponse
@@ -84,10 +84,10 @@ def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path) -> No
             client.send(node.produce_request({("t", 0): batch_of(b"one")}))
             await until(lambda: partition.log.end_offset == 1)
 
-            def go_on() -> None:
+            def go_on(_: list[AckResult]) -> None:
                 partition.append(memoryview(bytearray(batch_of(b"two"))), SystemClock().now_ms())
 
-            partition.when_safe(1, DelayedProduce(1, A_MINUTE_MS, go_on))
+            AckWait((PendingAck(partition, 1, partition.leader_epoch),), A_MINUTE_MS, go_on)
             request = second.request(topic_id, 1)
             request.max_wait_ms, request.min_bytes = A_MINUTE_MS, 1
             (topic,) = (await follower.call(request, FetchResponse)).responses

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.handlers.produce_results import ALL, why_unsafe
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce
+from ruslo.broker.partitions.purgatory import DelayedFetch
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.config.log_config import LogConfig
@@ -142,13 +142,13 @@ def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
         await asyncio.to_thread(bench.disk.started.wait, 10)
         append(partition, b"b")
         assert partition.log.high_watermark == 0
-        safe: list[int] = []
+        acked: list[int] = []
         for end in (1, 2):
-            waiter = DelayedProduce(1, FOREVER_MS, lambda: safe.append(partition.log.high_watermark))
-            partition.when_safe(end, waiter)
+            pending = PendingAck(partition, end, partition.leader_epoch)
+            AckWait((pending,), FOREVER_MS, lambda _: acked.append(partition.log.high_watermark))
         bench.disk.free.set()
-        await until(lambda: len(safe) == 2)
-        assert safe == [1, 2], "the first sync did not cover the second append"
+        await until(lambda: len(acked) == 2)
+        assert acked == [1, 2], "the first sync did not cover the second append"
         assert partition.log.recovery_point == 2
 
     on_bench(tmp_path, story)
@@ -306,12 +306,14 @@ def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> N
         partition = bench.partition(config=LogConfig(flush_messages=1, flush_ms=1000))
         bench.disk.free.clear()
         append(partition, b"a")
-        answered: list[str] = []
-        partition.when_safe(1, DelayedProduce(1, FOREVER_MS, lambda: answered.append("produce")))
-        DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: answered.append("fetch"))
+        acks: list[AckResult] = []
+        fetched: list[bool] = []
+        AckWait((PendingAck(partition, 1, partition.leader_epoch),), FOREVER_MS, acks.extend)
+        DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: fetched.append(True))
         partition.retire()
         await asyncio.sleep(0)
-        assert sorted(answered) == ["fetch", "produce"]
+        assert acks == [AckResult.FENCED]
+        assert fetched == [True]
         assert partition.gone
         assert partition.check_epoch(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         bench.disk.free.set()
@@ -335,22 +337,5 @@ def test_reads_are_bounded_by_what_is_safe(tmp_path: Path) -> None:
             partition.read(3, 1 << 20, False, True)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
         bench.disk.free.set()
-
-    on_bench(tmp_path, story)
-
-
-def test_an_offset_of_another_leader_acknowledges_nothing(tmp_path: Path) -> None:
-    """A request for several partitions ends with its last one; the first may have another leader by then."""
-
-    async def story(bench: Bench) -> None:
-        partition = bench.partition()
-        append(partition, b"a")
-        assert why_unsafe(partition, 1, partition.leader_epoch, ALL, False) is None
-        for change in (lambda: partition.step_down(2, 1), lambda: partition.become_leader(2)):
-            change()
-            assert partition.log.high_watermark == 1
-            error = why_unsafe(partition, 1, 0, ALL, False)
-            assert error is not None
-            assert error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     on_bench(tmp_path, story)

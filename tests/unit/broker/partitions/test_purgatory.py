@@ -1,4 +1,4 @@
-"""Requests that wait: woken by what they wait for, by the clock, and never twice."""
+"""Fetches that wait: woken by what they wait for, by the clock, and never twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 import uvloop
 
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedProduce, Readers
+from ruslo.broker.partitions.purgatory import DelayedFetch, Readers
 
 FOREVER_MS = 2**31 - 1
 
@@ -86,30 +86,5 @@ def test_time_ends_a_fetch() -> None:
         await asyncio.sleep(0.05)
         assert completed == ["done"]
         assert not places[0].readers
-
-    on_loop(story)
-
-
-def test_a_produce_waits_for_all_its_batches() -> None:
-    async def story() -> None:
-        late: list[bool] = []
-        produce = DelayedProduce(2, FOREVER_MS, lambda: late.append(produce.late))
-        produce.on_safe()
-        assert late == []
-        produce.on_safe()
-        assert late == [False]
-
-    on_loop(story)
-
-
-def test_a_produce_that_takes_too_long_is_late_and_answered_once() -> None:
-    async def story() -> None:
-        for timeout_ms in (1, 0, -5):
-            late: list[bool] = []
-            produce = DelayedProduce(1, timeout_ms, lambda: late.append(produce.late))  # noqa: B023
-            await asyncio.sleep(0.02)
-            assert late == [True]
-            produce.on_safe()
-            assert late == [True]
 
     on_loop(story)

@@ -16,9 +16,9 @@ from typing import Generic, Protocol, TypeVar
 
 from ruslo.broker.drivers.coordination.loading import load
 from ruslo.broker.drivers.coordination.placement import partition_of
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.clock import Clock
@@ -27,7 +27,7 @@ from ruslo.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
-_LOOK_AGAIN_MS = 1_000
+_COMMIT_WAIT_MS = 1_000
 
 
 class Shard(Protocol):
@@ -166,25 +166,30 @@ class LedShards(Generic[ShardT]):
         if still_wanted():
             took_ms = self._clock.monotonic_ms() - began_ms
             logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
-            self._activate_when_safe(shard, partition.log.end_offset)
+            self._activate_when_committed(shard, partition.log.end_offset)
 
-    def _activate_when_safe(self, shard: ShardT, end_offset: int) -> None:
-        """What was replayed may still be lost, to a power cut or another leader: nobody acts on it before.
-
-        Other shards do not wait for this one.
+    def _activate_when_committed(self, shard: ShardT, end_offset: int) -> None:
+        """Activate the shard when all replayed records are committed: a power cut or another leader may still
+        take the others back. Other shards do not wait for this one.
         """
         partition = shard.partition
-        if shard.closed or partition.gone:
-            return
-        if partition.log.high_watermark < end_offset:
-            loop = asyncio.get_running_loop()
 
-            def look_again() -> None:
-                # In a later turn: a partition that dismisses its waiters must not be given another meanwhile.
-                loop.call_soon(self._activate_when_safe, shard, end_offset)
+        def decided(results: list[AckResult]) -> None:
+            if shard.closed or partition.gone:
+                return
+            if results == [AckResult.TIMED_OUT]:
+                wait()
+            elif results == [AckResult.ACKED]:
+                self._activate(shard)
+            # Fenced: this node leads the partition no more, and ``follow`` unloads the shard.
 
-            partition.when_safe(end_offset, DelayedProduce(1, _LOOK_AGAIN_MS, look_again))
-            return
+        def wait() -> None:
+            append = PendingAck(partition, end_offset, partition.leader_epoch)
+            AckWait((append,), _COMMIT_WAIT_MS, decided)
+
+        wait()
+
+    def _activate(self, shard: ShardT) -> None:
         try:
             shard.activate()
         except Exception as error:

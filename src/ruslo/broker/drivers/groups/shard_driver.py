@@ -16,6 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ruslo.broker.drivers.coordination.record_codec import (
     EncodedRecord,
@@ -27,8 +28,8 @@ from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
 from ruslo.broker.drivers.coordination.turns import Turns
 from ruslo.broker.drivers.coordination.waiter import Waiter
 from ruslo.broker.drivers.groups.batch import encode_batch
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
-from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
 from ruslo.machines.groups.records import GroupRecord
@@ -95,8 +96,8 @@ class ShardDriver:
         self._on_broken = on_broken
         self._gathering = _Batch()
         self._flush_handle: asyncio.Handle | None = None
-        self._unsafe: deque[_Batch] = deque()
-        """Written, but the high watermark is not there yet."""
+        self._uncommitted: deque[_Batch] = deque()
+        """Appended batches whose end the high watermark has not reached yet."""
         self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
 
     def is_of(self, partition: Partition) -> bool:
@@ -157,9 +158,9 @@ class ShardDriver:
         self._timer.stop()
         if was_active:
             self._flush()
-            for batch in (*self._unsafe, self._gathering):
+            for batch in (*self._uncommitted, self._gathering):
                 self._give_up(batch.outcomes, ErrorCode.NOT_COORDINATOR)
-            self._unsafe.clear()
+            self._uncommitted.clear()
             self._gathering = _Batch()
             unloaded = self.shard.handle(Unloaded(), self._clock.monotonic_ms(), self._clock.now_ms())
             _release(unloaded.replies)
@@ -174,17 +175,17 @@ class ShardDriver:
         elif self._gathering.records:
             self._gathering.outcomes.append(outcome)
         else:
-            self._release_when_safe(outcome)
+            self._release_when_committed(outcome)
         for ask in outcome.asks:
             self._on_ask(self, ask)
 
-    def _release_when_safe(self, outcome: GroupOutcome) -> None:
+    def _release_when_committed(self, outcome: GroupOutcome) -> None:
         """It rests on all that is in the log: markers too, and what was given up because it took too long."""
         log = self.partition.log
         if log.high_watermark >= log.end_offset:
             _release(outcome.replies)
-        elif self._unsafe and self._unsafe[-1].end_offset == log.end_offset:
-            self._unsafe[-1].outcomes.append(outcome)
+        elif self._uncommitted and self._uncommitted[-1].end_offset == log.end_offset:
+            self._uncommitted[-1].outcomes.append(outcome)
         else:
             self._wait_for(_Batch(outcomes=[outcome], end_offset=log.end_offset))
 
@@ -257,30 +258,25 @@ class ShardDriver:
             self._break(batch.outcomes, ErrorCode.KAFKA_STORAGE_ERROR, error)
             return
         batch.records = []
-        if appended.end_offset <= self.partition.log.high_watermark:
-            for outcome in batch.outcomes:
-                _release(outcome.replies)
-            return
         batch.end_offset = appended.end_offset
         self._wait_for(batch)
 
     def _wait_for(self, batch: _Batch) -> None:
-        self._unsafe.append(batch)
-        delayed = DelayedProduce(1, self._settings.commit_timeout_ms, lambda: self._settle(batch, delayed))
-        self.partition.when_safe(batch.end_offset, delayed)
+        self._uncommitted.append(batch)
+        append = PendingAck(self.partition, batch.end_offset, self.partition.leader_epoch)
+        AckWait((append,), self._settings.commit_timeout_ms, partial(self._decided, batch))
 
-    def _settle(self, batch: _Batch, delayed: DelayedProduce) -> None:
-        """The high watermark has passed the batch, or it will not in time, or another node leads now."""
-        if batch not in self._unsafe:
+    def _decided(self, batch: _Batch, results: list[AckResult]) -> None:
+        """The batch is committed, or is not known to be."""
+        if batch not in self._uncommitted:
             return
-        self._unsafe.remove(batch)
-        if self.partition.log.high_watermark >= batch.end_offset:
+        self._uncommitted.remove(batch)
+        (result,) = results
+        if result is AckResult.ACKED:
             for outcome in batch.outcomes:
                 _release(outcome.replies)
-        elif delayed.late:
-            self._give_up(batch.outcomes, ErrorCode.REQUEST_TIMED_OUT)
         else:
-            self._give_up(batch.outcomes, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._give_up(batch.outcomes, result.code)
 
     def _break(self, outcomes: Iterable[GroupOutcome], code: ErrorCode, error: Exception) -> None:
         """The machine and its log have parted: refuse what is under way and begin again from the log."""

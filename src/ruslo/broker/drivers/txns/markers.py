@@ -1,8 +1,8 @@
 """Writes transaction markers into partitions of this broker (WriteTxnMarkers).
 
 A marker is a control batch in each partition; these differ only in what lies outside their checksum. A
-transaction may have a thousand partitions: they are written in short turns. The answer comes when all that
-could be written is safe.
+transaction may have a thousand partitions: they are written in short slices. The response is sent when every
+marker that could be written is committed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
-from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes, markers_of, response_of
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -49,22 +49,14 @@ class _Step(NamedTuple):
     place: TopicPartition
 
 
-class _Unsafe(NamedTuple):
-    partition: Partition
-    end_offset: int
-    leader_epoch: int
-    """Of the append: under another leader the offset may hold another record."""
-    key: tuple[int, TopicPartition]
-
-
 class _Written:
     """What became of the markers so far."""
 
-    __slots__ = ("codes", "unsafe")
+    __slots__ = ("codes", "uncommitted")
 
     def __init__(self) -> None:
         self.codes: dict[tuple[int, TopicPartition], int] = {}
-        self.unsafe: list[_Unsafe] = []
+        self.uncommitted: dict[tuple[int, TopicPartition], PendingAck] = {}
 
 
 class MarkerWriter:
@@ -91,7 +83,7 @@ class MarkerWriter:
         return promise
 
     def write(self, markers: Iterable[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
-        """Answers at once if the markers are few and safe at once."""
+        """Responds at once if the markers are few and committed at once."""
         now_ms = self._clock.now_ms()
         steps = deque(
             _Step(batch, marker, place)
@@ -101,7 +93,7 @@ class MarkerWriter:
         )
         written = _Written()
         self._turn(steps, written, now_ms)
-        if not steps and not written.unsafe:
+        if not steps and not written.uncommitted:
             return written.codes
         loop = asyncio.get_running_loop()
         promise: asyncio.Future[MarkerCodes] = loop.create_future()
@@ -118,7 +110,7 @@ class MarkerWriter:
             if steps:
                 loop.call_soon(go_on)
             else:
-                self._when_safe(written, finish)
+                self._when_committed(written, finish)
 
         wait()
         return promise
@@ -141,29 +133,18 @@ class MarkerWriter:
                 written.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
             else:
                 written.codes[key] = ErrorCode.NONE
-                if appended.end_offset > partition.log.high_watermark:
-                    written.unsafe.append(
-                        _Unsafe(partition, appended.end_offset, partition.leader_epoch, key)
+                if not partition.is_acked(appended.end_offset):
+                    written.uncommitted[key] = PendingAck(
+                        partition, appended.end_offset, partition.leader_epoch
                     )
 
-    def _when_safe(self, written: _Written, finish: Callable[[], None]) -> None:
-        waiting = [each for each in written.unsafe if each.end_offset > each.partition.log.high_watermark]
-        if not waiting:
-            finish()
-            return
-
-        def complete() -> None:
-            for partition, end_offset, leader_epoch, key in waiting:
-                if not partition.is_leader or partition.leader_epoch != leader_epoch:
-                    written.codes[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                elif partition.log.high_watermark < end_offset:
-                    late = ErrorCode.REQUEST_TIMED_OUT
-                    written.codes[key] = late if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    def _when_committed(self, written: _Written, finish: Callable[[], None]) -> None:
+        def complete(results: list[AckResult]) -> None:
+            for key, result in zip(written.uncommitted, results, strict=True):
+                written.codes[key] = result.code
             finish()
 
-        delayed = DelayedProduce(len(waiting), self._timeout_ms, complete)
-        for partition, end_offset, _, _ in waiting:
-            partition.when_safe(end_offset, delayed)
+        AckWait(list(written.uncommitted.values()), self._timeout_ms, complete)
 
 
 def _batch(marker: EndMarker, now_ms: int) -> bytearray:

@@ -19,8 +19,8 @@ from ruslo.broker.drivers.coordination.record_codec import decode_records
 from ruslo.broker.drivers.coordination.shard_timer import ShardTimer
 from ruslo.broker.drivers.coordination.turns import Turns
 from ruslo.broker.drivers.coordination.waiter import Waiter
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.machines.txns.decision import Decision, TxnReply
 from ruslo.machines.txns.events import (
     Loaded,
@@ -87,8 +87,8 @@ class TxnShardDriver:
         self._in_turn = False
         self._now_ms = self._wall_ms = 0
         """Of the turn under way, by both clocks: it is over before they move far."""
-        self._unsafe: dict[DelayedProduce, Decision] = {}
-        """Appended, but the high watermark is not there yet."""
+        self._uncommitted: dict[int, Decision] = {}
+        """Decisions by the end offset of their batch, which the high watermark has not reached yet."""
         self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
 
     def is_of(self, partition: Partition) -> bool:
@@ -137,9 +137,9 @@ class TxnShardDriver:
         self._timer.stop()
         if was_active:
             self._look_at_clocks()
-            for outcome in self._unsafe.values():
+            for outcome in self._uncommitted.values():
                 _release(self._failed(outcome, ErrorCode.NOT_COORDINATOR).replies)
-            self._unsafe.clear()
+            self._uncommitted.clear()
             _release(self._handle(Unloaded()).replies)
 
     def _handle(self, event: TxnEvent) -> Decision:
@@ -205,28 +205,25 @@ class TxnShardDriver:
             self._on_storage_error(error)
             self._could_not_write(outcome, ErrorCode.KAFKA_STORAGE_ERROR, error)
         else:
-            if appended.end_offset <= self.partition.log.high_watermark:
-                self._steps.append(partial(self._committed, outcome))
-                return
             end_offset = appended.end_offset
-            delayed = DelayedProduce(1, self._commit_timeout_ms, lambda: self._settle(delayed, end_offset))
-            self._unsafe[delayed] = outcome
-            self.partition.when_safe(end_offset, delayed)
+            self._uncommitted[end_offset] = outcome
+            append = PendingAck(self.partition, end_offset, self.partition.leader_epoch)
+            AckWait((append,), self._commit_timeout_ms, partial(self._decided, end_offset))
 
     def _could_not_write(self, outcome: Decision, code: ErrorCode, error: Exception) -> None:
         logger.error("%s-%d could not be written: %s", self.partition.topic, self.partition.index, error)
         self._steps.append(lambda: self._failed(outcome, code))
 
-    def _settle(self, delayed: DelayedProduce, end_offset: int) -> None:
-        """The high watermark has passed the batch, or it will not in time, or another node leads now."""
-        outcome = self._unsafe.pop(delayed, None)
+    def _decided(self, end_offset: int, results: list[AckResult]) -> None:
+        """The batch is committed, or is not known to be."""
+        outcome = self._uncommitted.pop(end_offset, None)
         if outcome is None:
             return
-        if self.partition.log.high_watermark >= end_offset:
-            self._take(lambda: self._committed(outcome))
+        (result,) = results
+        if result is AckResult.ACKED:
+            self._take(partial(self._committed, outcome))
         else:
-            late, lost = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._take(lambda: self._failed(outcome, late if delayed.late else lost))
+            self._take(partial(self._failed, outcome, result.code))
 
     def _committed(self, outcome: Decision) -> Decision:
         _release(outcome.replies)

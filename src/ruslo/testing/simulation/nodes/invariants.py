@@ -39,6 +39,7 @@ NO_SURPRISE = "nothing fails that nobody handles"
 DELETED_LATE = "a copy is deleted only where the metadata say that there is no replica any more"
 LOG_START_RISES = "the start of a log never goes back"
 PAGE_CACHE_KEPT = "whoever dies without a power loss finds everything that it had written"
+NO_LOST_WAKE_UP = "no ack waits for a watermark that has passed"
 ONLY_THE_OLD = "nothing is deleted but what is too old, too much, or asked for"
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
@@ -110,6 +111,7 @@ class NodeInvariants:
         self._check_copies_held(host.id, node)
         for partition in node.broker.partitions:
             log = partition.log
+            self._check_acks(host.id, partition)
             led_epoch = partition.leader_epoch if partition.leader_id == host.id else -1
             # Told apart by the object itself: a node that starts again has new ones.
             state = (log.end_offset, log.high_watermark, led_epoch, log.start_offset)
@@ -127,6 +129,16 @@ class NodeInvariants:
             seen = self._seen.get((host.id, place))
             self._check_log(host.id, place, log, log.high_watermark, led_epoch, partition.leader_epoch, seen)
         self._check_compaction(host.id, node)
+
+    def _check_acks(self, node_id: int, partition: Partition) -> None:
+        """Nothing waits for a watermark that has passed."""
+        if (
+            partition._commit_queue.first <= partition.log.high_watermark
+            or partition._durable_queue.first <= partition.durable_offset
+        ):
+            raise InvariantBrokenError(
+                NO_LOST_WAKE_UP, f"node {node_id}: {partition} has a decided ack that still waits"
+            )
 
     # -- copies ----------------------------------------------------------------------------------------------
 

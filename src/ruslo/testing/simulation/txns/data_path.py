@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ruslo.broker.drivers.txns.markers import LocalPartitions
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
-from ruslo.broker.partitions.purgatory import DelayedProduce
 from ruslo.broker.partitions.transactional_appends import Outcome, TransactionalAppends, WaitingBatch
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -58,18 +58,11 @@ class DataPath:
             raise outcome
         appended = outcome
 
-        def complete() -> None:
-            if partition.log.high_watermark >= appended.end_offset:
-                code = ErrorCode.NONE
-            else:
-                code = ErrorCode.REQUEST_TIMED_OUT if delayed.late else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            answer(Produced(code, appended.base_offset))
+        def complete(results: list[AckResult]) -> None:
+            answer(Produced(results[0].code, appended.base_offset))
 
-        if partition.log.high_watermark >= appended.end_offset:
-            answer(Produced(ErrorCode.NONE, appended.base_offset))
-        else:
-            delayed = DelayedProduce(1, PRODUCE_TIMEOUT_MS, complete)
-            partition.when_safe(appended.end_offset, delayed)
+        append = PendingAck(partition, appended.end_offset, partition.leader_epoch)
+        AckWait((append,), PRODUCE_TIMEOUT_MS, complete)
 
     def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
         """As ``handlers.fetch`` does it."""

@@ -118,9 +118,6 @@ class TransactionalWriter(SimClient):
         try:
             for number in range(self.random.randint(1, 3)):
                 await self._append(producer, name, f"{name}.{number}")
-                if self.random.random() < 0.4:
-                    key = f"{self.name}.{self.random.randrange(KEYS)}"
-                    await producer.send({self._keyed: [batch_of(self.now_ms(), key, f"{name}.{number}")]})
             if self.random.random() < 0.3:
                 await self._send_offsets(producer, offsets, name)
         except KafkaError as error:
@@ -128,11 +125,17 @@ class TransactionalWriter(SimClient):
         return await self._end(producer, name, commit=self.random.random() < 0.8)
 
     async def _append(self, producer: TransactionalProducer, name: str, element: str) -> None:
+        """Often to two partitions at once: one of them may be in the transaction already, and its batch is
+        appended while the other still waits for the coordinator."""
         place = self.random.choice(self._places)
         call = Append(name, place, f"{place}", element)
+        batches = {place: [batch_of(self.now_ms(), call.key, element)]}
+        if self.random.random() < 0.4:
+            key = f"{self.name}.{self.random.randrange(KEYS)}"
+            batches[self._keyed] = [batch_of(self.now_ms(), key, element)]
         self.invoke(call)
         try:
-            await producer.send({place: [batch_of(self.now_ms(), call.key, element)]})
+            await producer.send(batches)
         except KafkaError as error:
             self.complete(Kind.INFO, call, str(error))
             raise

@@ -1,0 +1,135 @@
+"""Waiting until appends may be acknowledged: the only way to do it in the broker.
+
+Produce, transaction markers and both coordinators append first and acknowledge later. An append is decided
+when the first of these happens:
+
+- The watermark that acks names reaches its end: the high watermark for acks=all, the leader's durable offset
+  for acks=1.
+- This broker stops leading the partition.
+- The time is up.
+
+A batch may be committed or fenced before its request begins to wait: a transactional request, for example,
+waits only after the coordinator has verified its last partition. Registering and checking are therefore one
+step. ``Partition.register_ack`` either keeps the append or reports that it is decided already, so a wake-up
+cannot be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
+
+
+class AckResult(enum.Enum):
+    ACKED = enum.auto()
+    TIMED_OUT = enum.auto()
+    """Appended, and possibly committed later."""
+    FENCED = enum.auto()
+    """This broker stopped leading first: the offset may hold another record under the next leader."""
+    STORAGE_ERROR = enum.auto()
+
+    @property
+    def code(self) -> ErrorCode:
+        return _CODES[self]
+
+
+_CODES = {
+    AckResult.ACKED: ErrorCode.NONE,
+    AckResult.TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+    AckResult.FENCED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    AckResult.STORAGE_ERROR: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+class PendingAck(NamedTuple):
+    """An append that is not acknowledged yet."""
+
+    partition: Partition
+    end_offset: int
+    leader_epoch: int
+    """The epoch in which it was appended."""
+    acks_all: bool = True
+    """False: the leader's own durable copy is enough (acks=1)."""
+
+
+class AckWait:
+    """One request's wait for all its appends.
+
+    ``complete`` gets one result for each of ``appends``, in their order. It is called once; before the
+    constructor returns, if every append is decided already.
+    """
+
+    __slots__ = ("_appends", "_complete", "_outstanding", "_timer")
+
+    def __init__(
+        self,
+        appends: Sequence[PendingAck],
+        timeout_ms: int,
+        complete: Callable[[list[AckResult]], None],
+    ) -> None:
+        self._appends = appends
+        self._complete: Callable[[list[AckResult]], None] | None = complete
+        self._outstanding = sum(append.partition.register_ack(append, self) for append in appends)
+        self._timer: asyncio.TimerHandle | None = None
+        if not self._outstanding:
+            self._finish()
+        else:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(timeout_ms, 0) / 1000, self._finish)
+
+    def on_decided(self) -> None:
+        """One of the registered appends is decided."""
+        self._outstanding -= 1
+        if not self._outstanding:
+            self._finish()
+
+    def _finish(self) -> None:
+        complete, self._complete = self._complete, None
+        if complete is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        complete([append.partition.ack_result(append) or AckResult.TIMED_OUT for append in self._appends])
+
+
+class AckQueue:
+    """Waits by the offset that one watermark of a partition has to reach, in the order of these offsets.
+
+    Requests do not begin to wait in the order of their appends, so the queue sorts them.
+    """
+
+    __slots__ = ("_heap", "_registered")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, AckWait]] = []
+        self._registered = 0
+
+    @property
+    def first(self) -> float:
+        """The lowest offset that is waited for."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def add(self, end_offset: int, wait: AckWait) -> None:
+        self._registered += 1
+        heapq.heappush(self._heap, (end_offset, self._registered, wait))
+
+    def release_up_to(self, watermark: int) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= watermark:
+            heapq.heappop(heap)[2].on_decided()
+
+    def release_all(self) -> None:
+        """This broker stops leading the partition."""
+        released, self._heap = sorted(self._heap), []
+        for _, _, wait in released:
+            wait.on_decided()

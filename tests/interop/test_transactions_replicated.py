@@ -1,0 +1,57 @@
+"""Java transactions on three nodes: acks wait for followers, so requests meet states that one node lacks."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ruslo.testing import EmbeddedCluster
+from tests.support.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
+from tests.support.tools import require_tool
+from tests.support.transactional_clients import committed_messages
+
+PRODUCERS = 3
+TRANSACTIONS = 20
+FINISHED_WITHIN_S = 120
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    require_tool("java")
+    with EmbeddedCluster() as cluster:
+        yield cluster
+
+
+def test_a_batch_that_is_committed_while_another_is_verified_is_acknowledged(
+    cluster: EmbeddedCluster,
+) -> None:
+    """The first partition is in the transaction already, so its batch is committed while the second one's
+    still waits for the coordinator, which is mostly another node."""
+    topic = "partial-verification"
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]])])[topic].result(30)
+    classes = compile_java([SUPPORT_DIR / "java" / "PartialVerification.java"])
+    producers = [
+        subprocess.Popen(
+            java_command(
+                "PartialVerification",
+                cluster.bootstrap,
+                topic,
+                f"producer-{number}",
+                str(TRANSACTIONS),
+                classes=classes,
+                java_options=TOOL_JAVA_OPTIONS,
+            ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in range(PRODUCERS)
+    ]
+    for producer in producers:
+        output, _ = producer.communicate(timeout=FINISHED_WITHIN_S)
+        assert producer.returncode == 0, output
+    assert len(committed_messages(cluster.bootstrap, topic, 2)) == 3 * TRANSACTIONS * PRODUCERS
