@@ -6,7 +6,7 @@ SECONDS ?=
 SEEDS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak soak-cluster soak-simulation soak-spark bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test check soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -46,6 +46,9 @@ soak-simulation: setup ## whole clusters under simulated faults, many more than 
 soak-cluster: setup ## a cluster under load, one fault again and again for a million records (FAULT=kill-leader, NODES=5)
 	@RUSLO_FAULT=$(or $(FAULT),all) RUSLO_FAULT_RECORDS=$(or $(RECORDS),1000000) RUSLO_FAULT_NODES=$(or $(NODES),3) \
 		RUSLO_FAULT_SILENCE_S=15 $(BIN)/pytest -q -s tests/cluster/test_faults.py --timeout=0 $(ARGS)
+
+soak-streams: setup ## Apache Kafka's own smoke test of Kafka Streams, exactly once, on three nodes
+	@RUSLO_STREAMS_SOAK=1 $(BIN)/pytest -q -s tests/interop/test_streams_smoke.py --timeout=0 $(ARGS)
 
 soak-spark: setup ## a Spark query with driver, workers and broker killed at random; each record must arrive once
 	@RUSLO_SPARK_SOAK=1 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py $(ARGS)

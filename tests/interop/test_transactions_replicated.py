@@ -31,7 +31,7 @@ def test_a_batch_that_is_committed_while_another_is_verified_is_acknowledged(
     """The first partition is in the transaction already, so its batch is committed while the second one's
     still waits for the coordinator, which is mostly another node."""
     topic = "partial-verification"
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]])])[topic].result(30)
     classes = compile_java([SUPPORT_DIR / "java" / "PartialVerification.java"])
     producers = [
