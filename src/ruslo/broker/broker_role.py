@@ -106,7 +106,7 @@ class BrokerRole:
 
     async def _load_logs(self) -> None:
         base, config = self._base, self._base.config
-        threads = config.int("num.recovery.threads.per.data.dir")
+        threads = base.dynamic_config.current.int("num.recovery.threads.per.data.dir")
         if not base.logs.was_clean:
             # Recovery reads every segment that was not synced: whoever asks is told how far it is.
             await self._server.start(StartingAnswers(base.logs).handle_frame)

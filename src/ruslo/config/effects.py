@@ -62,6 +62,8 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "min.insync.replicas",
         "unclean.leader.election.enable",
         "producer.id.expiration.ms",
+        "producer.id.expiration.check.interval.ms",
+        "max.request.partition.size.limit",
         # replication
         "replica.lag.time.max.ms",
         "replica.fetch.wait.max.ms",
