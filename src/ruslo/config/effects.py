@@ -17,6 +17,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "broker.heartbeat.interval.ms",
         "initial.broker.registration.timeout.ms",
         "broker.session.timeout.ms",
+        "controlled.shutdown.enable",
         "controller.listener.names",
         "controller.quorum.voters",
         "controller.quorum.bootstrap.servers",
