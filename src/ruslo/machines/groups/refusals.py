@@ -4,6 +4,7 @@
 |-------------------------------------------------|--------------------------------------------------------|
 | not leading the partition, or its load failed   | NOT_COORDINATOR                                        |
 | loading it                                      | COORDINATOR_LOAD_IN_PROGRESS                           |
+| the group protocol is switched off              | UNSUPPORTED_VERSION                                    |
 | the log refuses, or nobody confirms in time     | what ``append_error`` makes of it                      |
 
 Three requests hear something else: a classic Heartbeat is simply fine while loading, TxnOffsetCommit below v2
