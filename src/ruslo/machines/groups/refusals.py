@@ -86,7 +86,7 @@ def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
     """The response that says ``code``. TypeError for a request that is no group's business."""
     match request:
         case JoinGroupRequest():
-            return join_refused(code, request.member_id, api_version)
+            return join_refused(code, "", api_version)
         case SyncGroupRequest():
             return SyncGroupResponse(error_code=code)
         case HeartbeatRequest():
