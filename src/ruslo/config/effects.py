@@ -167,6 +167,11 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
     }
 )
 
+# Keys of brokers that no property file has: they are only set dynamically.
+IMPLEMENTED_DYNAMIC_ONLY_KEYS = frozenset(
+    {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
+)
+
 # Keys that may be set for one listener alone, as listener.name.NAME.KEY.
 IMPLEMENTED_PER_LISTENER_KEYS: frozenset[str] = frozenset()
 

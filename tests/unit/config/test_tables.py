@@ -57,6 +57,7 @@ def test_synonyms_are_broker_keys_of_the_same_default(table: ConfigTable) -> Non
 
 def test_lists_of_implemented_keys_name_real_keys() -> None:
     assert set(BROKER.keys) >= effects.IMPLEMENTED_BROKER_KEYS
+    assert set(BROKER_DYNAMIC_ONLY.keys) >= effects.IMPLEMENTED_DYNAMIC_ONLY_KEYS
     assert set(BROKER.keys) >= effects.IMPLEMENTED_PER_LISTENER_KEYS
     assert set(TOPIC.keys) >= effects.IMPLEMENTED_TOPIC_KEYS
     assert set(GROUP.keys) >= effects.IMPLEMENTED_GROUP_KEYS
