@@ -46,6 +46,7 @@ NOW = 1_700_000_000_000
 PRODUCE_IDS_FROM = 13
 FETCH_IDS_FROM = 13
 TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
 
 
 def run(story: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
@@ -111,8 +112,14 @@ class LiveNode:
         assert result.error_code == 0, result.error_message
 
     async def alter(self, name: str, **settings: str) -> None:
+        await self._alter(TOPIC_RESOURCE, name, settings)
+
+    async def alter_all_brokers(self, **settings: str) -> None:
+        await self._alter(BROKER_RESOURCE, "", settings)
+
+    async def _alter(self, resource_type: int, name: str, settings: Mapping[str, str]) -> None:
         configs = [AlterableConfig(name=k.replace("_", "."), value=v) for k, v in settings.items()]
-        resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=configs)
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs)
         async with connected(self.bootstrap) as client:
             request = IncrementalAlterConfigsRequest(resources=[resource])
             (result,) = (await client.call(request, IncrementalAlterConfigsResponse)).responses

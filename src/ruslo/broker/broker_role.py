@@ -101,12 +101,17 @@ class BrokerRole:
 
     async def _leave_cluster(self) -> None:
         """Once: before the connections end, or when the start has failed before there were any."""
-        if self._base.raft.failure is None and self.lifecycle.state is not LifecycleState.STOPPING:
+        if self._base.raft.failure is not None or self.lifecycle.state is LifecycleState.STOPPING:
+            return
+        if self._base.config.bool("controlled.shutdown.enable"):
             await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_MS)
+        else:
+            # The controller notices later, as it notices a broker that was killed.
+            self.lifecycle.abandon()
 
     async def _load_logs(self) -> None:
         base, config = self._base, self._base.config
-        threads = config.int("num.recovery.threads.per.data.dir")
+        threads = base.dynamic_config.current.int("num.recovery.threads.per.data.dir")
         if not base.logs.was_clean:
             # Recovery reads every segment that was not synced: whoever asks is told how far it is.
             await self._server.start(StartingAnswers(base.logs).handle_frame)

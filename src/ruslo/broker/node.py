@@ -197,8 +197,7 @@ class Node:
             all_directories(config),
             self._clock,
             open_disk=self._open_disk,
-            delete_delay_ms=config.int("log.segment.delete.delay.ms"),
-            producer_expiration_ms=config.int("producer.id.expiration.ms"),
+            **_log_manager_settings(config),
         )
         self._undo.push_async_callback(self._close_storage)
         self._abandon.append(self.logs.abandon)
@@ -255,6 +254,7 @@ class Node:
         directory = next(each for each in self.logs.directories if each.path == config.metadata_log_dir)
         self.metadata = MetadataDriver()
         self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
+        self.dynamic_config.subscribe(lambda current: self.logs.reconfigure(**_log_manager_settings(current)))
         self.raft = RaftDriver(
             config=config,
             disk=directory.disk,
@@ -360,6 +360,13 @@ class Node:
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
         return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
+
+
+def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:
+    return {
+        "delete_delay_ms": config.int("log.segment.delete.delay.ms"),
+        "producer_expiration_ms": config.int("producer.id.expiration.ms"),
+    }
 
 
 def _answer_here(

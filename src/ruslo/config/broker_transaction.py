@@ -9,6 +9,8 @@ from ruslo.config.validators import at_least
 TRANSACTION_KEYS = (
     ConfigKey("producer.id.expiration.ms", INT, 86_400_000, at_least(1), LOW, CLUSTER_WIDE,
         "Silence after which the state of an idempotent producer is forgotten."),
+    ConfigKey("producer.id.expiration.check.interval.ms", INT, 600_000, at_least(1), LOW, READ_ONLY,
+        "How often the states of producers that expired are removed.", internal=True),
     ConfigKey("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY,
         "Silence after which a transactional id is forgotten."),
     ConfigKey("transaction.max.timeout.ms", INT, 900_000, at_least(1), HIGH, READ_ONLY,

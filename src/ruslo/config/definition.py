@@ -110,6 +110,8 @@ class ConfigKey(NamedTuple):
     dynamic: Dynamic
     doc: str
     synonyms: tuple[str, ...] = ()
+    internal: bool = False
+    """As in Kafka: DescribeConfigs shows the key only where it is set."""
 
     @property
     def sensitive(self) -> bool:

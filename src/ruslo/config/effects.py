@@ -17,6 +17,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "broker.heartbeat.interval.ms",
         "initial.broker.registration.timeout.ms",
         "broker.session.timeout.ms",
+        "controlled.shutdown.enable",
         "controller.listener.names",
         "controller.quorum.voters",
         "controller.quorum.bootstrap.servers",
@@ -62,6 +63,8 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "min.insync.replicas",
         "unclean.leader.election.enable",
         "producer.id.expiration.ms",
+        "producer.id.expiration.check.interval.ms",
+        "max.request.partition.size.limit",
         # replication
         "replica.lag.time.max.ms",
         "replica.fetch.wait.max.ms",
@@ -162,6 +165,11 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "request.timeout.ms",
     }
+)
+
+# Keys of brokers that no property file has: they are only set dynamically.
+IMPLEMENTED_DYNAMIC_ONLY_KEYS = frozenset(
+    {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
 )
 
 # Keys that may be set for one listener alone, as listener.name.NAME.KEY.

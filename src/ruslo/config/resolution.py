@@ -76,12 +76,12 @@ def describe_group(
 
 
 def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """The settings of this broker, also those it was given and does not know."""
+    """The settings of this broker, with those that it was given and does not know."""
     given = {**broker.static, **broker.default_overrides, **broker.broker_overrides}
     strangers = [name for name in given if name not in BROKER]
     return [
         _broker_entry(name, _broker_value(broker, name, given), _broker_layers(broker, name))
-        for name in [*BROKER.keys, *strangers]
+        for name in [*(key.name for key in BROKER if not key.internal or key.name in given), *strangers]
         if not names or name in names
     ]
 

@@ -15,7 +15,12 @@ from ruslo.config.broker_share import SHARE_KEYS
 from ruslo.config.broker_ssl import SSL_KEYS
 from ruslo.config.broker_transaction import TRANSACTION_KEYS
 from ruslo.config.definition import ConfigTable
-from ruslo.config.effects import IMPLEMENTED_BROKER_KEYS, IMPLEMENTED_GROUP_KEYS, IMPLEMENTED_TOPIC_KEYS
+from ruslo.config.effects import (
+    IMPLEMENTED_BROKER_KEYS,
+    IMPLEMENTED_DYNAMIC_ONLY_KEYS,
+    IMPLEMENTED_GROUP_KEYS,
+    IMPLEMENTED_TOPIC_KEYS,
+)
 from ruslo.config.group_keys import GROUP_KEYS
 from ruslo.config.topic_keys import TOPIC_KEYS
 
@@ -36,6 +41,6 @@ BROKER_SECTIONS = (
 
 BROKER = ConfigTable("broker", (key for _, keys in BROKER_SECTIONS for key in keys), IMPLEMENTED_BROKER_KEYS)
 # What DescribeConfigs and AlterConfigs know of a broker beyond its property file.
-BROKER_DYNAMIC_ONLY = ConfigTable("broker", DYNAMIC_ONLY, frozenset())
+BROKER_DYNAMIC_ONLY = ConfigTable("broker", DYNAMIC_ONLY, IMPLEMENTED_DYNAMIC_ONLY_KEYS)
 TOPIC = ConfigTable("topic", TOPIC_KEYS, IMPLEMENTED_TOPIC_KEYS)
 GROUP = ConfigTable("group", GROUP_KEYS, IMPLEMENTED_GROUP_KEYS)

@@ -44,8 +44,7 @@ class LogManager:
     ) -> None:
         self.directories = list(directories)
         self.clock = clock
-        self.delete_delay_ms = delete_delay_ms
-        self.producer_expiration_ms = producer_expiration_ms
+        self.reconfigure(delete_delay_ms=delete_delay_ms, producer_expiration_ms=producer_expiration_ms)
         self.on_offline: OfflineListener | None = None
         self.logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDir] = {}
@@ -65,6 +64,11 @@ class LogManager:
                 directory.abandon()
             raise
         return cls(directories, clock, **settings)
+
+    def reconfigure(self, *, delete_delay_ms: int, producer_expiration_ms: int) -> None:
+        """Set what holds from now on."""
+        self.delete_delay_ms = delete_delay_ms
+        self.producer_expiration_ms = producer_expiration_ms
 
     # --- start and stop ---------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from ruslo.protocol.messages.update_features_response import UpdateFeaturesRespo
 from ruslo.protocol.messages.vote_request import PartitionData, TopicData, VoteRequest
 from ruslo.protocol.messages.vote_response import VoteResponse
 from tests.support.live_cluster import LiveCluster, live_cluster
-from tests.support.live_node import run, until
+from tests.support.live_node import live_node, run, until
 from tests.support.raw_client import connected
 
 COMBINED = ("broker,controller",) * 3
@@ -306,3 +306,16 @@ def test_followers_do_not_name_a_leader_that_closed_its_connections(tmp_path: Pa
             assert cluster.nodes[2].metadata.image.topics.by_name["t"].partitions[0].leader == 1
 
     run(story(), timeout_s=60)
+
+
+@pytest.mark.parametrize("hands_over", [True, False])
+def test_a_broker_hands_over_before_it_stops_unless_it_was_told_not_to(
+    tmp_path: Path, hands_over: bool
+) -> None:
+    async def story() -> None:
+        properties = {"controlled.shutdown.enable": str(hands_over).lower()}
+        async with live_node(tmp_path, properties) as node:
+            metadata = node.node.metadata
+        assert metadata.image.cluster.brokers[1].fenced is hands_over
+
+    run(story())

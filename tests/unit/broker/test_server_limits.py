@@ -1,4 +1,4 @@
-"""Limits of connections, from the configuration."""
+"""Limits of connections and other settings that the configuration may change while a broker runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from ruslo.broker.server_limits import server_limits
 from ruslo.config.broker import BrokerConfig
 from ruslo.testing.single_node import single_node_properties
+from tests.support.live_node import LiveNode, live_node, run
 
 
 def limits_by_address(tmp_path: Path, overrides: str) -> dict[str, int]:
@@ -29,3 +30,23 @@ def test_a_host_that_nobody_knows_is_told_and_the_others_count(
 ) -> None:
     assert limits_by_address(tmp_path, "no..host:3,10.0.0.7:4") == {"10.0.0.7": 4}
     assert "no..host" in caplog.text
+
+
+def test_dynamic_settings_hold_after_a_restart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node:
+            await node.alter_all_brokers(
+                max_connections_per_ip="7",
+                producer_id_expiration_ms="5000",
+                log_segment_delete_delay_ms="6000",
+            )
+            check(node)
+        async with live_node(tmp_path) as node:
+            check(node)
+
+    def check(node: LiveNode) -> None:
+        logs = node.node.logs
+        assert (logs.producer_expiration_ms, logs.delete_delay_ms) == (5000, 6000)
+        assert node.node._broker_server._limits.max_connections_per_ip == 7
+
+    run(story())

@@ -81,9 +81,17 @@ def test_an_override_that_became_invalid_is_shown_as_it_is() -> None:
     assert by_name(describe_topic(NODE, {"segment.bytes": "5"}))["segment.bytes"].value == "5"
 
 
+def test_an_internal_key_is_shown_where_it_is_set() -> None:
+    name = "producer.id.expiration.check.interval.ms"
+    assert name not in by_name(describe_broker(NODE))
+    node = BrokerConfig.from_properties({**NODE.static, name: "5"})
+    assert by_name(describe_broker(node))[name].value == "5"
+
+
 def test_a_broker_shows_its_keys_and_the_strangers_it_was_given() -> None:
     broker = by_name(describe_broker(NODE))
-    assert set(broker) == {*BROKER.keys, "my.own", "listener.name.plaintext.max.connections"}
+    shown = {key.name for key in BROKER if not key.internal}
+    assert set(broker) == {*shown, "my.own", "listener.name.plaintext.max.connections"}
     assert (broker["message.max.bytes"].value, broker["message.max.bytes"].source) == ("30", OWN)
     assert broker["node.id"].read_only
     assert not broker["message.max.bytes"].read_only

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+import ruslo.broker
 from ruslo.config import effects
 from ruslo.config.definition import REQUIRED, ConfigTable, ConfigType
 from ruslo.config.dynamic import ONLY_PER_LISTENER
@@ -26,7 +29,7 @@ PYTHON_TYPES = {
 
 
 def test_every_key_of_kafka_is_declared_once() -> None:
-    assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER) == 340 + 4
+    assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER) == 340 + 1 + 4
     assert (len(TOPIC), len(GROUP), len(BROKER_DYNAMIC_ONLY)) == (33 + 1, 17, 3)
 
 
@@ -54,10 +57,20 @@ def test_synonyms_are_broker_keys_of_the_same_default(table: ConfigTable) -> Non
 
 def test_lists_of_implemented_keys_name_real_keys() -> None:
     assert set(BROKER.keys) >= effects.IMPLEMENTED_BROKER_KEYS
+    assert set(BROKER_DYNAMIC_ONLY.keys) >= effects.IMPLEMENTED_DYNAMIC_ONLY_KEYS
     assert set(BROKER.keys) >= effects.IMPLEMENTED_PER_LISTENER_KEYS
     assert set(TOPIC.keys) >= effects.IMPLEMENTED_TOPIC_KEYS
     assert set(GROUP.keys) >= effects.IMPLEMENTED_GROUP_KEYS
     assert set(BROKER.keys) >= ONLY_PER_LISTENER
+
+
+def test_keys_that_a_broker_reads_are_listed_as_implemented() -> None:
+    """Else the broker would warn its user that a setting has no effect although it has one."""
+    reads = re.compile(r"""\.(?:bool|float|int|list|opt_int|opt_str|str)\(\s*"([a-z0-9._]+)"\s*\)""")
+    sources = Path(ruslo.broker.__file__).parent.rglob("*.py")
+    read = {name for source in sources for name in reads.findall(source.read_text()) if name in BROKER}
+    assert "num.partitions" in read
+    assert read <= effects.IMPLEMENTED_BROKER_KEYS
 
 
 def test_a_topic_key_has_an_effect_only_if_its_broker_key_has() -> None:

@@ -36,8 +36,12 @@ class DynamicConfig:
         metadata.subscribe(self._metadata_changed)
 
     def subscribe(self, subscriber: BrokerSubscriber) -> None:
-        """Call it with the broker's settings whenever they change."""
+        """Call it with the broker's settings, now and whenever they change.
+
+        A subscriber of a broker that starts may come after the dynamic settings of the metadata log.
+        """
         self._broker_subscribers.append(subscriber)
+        subscriber(self.current)
 
     def subscribe_topics(self, subscriber: TopicSubscriber) -> None:
         """Call it with a topic's name and settings whenever those of an existing topic change."""

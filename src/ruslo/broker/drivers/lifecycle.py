@@ -190,7 +190,7 @@ class BrokerLifecycle:
         self._beat_now.set()
 
     def abandon(self) -> None:
-        """Stop without a word to the controller: what a node does that has failed."""
+        """Stop without a controlled shutdown: the node has failed, or was told not to hand over."""
         self.state = LifecycleState.STOPPING
         for task in (self._heartbeats, self._catching_up):
             if task is not None:

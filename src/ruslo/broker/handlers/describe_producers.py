@@ -1,4 +1,7 @@
-"""DescribeProducers v0: the producers a leader remembers, with their open transactions (KIP-664)."""
+"""DescribeProducers v0: the producers that a replica knows, with their open transactions (KIP-664).
+
+A follower answers as the leader does: tools ask one broker for all partitions that it hosts.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,6 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
         if problem:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         partition = services.partitions.get(topic, index)
-        partition.require_leader()
         answer.active_producers = [
             ProducerState(
                 producer_id=producer.producer_id,

@@ -31,6 +31,8 @@ from ruslo.protocol.messages.metadata_response import (
 )
 
 _CREATION_TIMEOUT_MS = 30_000
+USE_DEFAULT = -1
+"""The controller chooses."""
 MANY_PARTITIONS = 500
 """Whose answers are not made in one turn: each takes some 10 µs."""
 _ROUNDS = 5
@@ -212,6 +214,17 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
     return missing if services.config.bool("auto.create.topics.enable") else set()
 
 
+def _with_own_defaults(services: Services, name: str) -> CreatableTopic:
+    """The defaults that this broker was given hold; the controller's hold for those that it was not given."""
+    config = services.config
+    partitions, replicas = "num.partitions", "default.replication.factor"
+    return CreatableTopic(
+        name=name,
+        num_partitions=config.int(partitions) if config.is_set(partitions) else USE_DEFAULT,
+        replication_factor=config.int(replicas) if config.is_set(replicas) else USE_DEFAULT,
+    )
+
+
 async def _create(services: Services, missing: set[str]) -> dict[str, ErrorCode]:
     """The errors of what could not be created.
 
@@ -220,9 +233,7 @@ async def _create(services: Services, missing: set[str]) -> dict[str, ErrorCode]
     if not services.controller.is_known:
         return dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
     request = CreateTopicsRequest(
-        topics=[
-            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in sorted(missing)
-        ],
+        topics=[_with_own_defaults(services, name) for name in sorted(missing)],
         timeout_ms=_CREATION_TIMEOUT_MS,
     )
     try:

@@ -66,7 +66,6 @@ class Compaction:
 
     def start(self) -> None:
         self._configs.subscribe(lambda _: self._adjust())
-        self._adjust()
 
     async def stop(self) -> None:
         """Give up what is under way; a swap that has begun is finished."""

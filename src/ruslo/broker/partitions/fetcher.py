@@ -98,7 +98,7 @@ class Address(NamedTuple):
 class _Followed:
     """A partition that is followed, in one epoch of its leader."""
 
-    __slots__ = ("first_request", "leader_epoch", "partition", "pause_ms", "timer")
+    __slots__ = ("first_request", "leader_epoch", "partition", "pause_ms", "timer", "waits_for_quota")
 
     def __init__(self, partition: Partition, first_request: int) -> None:
         self.partition = partition
@@ -108,6 +108,8 @@ class _Followed:
         self.pause_ms = _FIRST_PAUSE_MS
         self.timer: asyncio.TimerHandle | None = None
         """While it is left alone."""
+        self.waits_for_quota = False
+        """The timer is that of the replication throttle."""
 
 
 class ReplicaFetcher:
@@ -166,6 +168,14 @@ class ReplicaFetcher:
             followed.timer.cancel()
         self._plan.drop(place)
         self._stop_waiting_for(place)
+
+    def throttle_changed(self, place: Place) -> None:
+        """The allowed rate or the list of throttled replicas changed: a pause may be shorter or over."""
+        followed = self._followed.get(place)
+        if followed is not None and followed.waits_for_quota:
+            assert followed.timer is not None
+            followed.timer.cancel()
+            self._fetch_within_quota(place, followed)
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -332,10 +342,12 @@ class ReplicaFetcher:
             self._leave_alone(place, followed, error)
         else:
             followed.pause_ms = _FIRST_PAUSE_MS
-            pause_ms = self._settings.quota.pause_ms() if self._is_throttled(partition) else 0
+            # As in Kafka, a replica that has all that is committed is not held back.
+            lags = partition.log.end_offset < high_watermark
+            pause_ms = self._quota_pause_ms(partition) if lags else 0
             if pause_ms:
                 self._plan.drop(place)
-                self._schedule(place, followed, pause_ms)
+                self._wait_for_quota(place, followed, pause_ms)
             elif partition.sync_as_follower(partial(self._synced, place, followed)):
                 self._plan.drop(place)
                 self._syncing.add(place)
@@ -346,6 +358,24 @@ class ReplicaFetcher:
     def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.follower_replication_throttled_replicas
         return is_throttled(throttled, partition.index, self._settings.node_id)
+
+    def _quota_pause_ms(self, partition: Partition) -> int:
+        return self._settings.quota.pause_ms() if self._is_throttled(partition) else 0
+
+    def _wait_for_quota(self, place: Place, followed: _Followed, pause_ms: int) -> None:
+        followed.waits_for_quota = True
+        followed.timer = asyncio.get_running_loop().call_later(
+            pause_ms / 1000, self._fetch_within_quota, place, followed
+        )
+
+    def _fetch_within_quota(self, place: Place, followed: _Followed) -> None:
+        """Fetch it again, unless the quota was used up by other partitions meanwhile."""
+        pause_ms = self._quota_pause_ms(followed.partition)
+        if pause_ms:
+            self._wait_for_quota(place, followed, pause_ms)
+        else:
+            followed.waits_for_quota = False
+            self._try_again(place, followed)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log

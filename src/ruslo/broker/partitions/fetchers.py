@@ -49,6 +49,13 @@ class ReplicaFetchers:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
+    def throttle_changed(self, partition: Partition) -> None:
+        """Its topic's settings or the broker's changed, and with them perhaps its replication throttle."""
+        place = (partition.topic_id, partition.index)
+        leader_id = self._leader_of.get(place)
+        if leader_id is not None:
+            self._by_leader[leader_id].throttle_changed(place)
+
     def lost_leaders(self) -> frozenset[int]:
         """Leaders whose processes have ended, as far as their connections tell."""
         return frozenset(each.leader_id for each in self._by_leader.values() if each.leader_is_lost())

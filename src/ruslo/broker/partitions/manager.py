@@ -317,6 +317,7 @@ class PartitionManager:
     def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
         for partition in self.by_name.get(topic, {}).values():
             partition.configure(config)
+            self._fetchers.throttle_changed(partition)
 
     # -- failures --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ruslo.model.clock import Clock
 
 WINDOW_MS = 1_000
-"""What was not used in so long is lost; what was borrowed is waited for."""
+"""An allowance that was not used within this time is lost; a debt is waited for."""
 EVERY_REPLICA = "*"
 
 
@@ -21,17 +21,28 @@ def is_throttled(throttled: Sequence[str], partition: int, broker_id: int) -> bo
 
 
 class ReplicationQuota:
+    """A bucket of bytes that leaks at the allowed rate, so a new rate counts for the present debt too."""
+
     def __init__(self, bytes_per_s: Callable[[], int], clock: Clock) -> None:
         self._bytes_per_s = bytes_per_s
         self._clock = clock
-        self._paid_until_ms = 0.0
-        """At the allowed rate, what was copied so far takes until then."""
+        self._rate = max(bytes_per_s(), 1)
+        self._debt_bytes = float("-inf")
+        """Copied beyond the allowed rate; below 0: what may be copied at once, at most a window's worth."""
+        self._leaked_ms = clock.monotonic_ms()
 
     def record(self, size: int) -> None:
-        now_ms = self._clock.monotonic_ms()
-        rate = max(self._bytes_per_s(), 1)
-        self._paid_until_ms = max(self._paid_until_ms, now_ms - WINDOW_MS) + size * 1000 / rate
+        self._leak()
+        self._debt_bytes += size
 
     def pause_ms(self) -> int:
         """How long to wait with the next bytes; 0: not at all."""
-        return max(0, int(self._paid_until_ms - self._clock.monotonic_ms()))
+        self._leak()
+        return max(0, int(self._debt_bytes * 1000 / self._rate))
+
+    def _leak(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        leaked = self._rate * (now_ms - self._leaked_ms) / 1000
+        self._leaked_ms = now_ms
+        self._rate = max(self._bytes_per_s(), 1)
+        self._debt_bytes = max(self._debt_bytes - leaked, -self._rate * WINDOW_MS / 1000)

@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 BACKGROUND_SYNC_MS = 1_000
 """How soon after a roll the sealed segment is synced."""
 TRASH_MS = 5_000
-PRODUCER_EXPIRY_MS = 600_000
 IDLE_FILES_MS = 60_000
 SEGMENTS_A_TURN = 32
 """Deleting a segment takes some calls to the file system."""
@@ -61,7 +60,11 @@ class Upkeep:
                 partitions.drop_laggards,
             ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
-            Chore("producer expiry", PRODUCER_EXPIRY_MS, log_by_log(logs.expire_producers_of)),
+            Chore(
+                "producer expiry",
+                config.int("producer.id.expiration.check.interval.ms"),
+                log_by_log(logs.expire_producers_of),
+            ),
             Chore("release of idle files", IDLE_FILES_MS, log_by_log(Log.release_idle_files)),
             Chore("deletion", TRASH_MS, in_thread(logs.trash_jobs)),
             Chore(

@@ -4,6 +4,7 @@
 |-------------------------------------------------|--------------------------------------------------------|
 | not leading the partition, or its load failed   | NOT_COORDINATOR                                        |
 | loading it                                      | COORDINATOR_LOAD_IN_PROGRESS                           |
+| the group protocol is switched off              | UNSUPPORTED_VERSION                                    |
 | the log refuses, or nobody confirms in time     | what ``append_error`` makes of it                      |
 
 Three requests hear something else: a classic Heartbeat is simply fine while loading, TxnOffsetCommit below v2
@@ -85,7 +86,7 @@ def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
     """The response that says ``code``. TypeError for a request that is no group's business."""
     match request:
         case JoinGroupRequest():
-            return join_refused(code, request.member_id, api_version)
+            return join_refused(code, "", api_version)
         case SyncGroupRequest():
             return SyncGroupResponse(error_code=code)
         case HeartbeatRequest():

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ruslo.machines.groups.group import CONSUMER
+
 INT_MAX = 2**31 - 1
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -48,6 +50,10 @@ class GroupSettings:
 
     group_overrides: Callable[[str], Mapping[str, str]] = _no_overrides
     """A group's own dynamic configuration (``consumer.session.timeout.ms`` …), empty when it has none."""
+
+    @property
+    def has_consumer_groups(self) -> bool:
+        return CONSUMER in self.rebalance_protocols and self.group_version >= 1
 
     def consumer_session_timeout_of(self, group_id: str) -> int:
         return self._override(

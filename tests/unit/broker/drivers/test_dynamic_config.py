@@ -39,7 +39,7 @@ def test_brokers_own_settings_win() -> None:
     bench.set(4, "", "log.cleaner.threads", "2")
     bench.set(4, "1", "log.cleaner.threads", "3")
     bench.set(4, "2", "log.cleaner.threads", "4")
-    assert [each.int("log.cleaner.threads") for each in bench.brokers] == [2, 3]
+    assert [each.int("log.cleaner.threads") for each in bench.brokers] == [1, 2, 3]
     assert bench.config.current is bench.brokers[-1]
     bench.set(4, "1", "log.cleaner.threads", None)
     assert bench.config.current.int("log.cleaner.threads") == 2

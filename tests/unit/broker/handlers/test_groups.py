@@ -313,3 +313,21 @@ def test_a_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
             assert (given.topic_id, sorted(given.partitions)) == (node.topic_id("t"), [0, 1, 2, 3])
 
     run(story())
+
+
+def test_a_protocol_that_is_switched_off_is_refused_by_any_broker(tmp_path: Path) -> None:
+    """Also by one that does not coordinate the group: here nothing does, without ``__consumer_offsets``."""
+
+    async def story() -> None:
+        properties = {"group.coordinator.rebalance.protocols": "classic"}
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            beat = await client.call(consumer_beat("g", "m"), ConsumerGroupHeartbeatResponse)
+            assert (beat.error_code, beat.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+            request = ConsumerGroupDescribeRequest(group_ids=["g", "h"])
+            described = (await client.call(request, ConsumerGroupDescribeResponse)).groups
+            assert [(each.group_id, each.error_code) for each in described] == [
+                ("g", ErrorCode.UNSUPPORTED_VERSION),
+                ("h", ErrorCode.UNSUPPORTED_VERSION),
+            ]
+
+    run(story())

@@ -21,8 +21,9 @@ from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRe
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from ruslo.storage.disk import LocalDisk
-from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, numbered_uuid
+from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, broker_config, numbered_uuid
 from tests.support.handlers import exchange
+from tests.support.live_node import until
 
 
 async def create(node: AdminNode, *names: str, partitions: int = 1) -> None:
@@ -195,6 +196,22 @@ def test_creation_on_the_way() -> None:
                 await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))
             ) == {"__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             assert set(node.image.topics.by_name) == {"new", "old"}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("own", "partitions"), [({}, 2), ({"num.partitions": "3"}, 3), ({"default.replication.factor": "1"}, 2)]
+)
+def test_a_broker_creates_with_the_defaults_that_it_was_given(own: dict[str, str], partitions: int) -> None:
+    """The controller's ``num.partitions`` is 2."""
+
+    async def story() -> None:
+        async with admin_node({"num.partitions": "2"}) as node:
+            node.config = broker_config(own)
+            await exchange(metadata.handle, node, asking("new", create=True))
+            await until(lambda: "new" in node.image.topics.by_name)
+            assert len(node.image.topics.by_name["new"].partitions) == partitions
 
     asyncio.run(story())
 

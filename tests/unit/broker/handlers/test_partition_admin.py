@@ -215,5 +215,9 @@ def test_describe_producers(tmp_path: Path) -> None:
             for each in (missing, unknown.partitions[0]):
                 assert ErrorCode(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 assert each.error_message
+            # A follower knows them too: "kafka-transactions find-hanging" asks one broker for all it hosts.
+            node.partition().step_down(2, 7)
+            known, _ = (await client.call(request, DescribeProducersResponse)).topics
+            assert known.partitions[0] == with_producer
 
     run(story())

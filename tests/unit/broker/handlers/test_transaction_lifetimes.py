@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from ruslo.broker.partitions import upkeep
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
@@ -47,13 +44,12 @@ def test_an_unused_id_is_forgotten_and_an_open_one_is_not(tmp_path: Path) -> Non
     run(story())
 
 
-def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "PRODUCER_EXPIRY_MS", 10)
-
+def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(tmp_path: Path) -> None:
     async def story() -> None:
-        properties = FEW | {"producer.id.expiration.ms": "50"}
+        properties = FEW | {
+            "producer.id.expiration.ms": "50",
+            "producer.id.expiration.check.interval.ms": "10",
+        }
         async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
             await node.create("t")
             silent, busy = TxnProducer(node, client, "silent"), TxnProducer(node, client, "busy")
@@ -66,5 +62,22 @@ def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(
             await silent.send(b"goes on: it begins its new epoch with sequence 0")
             assert await silent.end(commit=True) is ErrorCode.NONE
             assert await busy.end(commit=True) is ErrorCode.NONE
+
+    run(story())
+
+
+def test_the_expiration_of_producers_changes_while_the_broker_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
+        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+            await node.create("t")
+            silent = TxnProducer(node, client, "silent")
+            assert await silent.init() is ErrorCode.NONE
+            await silent.send(b"a")
+            assert await silent.end(commit=True) is ErrorCode.NONE
+            producers = node.partition().log.producers
+            assert silent.producer_id in producers.entries
+            await node.alter_all_brokers(producer_id_expiration_ms="50")
+            await until(lambda: not producers.entries)
 
     run(story())

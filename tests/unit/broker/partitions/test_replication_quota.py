@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
+from ruslo.config.limits import LONG_MAX
 
 
 class HandClock:
@@ -60,3 +61,30 @@ def test_a_new_rate_counts_from_now_on() -> None:
     clock.ms += 1_000
     quota.record(100_000)
     assert quota.pause_ms() <= 100
+
+
+def test_a_new_rate_counts_for_what_is_waited_for() -> None:
+    clock = HandClock()
+    rate = [300]
+    quota = ReplicationQuota(lambda: rate[0], clock)
+    quota.record(600_300)
+    assert quota.pause_ms() == 2_000_000
+    clock.ms += 1_000_000
+    assert quota.pause_ms() == 1_000_000
+    rate[0] = 300_000
+    assert quota.pause_ms() == 1_000
+    rate[0] = 300
+    assert quota.pause_ms() == 1_000_000, "a lower one too"
+    rate[0] = LONG_MAX
+    assert quota.pause_ms() == 0
+
+
+def test_what_was_not_used_without_a_limit_is_not_kept_for_later() -> None:
+    clock = HandClock()
+    rate = [LONG_MAX]
+    quota = ReplicationQuota(lambda: rate[0], clock)
+    quota.record(1 << 40)
+    clock.ms += 10_000
+    rate[0] = 1_000
+    quota.record(3_000)
+    assert quota.pause_ms() == 2_000

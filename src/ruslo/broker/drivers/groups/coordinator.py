@@ -35,9 +35,13 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
 
 logger = logging.getLogger(__name__)
+
+_CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
 
 
 class GroupCoordinator:
@@ -99,6 +103,9 @@ class GroupCoordinator:
     def submit_to(
         self, partition: int, request: Message, context: RequestContext
     ) -> Message | asyncio.Future[Message]:
+        if isinstance(request, _CONSUMER_GROUP_REQUESTS) and not self._settings.has_consumer_groups:
+            # Any broker says so, as Kafka's do: the client need not look for a coordinator.
+            return refusal(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
         shard = self._shards.serving(partition)
         if isinstance(shard, ErrorCode):
             return refusal(request, context.api_version, shard)

@@ -40,6 +40,8 @@ from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.ids import Uuid
 
+NO_MIGRATION = "disabled"
+"""The policy that keeps classic members out of consumer groups as well."""
 _UPGRADE_POLICIES = ("bidirectional", "upgrade")
 _DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
 

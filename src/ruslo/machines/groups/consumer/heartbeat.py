@@ -31,7 +31,6 @@ from ruslo.machines.groups.consumer.member import (
 from ruslo.machines.groups.consumer.reconcile import Owned
 from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import CONSUMER
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -66,12 +65,6 @@ def handle(
 
 def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     settings = shard.settings
-    if CONSUMER not in settings.rebalance_protocols or settings.group_version < 1:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            "consumer groups are switched off: see group.coordinator.rebalance.protocols and the feature "
-            "group.version",
-        )
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_REQUIRED_FROM or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:

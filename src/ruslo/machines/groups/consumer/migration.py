@@ -54,9 +54,12 @@ def join(
     if code is not ErrorCode.NONE:
         return answer(token, join_refused(code, request.member_id, info.api_version))
     try:
+        if shard.settings.consumer_migration_policy == conversion.NO_MIGRATION:
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return _join(shard, group, request, info, token, now_ms)
     except KafkaError as error:
-        return answer(token, join_refused(error.code, request.member_id, info.api_version))
+        # As from Apache Kafka, which names the member only where a classic group refuses it.
+        return answer(token, join_refused(error.code, "", info.api_version))
 
 
 def sync(

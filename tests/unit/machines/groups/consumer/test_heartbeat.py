@@ -397,13 +397,10 @@ def test_unknown_member() -> None:
     assert stranger.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [GroupSettings(rebalance_protocols=frozenset({"classic"})), GroupSettings(group_version=0)],
-)
-def test_switched_off(settings: GroupSettings) -> None:
-    response = GroupBench(settings).ask(request(), ConsumerGroupHeartbeatResponse)
-    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+def test_switched_off() -> None:
+    assert GroupSettings().has_consumer_groups
+    assert not GroupSettings(rebalance_protocols=frozenset({"classic"})).has_consumer_groups
+    assert not GroupSettings(group_version=0).has_consumer_groups
 
 
 def test_empty_classic_group_is_replaced() -> None:

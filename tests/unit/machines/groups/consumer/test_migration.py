@@ -426,6 +426,15 @@ def test_other_types_are_no_consumers() -> None:
     assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+@pytest.mark.parametrize("instance_id", [None, "i", "another"])
+def test_without_migration_classic_members_stay_out_of_a_consumer_group(instance_id: str | None) -> None:
+    story = Story(GroupBench(GroupSettings(consumer_migration_policy="disabled")))
+    Consumer(story, "a", "orders", instance_id="i").join()
+    response = ClassicClient(story.bench, "c", instance=instance_id).join()
+    assert response is not None
+    assert (response.error_code, response.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+
+
 def test_what_classic_clients_are_refused() -> None:
     story = Story()
     a = Consumer(story, "a", "orders")
@@ -434,9 +443,13 @@ def test_what_classic_clients_are_refused() -> None:
 
     def join_with(**words: object) -> ErrorCode:
         client = ClassicClient(bench, "c", **words)  # type: ignore[arg-type]
+        client.member_id = "named"
         response = client.join()
         assert response is not None
-        return ErrorCode(response.error_code)
+        code = ErrorCode(response.error_code)
+        # Apache Kafka checks the session before it looks at the group, and names the member only there.
+        assert response.member_id == ("named" if code is ErrorCode.INVALID_SESSION_TIMEOUT else "")
+        return code
 
     assert join_with(session_ms=1) is ErrorCode.INVALID_SESSION_TIMEOUT
     assert join_with(protocol_type="connect") is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
