@@ -173,8 +173,9 @@ class Server:
         self._sweep_timer = asyncio.get_running_loop().call_later(self._sweep_seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """Shrink the buffers of quiet connections, close those that were silent too long."""
+        """Shrink the buffers of quiet connections, close those that were silent too long or have ended."""
         for connection in list(self.connections):
+            connection.look_for_end()
             if connection.shrink_if_idle():
                 rounds = self._idle_rounds.get(connection, 0) + 1
                 self._idle_rounds[connection] = rounds
@@ -186,7 +187,7 @@ class Server:
         self._schedule_sweep()
 
 
-def _not_started(connection: Connection, buf: bytearray, start: int, end: int) -> None:
+def _not_started(connection: Connection, buf: bytearray, start: int, end: int) -> bool:
     raise AssertionError("a listener accepted before the server was started")
 
 
