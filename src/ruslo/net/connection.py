@@ -31,6 +31,7 @@ from typing import Protocol, TypeAlias, cast
 
 from ruslo.model.errors import ProtocolError
 from ruslo.model.log_ids import log_ids
+from ruslo.net.foreign_protocols import LOOKED_AT_BYTES, foreign_protocol
 
 logger = logging.getLogger(__name__)
 
@@ -79,10 +80,14 @@ class FrameHandler(Protocol):
 
 
 class ConnectionOwner(Protocol):
-    """Who is told of a connection's beginning and end."""
+    """Who is told of a connection's beginning and end, and why it ends."""
 
     def connection_opened(self, connection: Connection) -> bool:
         """Whether the connection may stay."""
+        ...
+
+    def protocol_violated(self, connection: Connection, error: ProtocolError) -> None:
+        """The client sent what is not a request: its connection is being closed."""
         ...
 
     def connection_closed(self, connection: Connection) -> None: ...
@@ -280,8 +285,7 @@ class Connection(asyncio.BufferedProtocol):
                 size = int.from_bytes(buf[start : start + 4], "big", signed=True)
                 if size < 0 or size > self._max_frame_bytes:
                     raise ProtocolError(
-                        f"a frame of {size} bytes was announced; the limit (socket.request.max.bytes) is "
-                        f"{self._max_frame_bytes}"
+                        self._frame_problem(size, bytes(buf[start : min(end, start + LOOKED_AT_BYTES)]))
                     )
                 frame_end = start + 4 + size
                 if frame_end > end:
@@ -297,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._peer_finished:
                     self._end_waits()
         except ProtocolError as error:
-            logger.warning("closing a connection: %s", error, extra=log_ids(connection=self.peer))
+            self._owner.protocol_violated(self, error)
             self.close()
         except Exception:
             # Nobody knows how far the handler came: its frame must not be handled again, and the client must
@@ -311,6 +315,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._start = start
             if self._out:
                 self._flush()
+
+    def _frame_problem(self, size: int, beginning: bytes) -> str:
+        return foreign_protocol(beginning) or (
+            f"a frame of {size} bytes was announced; the limit (socket.request.max.bytes) is "
+            f"{self._max_frame_bytes}"
+        )
 
     def _make_room(self) -> None:
         """The buffer is full: move the unfinished frame to the front, or into a larger buffer."""
