@@ -29,6 +29,7 @@ from ruslo.machines.raft.voters import VoterSet
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.leader import LeaderReplica
 from ruslo.model.errors import ErrorCode
+from ruslo.net.connection import Connection
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
 from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
 from ruslo.storage import recovery, retention
@@ -36,6 +37,7 @@ from ruslo.storage.cleaner.choice import Cleanable, cleanable
 from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
 from ruslo.storage.segment import Segment
+from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE
 from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NOTHING_MISSING
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
@@ -208,6 +210,15 @@ def retention_does_not_wait_for_the_high_watermark() -> None:
     retention._drop_while = drop_anything
 
 
+def requests_overtake_those_that_wait() -> None:
+    """A request is carried out when it comes, and only its response waits for those before it."""
+
+    def admit(self: Connection, pipeline: str) -> bool:
+        return True
+
+    Connection.admit = admit  # type: ignore[method-assign]
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -254,6 +265,7 @@ BUGS: Mapping[str, ClassicBug] = {
     "compaction-of-open-transactions": ClassicBug(
         compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
     ),
+    "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
     ),
