@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from ruslo.model.errors import ConfigError, ProtocolError
+from ruslo.net import server as server_module
 from ruslo.net.connection import (
     INITIAL_BUFFER_BYTES,
     JOINED_RANGE_BYTES,
@@ -619,5 +620,24 @@ def test_a_port_in_use_is_explained() -> None:
         async with serving(Echo()) as port:
             with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: another process listens"):
                 await Server(LIMITS).listen("TEST", "127.0.0.1", port)
+
+    uvloop.run(main())
+
+
+def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "WARNING_INTERVAL_S", 0.0)
+    echo = Echo()
+
+    async def main() -> None:
+        async with serving(echo) as port:
+            for _ in range(3):
+                async with client(port) as (reader, writer):
+                    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                    assert await reader.read() == b""
+            assert caplog.text.count("an HTTP request") == 1
+            echo.server._sweep()
+            assert "2 more connections from 127.0.0.1 were refused or closed" in caplog.text
 
     uvloop.run(main())
