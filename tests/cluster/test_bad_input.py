@@ -69,13 +69,14 @@ def complaints(broker: EmbeddedBroker) -> list[str]:
 
 HEADER = struct.pack(">hhih", 3, 1, 1, -1)
 
+TLS_HELLO = bytes.fromhex("16030100f8010000f40303") + bytes(240)
 BAD_BYTES = {
     "frame of 2 GiB": (struct.pack(">i", 2**31 - 1) + b"x" * 100, "2147483647 bytes"),
     "frame above the limit": (struct.pack(">i", MAX_FRAME + 1) + b"x" * 100, str(MAX_FRAME + 1)),
     "negative frame": (struct.pack(">i", -1) + b"x" * 100, "-1 bytes"),
     "very negative frame": (struct.pack(">i", -(2**31)), "-2147483648 bytes"),
-    "text of another protocol": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "socket.request.max.bytes"),
-    "TLS hello": (bytes.fromhex("16030100f8010000f40303") + bytes(240), "socket.request.max.bytes"),
+    "text of another protocol": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "an HTTP request"),
+    "TLS hello": (TLS_HELLO, "a TLS handshake"),
     "empty frame": (frame(b""), "too short"),
     "frame of 3 bytes": (frame(b"abc"), "too short"),
     "unknown API": (frame(struct.pack(">hhih", 999, 0, 1, -1)), "API key 999"),
@@ -93,12 +94,25 @@ BAD_BYTES = {
 def test_bytes_that_are_no_request(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
     data, reason = BAD_BYTES[name]
     before = complaints(broker)
-    with PlainSocket(broker.bootstrap) as bad:
+    # Each from an address of its own: what one address does wrong is logged once in a while.
+    with PlainSocket(broker.bootstrap, f"127.0.1.{1 + list(BAD_BYTES).index(name)}") as bad:
         bad.send(data)
         assert bad.read_to_the_end() == b""
     new = complaints(broker)[len(before) :]
     assert len(new) == 1, new
     assert reason in new[0]
+    witness.check()
+
+
+def test_a_client_that_comes_again_and_again_is_logged_once(broker: EmbeddedBroker, witness: Witness) -> None:
+    before = complaints(broker)
+    for source in ("127.0.2.1", "127.0.2.2"):
+        for _ in range(100):
+            with PlainSocket(broker.bootstrap, source) as bad:
+                bad.send(TLS_HELLO)
+                assert bad.read_to_the_end() == b""
+    new = complaints(broker)[len(before) :]
+    assert [("127.0.2.1:" in line, "127.0.2.2:" in line) for line in new] == [(True, False), (False, True)]
     witness.check()
 
 

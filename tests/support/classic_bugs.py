@@ -6,7 +6,7 @@ The simulation runs these seeds until an invariant breaks, and says which; the e
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from ruslo.broker.drivers import quorum_state_file
@@ -22,6 +22,9 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState
 from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
+from ruslo.machines.groups.consumer import heartbeat as group_heartbeat
+from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.state import ShardState
 from ruslo.machines.raft import leading
 from ruslo.machines.raft.leader import Leader
 from ruslo.machines.raft.quorum_node import QuorumNode
@@ -31,13 +34,17 @@ from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.leader import LeaderReplica
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS
+from ruslo.net.connection import Connection
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
 from ruslo.storage import recovery, retention
 from ruslo.storage.cleaner.choice import Cleanable, cleanable
 from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
 from ruslo.storage.segment import Segment
+from ruslo.testing.simulation.nodes.clients.group_member import ALL_ANSWERED
+from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE
 from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NOTHING_MISSING
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
@@ -224,6 +231,29 @@ def retention_does_not_wait_for_the_high_watermark() -> None:
     retention._drop_while = drop_anything
 
 
+def requests_overtake_those_that_wait() -> None:
+    """A request is carried out when it comes, and only its response waits for those before it."""
+
+    def admit(self: Connection, pipeline: str) -> bool:
+        return True
+
+    Connection.admit = admit  # type: ignore[method-assign]
+
+
+def leaves_are_not_answered() -> None:
+    """A member of the new protocol that leaves waits for ever, unless its group is gone already."""
+    leave = group_heartbeat._leave
+
+    def leave_silently(
+        shard: ShardState, request: ConsumerGroupHeartbeatRequest, token: Hashable, now_ms: int
+    ) -> Decision:
+        decision = leave(shard, request, token, now_ms)
+        decision.replies.clear()
+        return decision
+
+    group_heartbeat._leave = leave_silently
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -273,6 +303,8 @@ BUGS: Mapping[str, ClassicBug] = {
     "compaction-of-open-transactions": ClassicBug(
         compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
     ),
+    "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
+    "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_ANSWERED})),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
     ),

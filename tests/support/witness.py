@@ -74,9 +74,10 @@ class Witness:
 
 
 class PlainSocket:
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, source: str = "") -> None:
+        """``source``: the address to connect from; on Linux every one of 127.0.0.0/8 is this machine."""
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)

@@ -148,14 +148,40 @@ CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
     "UpdateRaftVoter": update_raft_voter.handle,
 }
 
+PIPELINES: Mapping[str, str] = {
+    "Produce": "produce",
+    "OffsetCommit": "commits",
+    "AddPartitionsToTxn": "transactions",
+    "WriteTxnMarkers": "transactions",
+    "AllocateProducerIds": "housekeeping",
+    "AlterPartition": "housekeeping",
+    "AssignReplicasToDirs": "housekeeping",
+    "BrokerHeartbeat": "housekeeping",
+    "BrokerRegistration": "housekeeping",
+    "ControllerRegistration": "housekeeping",
+}
+"""Which requests follow each other on a connection without waiting for each other's answers.
+
+Apache Kafka takes the next request of a connection when the one before has been answered, so an answer is
+never older than the one before it. An API is listed here only where nobody can tell the difference: its
+requests have their effect in the order in which they came, and their answers say nothing of what others did
+meanwhile.
+
+* Produce: offsets are assigned when a request comes; its answer waits for replicas.
+* OffsetCommit: the records of a group's offsets are appended when a request comes.
+* AddPartitionsToTxn, WriteTxnMarkers: one connection carries those of all transactions between two brokers,
+  which do not know of each other. Of one transaction a broker asks for one thing at a time.
+* What a broker asks of the controller for itself: a heartbeat must not wait until an ISR change is committed.
+"""
+
 
 def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
     """For the listeners of clients."""
     rows = {
-        "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce),
+        "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce, pipeline=PIPELINES["Produce"]),
         "Fetch": ServedApi(API_BY_NAME["Fetch"], hot=fetch),
     }
-    rows |= {name: ServedApi(API_BY_NAME[name], handle) for name, handle in HANDLERS.items()}
+    rows |= {name: _served(name, handle) for name, handle in HANDLERS.items()}
     return {row.api.key: row for row in rows.values()}
 
 
@@ -163,7 +189,11 @@ def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
 def controller_apis() -> dict[int, ServedApi]:
     """For the listeners of controllers: what the quorum, brokers and tools ask of a controller."""
     return {
-        api.key: ServedApi(api, handle)
+        API_BY_NAME[name].key: _served(name, handle)
         for name, handle in CONTROLLER_HANDLERS.items()
-        if "controller" in (api := API_BY_NAME[name]).listeners
+        if "controller" in API_BY_NAME[name].listeners
     }
+
+
+def _served(name: str, handle: Callable[..., Any]) -> ServedApi:
+    return ServedApi(API_BY_NAME[name], handle, pipeline=PIPELINES.get(name, ""))

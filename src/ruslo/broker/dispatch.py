@@ -54,6 +54,9 @@ class ServedApi:
     api: Api
     handle: Handler | None = None
     hot: HotHandler | None = None
+    pipeline: str = ""
+    """Requests of one pipeline are carried out while earlier ones of it wait for their answers. Any other
+    request is carried out once everything before it on its connection has been answered."""
 
 
 class _Asked(NamedTuple):
@@ -84,17 +87,19 @@ class Dispatcher:
         self._served = dict(served)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
         if end - start < REQUEST_HEAD.size:
             raise ProtocolError(f"a frame of {end - start} bytes is too short for a request header")
         api_key, version, correlation_id, client_id_length = REQUEST_HEAD.unpack_from(buf, start)
         served = self._served.get(api_key)
+        if not connection.admit(served.pipeline if served is not None else ""):
+            return False
         if served is None:
             raise ProtocolError(f"API key {api_key} is not served here")
         api = served.api
         if not api.min_version <= version <= api.max_version:
             self._refuse_version(connection, served, version, correlation_id)
-            return
+            return True
         pos = start + REQUEST_HEAD.size
         if client_id_length > 0:
             pos += client_id_length
@@ -109,12 +114,13 @@ class Dispatcher:
                 served.hot.handle(connection, buf, pos, end, version, correlation_id)
             except ProtocolError as error:
                 raise ProtocolError(f"{api.name} v{version}: {error}") from error
-            return
+            return True
         client_id = None
         if client_id_length >= 0:
             at = start + REQUEST_HEAD.size
             client_id = buf[at : at + client_id_length].decode("utf-8", "replace")
         self._handle(connection, served, memoryview(buf)[pos:end], version, correlation_id, client_id)
+        return True
 
     # -- the general road ------------------------------------------------------------------------------------
 
@@ -151,12 +157,8 @@ class Dispatcher:
             # A driver's own promise needs no task around it: thousands of commits a second come this way.
             response.add_done_callback(partial(self._answer_promised, connection, connection.defer(), asked))
         elif isawaitable(response):
-            # The task first runs after this call. What the client sends next must find its work done, as in
-            # Kafka, which takes one request of a connection at a time: a topic that was created before it is
-            # produced to, records that were deleted before the log's start is asked for.
-            reply = connection.hold()
             task = asyncio.get_running_loop().create_task(
-                self._answer_later(connection, reply, asked, response)
+                self._answer_later(connection, connection.defer(), asked, response)
             )
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -25,16 +25,17 @@ class StartingAnswers:
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
 
-    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
         asked = _REQUEST_START.unpack_from(buf, start) if end - start >= _REQUEST_START.size else None
         if asked != (DescribeLogDirsRequest.API_KEY, VERSION):
             connection.close()
-            return
+            return True
         header, _ = read_request_header(bytes(buf[start:end]), 0)
         out = bytearray(_FRAME_HEAD.size)
         self._describe().write(out, VERSION)
         _FRAME_HEAD.pack_into(out, 0, len(out) - 4, header.correlation_id)
         connection.send(out)
+        return True
 
     def _describe(self) -> DescribeLogDirsResponse:
         results = []

@@ -6,8 +6,10 @@ The rules that keep it flat and bounded:
   that cannot answer at once copies what it needs and keeps the ``Reply`` it got from ``defer``.
 * Replies leave in request order. While no earlier reply is outstanding, an answer goes straight to the
   output; otherwise it waits in its place in ``_pending``.
-* Work that goes on after ``handle_frame`` returned, and whose effect the client's next request must see,
-  takes its place with ``hold`` instead: nothing more is taken from the client until it is answered.
+* A request is carried out when every request before it has been answered, as in Kafka: its answer must not
+  be older than theirs. Requests of one pipeline (see ``admit``) follow each other without that wait.
+* While a request is held back the connection reads on, as far as its buffer has room, because that is how it
+  learns that the client has gone. A connection that is not read from is looked at by the idle sweep.
 * The receive buffer starts small and grows only as bytes really arrive, never because a length field says
   so. It is replaced, not resized, because a live memoryview forbids resizing.
 * Record data is sent from the file by ``sendfile``; a slow reader therefore costs a file descriptor, not
@@ -22,12 +24,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
 from ruslo.model.errors import ProtocolError
 from ruslo.model.log_ids import log_ids
+from ruslo.net.foreign_protocols import LOOKED_AT_BYTES, foreign_protocol
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ WAKE_CHUNK_BYTES = 64 * 1024
 
 
 NO_DESCRIPTOR = -1
+NOT_HELD = MAX_PENDING_REPLIES
 
 
 class OpenFile(Protocol):
@@ -66,16 +71,23 @@ Chunk: TypeAlias = bytes | bytearray | FileRange
 
 
 class FrameHandler(Protocol):
-    def __call__(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
-        """Answer the request in ``buf[start:end]``; a ProtocolError closes the connection."""
+    def __call__(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
+        """Answer the request in ``buf[start:end]``; a ProtocolError closes the connection.
+
+        False: the connection does not admit the request yet, and offers it again when it does.
+        """
         ...
 
 
 class ConnectionOwner(Protocol):
-    """Who is told of a connection's beginning and end."""
+    """Who is told of a connection's beginning and end, and why it ends."""
 
     def connection_opened(self, connection: Connection) -> bool:
         """Whether the connection may stay."""
+        ...
+
+    def protocol_violated(self, connection: Connection, error: ProtocolError) -> None:
+        """The client sent what is not a request: its connection is being closed."""
         ...
 
     def connection_closed(self, connection: Connection) -> None: ...
@@ -90,7 +102,8 @@ class Reply:
         self._connection = connection
         self._chunks: Sequence[Chunk] | None = None
         self.on_abandoned: Callable[[], None] | None = None
-        """Called if the client goes before it was answered, so that nothing is kept for it."""
+        """Called if the client goes before it was answered, so that nothing is kept for it. Only a request
+        that waits without any effect has one."""
 
     @property
     def ready(self) -> bool:
@@ -98,8 +111,15 @@ class Reply:
 
     @property
     def abandoned(self) -> bool:
-        """The client has gone: the answer would reach nobody."""
-        return self._connection.closed
+        """The client has gone: nobody would read the answer."""
+        return self._chunks is not None or self._connection.closed
+
+    def abandon(self) -> None:
+        """Give the place up without an answer: the client has gone."""
+        self._chunks = ()
+        abandoned, self.on_abandoned = self.on_abandoned, None
+        if abandoned is not None:
+            abandoned()
 
     def send(self, chunks: Sequence[Chunk]) -> None:
         """Answer now; an empty sequence gives the place up without an answer."""
@@ -115,16 +135,20 @@ class Reply:
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_blocked",
         "_buffer",
         "_capacity",
         "_closing",
         "_end",
+        "_eof",
         "_handle_frame",
-        "_held",
+        "_hold_until",
         "_max_frame_bytes",
         "_out",
         "_owner",
+        "_peer_finished",
         "_pending",
+        "_pipeline",
         "_range_sent",
         "_read_paused",
         "_socket_fd",
@@ -160,9 +184,17 @@ class Connection(asyncio.BufferedProtocol):
         self._out: deque[Chunk] = deque()
         self._range_sent = 0
         self._pending: deque[Reply] = deque()
+        self._pipeline = ""
+        """Of the requests in ``_pending``: all have the same one, unless there is only one request."""
+        self._blocked = False
+        """No request is taken: one has to wait for the answers before it, or the client does not read any."""
+        self._hold_until = NOT_HELD
+        """Unanswered requests with which the next one may be taken."""
         self._write_paused = False
         self._read_paused = False
-        self._held = False
+        self._eof = False
+        self._peer_finished = False
+        """The client sends nothing more, whether or not all that it sent has been read."""
         self._closing = False
         self._when_lost: Callable[[], None] | None = None
 
@@ -184,10 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out.clear()
         self._transport = None
         while self._pending:
-            reply = self._pending.popleft()
-            abandoned, reply.on_abandoned = reply.on_abandoned, None
-            if abandoned is not None:
-                abandoned()
+            self._pending.popleft().abandon()
         self._owner.connection_closed(self)
         if self._when_lost is not None:
             self._when_lost()
@@ -236,6 +265,14 @@ class Connection(asyncio.BufferedProtocol):
         self._end += nbytes
         self.active = True
         self._process()
+        if self._blocked and self._end == self._capacity:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more: stay open only for requests that it sent and that are held back."""
+        self._eof = True
+        self._end_waits()
+        return self._blocked
 
     def _process(self) -> None:
         """Hand over every whole frame in the buffer, then send what has been answered."""
@@ -244,24 +281,27 @@ class Connection(asyncio.BufferedProtocol):
         end = self._end
         handle_frame = self._handle_frame
         try:
-            while end - start >= 4 and not (self._read_paused or self._closing):
+            while end - start >= 4 and not (self._blocked or self._closing):
                 size = int.from_bytes(buf[start : start + 4], "big", signed=True)
                 if size < 0 or size > self._max_frame_bytes:
                     raise ProtocolError(
-                        f"a frame of {size} bytes was announced; the limit (socket.request.max.bytes) is "
-                        f"{self._max_frame_bytes}"
+                        self._frame_problem(size, bytes(buf[start : min(end, start + LOOKED_AT_BYTES)]))
                     )
                 frame_end = start + 4 + size
                 if frame_end > end:
                     break
-                handle_frame(self, buf, start + 4, frame_end)
+                if not handle_frame(self, buf, start + 4, frame_end):
+                    self._block(unanswered=0)
+                    break
                 start = frame_end
                 if len(self._out) >= MAX_UNSENT_CHUNKS:
                     self._flush()
                 if len(self._pending) >= MAX_PENDING_REPLIES:
-                    self._pause_reading()
+                    self._block(unanswered=MAX_PENDING_REPLIES // 2 - 1)
+                if self._peer_finished:
+                    self._end_waits()
         except ProtocolError as error:
-            logger.warning("closing a connection: %s", error, extra=log_ids(connection=self.peer))
+            self._owner.protocol_violated(self, error)
             self.close()
         except Exception:
             # Nobody knows how far the handler came: its frame must not be handled again, and the client must
@@ -275,6 +315,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._start = start
             if self._out:
                 self._flush()
+
+    def _frame_problem(self, size: int, beginning: bytes) -> str:
+        return foreign_protocol(beginning) or (
+            f"a frame of {size} bytes was announced; the limit (socket.request.max.bytes) is "
+            f"{self._max_frame_bytes}"
+        )
 
     def _make_room(self) -> None:
         """The buffer is full: move the unfinished frame to the front, or into a larger buffer."""
@@ -312,19 +358,58 @@ class Connection(asyncio.BufferedProtocol):
             self._read_paused = True
             self._transport.pause_reading()
 
-    def _resume_reading(self) -> None:
-        if self._read_paused and self._transport is not None and not self._closing:
-            self._read_paused = False
-            self._held = False
-            self._transport.resume_reading()
-            # Frames that are in the buffer already bring no new read. Not inline: we may be inside
-            # handle_frame.
-            asyncio.get_running_loop().call_soon(self._process)
+    def _block(self, *, unanswered: int) -> None:
+        """Take the next request when at most so many are unanswered."""
+        self._blocked = True
+        self._hold_until = unanswered
+
+    def _is_free(self) -> bool:
+        """Whether nothing stands in the way of the next request any more."""
+        return not self._write_paused and not self._closing and len(self._pending) <= self._hold_until
 
     def _resume_if_free(self) -> None:
-        limit = 1 if self._held else MAX_PENDING_REPLIES // 2
-        if not self._write_paused and len(self._pending) < limit:
-            self._resume_reading()
+        if self._is_free():
+            # Not inline: we may be inside handle_frame.
+            asyncio.get_running_loop().call_soon(self._take_held)
+
+    def _take_held(self) -> None:
+        """Hand over what is in the buffer already, which brings no new read; then read on."""
+        if not self._is_free():
+            return
+        self._blocked = False
+        self._hold_until = NOT_HELD
+        self._process()
+        if self._blocked or self._closing:
+            return
+        if self._eof:
+            self.close()
+        elif self._read_paused and self._transport is not None:
+            self._read_paused = False
+            self._transport.resume_reading()
+
+    # -- a client that went ----------------------------------------------------------------------------------
+
+    def look_for_end(self) -> None:
+        """Called by the idle sweep: a connection that is not read from does not hear that its client went."""
+        if self._transport is None or self._socket_fd == NO_DESCRIPTOR:
+            return
+        if not self._read_paused and not self._eof:
+            return
+        kernel = select.poll()
+        kernel.register(self._socket_fd, select.POLLRDHUP)
+        for _, events in kernel.poll(0):
+            if events & (select.POLLHUP | select.POLLERR):
+                self.abort()
+            else:
+                self._end_waits()
+
+    def _end_waits(self) -> None:
+        """The client sends nothing more: what only waits for it is given up, what has an effect goes on."""
+        self._peer_finished = True
+        for reply in self._pending:
+            if reply.on_abandoned is not None:
+                reply.abandon()
+        self.release_replies()
 
     # -- answering -------------------------------------------------------------------------------------------
 
@@ -342,17 +427,21 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._out.extend(chunks)
 
+    def admit(self, pipeline: str) -> bool:
+        """Whether a request may be carried out now: no request is unanswered, or only those of its pipeline.
+
+        ``pipeline``: empty for a request that waits for all others, and that all others wait for.
+        """
+        if self._pending and not (pipeline and pipeline == self._pipeline):
+            return False
+        self._pipeline = pipeline
+        return True
+
     def defer(self) -> Reply:
         """Keep this request's place in the order; answer later through the Reply."""
         reply = Reply(self)
         self._pending.append(reply)
         return reply
-
-    def hold(self) -> Reply:
-        """As ``defer``; and the client's next request is taken only when this one has been answered."""
-        self._held = True
-        self._pause_reading()
-        return self.defer()
 
     def release_replies(self) -> None:
         pending = self._pending
@@ -361,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
         while pending and pending[0].ready:
             self._out.extend(pending.popleft().take())
         self._flush()
-        if self._read_paused:
+        if self._blocked:
             self._resume_if_free()
 
     # -- sending ---------------------------------------------------------------------------------------------
@@ -373,7 +462,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self.active = True
         self._flush()
-        if self._read_paused:
+        if self._blocked:
             self._resume_if_free()
 
     def _flush(self) -> None:
@@ -390,7 +479,8 @@ class Connection(asyncio.BufferedProtocol):
             elif not self._send_range(transport, chunk):
                 return
         if out:
-            # Whoever does not read is not read from: its next requests wait in the kernel, not here.
+            # A client that does not read is not read from: its next requests wait in the kernel, not here.
+            self._blocked = True
             self._pause_reading()
         elif self._closing:
             transport.close()

@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ruslo.model.errors import ConfigError
+from ruslo.model.errors import ConfigError, ProtocolError
 from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection, FrameHandler
+from ruslo.net.log_throttle import LogThrottle
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
 """How long a stop waits for slow readers."""
+WARNING_INTERVAL_S = 60.0
+"""One warning is logged in this time about the connections of one address."""
+MAX_WARNED_ADDRESSES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Server:
         self._per_ip: Counter[str] = Counter()
         self._idle_rounds: dict[Connection, int] = {}
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._refusals = 0
+        self._warnings = LogThrottle(WARNING_INTERVAL_S, MAX_WARNED_ADDRESSES)
         self._last_one_left = asyncio.Event()
 
     def limit(self, limits: ServerLimits) -> None:
@@ -130,12 +134,17 @@ class Server:
         self._per_ip[connection.peer_host] += 1
         problem = self._over_limit(connection)
         if problem is not None:
-            self._refusals += 1
-            # The first refusal and then every thousandth: a client in a reconnect loop must not fill the log.
-            if self._refusals % 1000 == 1:
-                logger.warning("refused a connection: %s", problem, extra=log_ids(connection=connection.peer))
+            self._warn(connection, f"refused a connection: {problem}")
             return False
         return True
+
+    def protocol_violated(self, connection: Connection, error: ProtocolError) -> None:
+        self._warn(connection, f"closing a connection: {error}")
+
+    def _warn(self, connection: Connection, text: str) -> None:
+        """Once per address and interval: a client in a reconnect loop must not fill the log."""
+        if self._warnings.admits(connection.peer_host, asyncio.get_running_loop().time()):
+            logger.warning("%s", text, extra=log_ids(connection=connection.peer))
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -173,8 +182,9 @@ class Server:
         self._sweep_timer = asyncio.get_running_loop().call_later(self._sweep_seconds, self._sweep)
 
     def _sweep(self) -> None:
-        """Shrink the buffers of quiet connections, close those that were silent too long."""
+        """Shrink the buffers of quiet connections, close those that were silent too long or have ended."""
         for connection in list(self.connections):
+            connection.look_for_end()
             if connection.shrink_if_idle():
                 rounds = self._idle_rounds.get(connection, 0) + 1
                 self._idle_rounds[connection] = rounds
@@ -183,10 +193,12 @@ class Server:
                     connection.abort()
             else:
                 self._idle_rounds.pop(connection, None)
+        for address, count in self._warnings.end_intervals(asyncio.get_running_loop().time()):
+            logger.warning("%d more connections from %s were refused or closed", count, address)
         self._schedule_sweep()
 
 
-def _not_started(connection: Connection, buf: bytearray, start: int, end: int) -> None:
+def _not_started(connection: Connection, buf: bytearray, start: int, end: int) -> bool:
     raise AssertionError("a listener accepted before the server was started")
 
 

@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from ruslo.model.errors import ConfigError, ProtocolError
+from ruslo.net import server as server_module
 from ruslo.net.connection import (
     INITIAL_BUFFER_BYTES,
     JOINED_RANGE_BYTES,
@@ -54,12 +55,16 @@ class Echo:
             frame(body)
         )
 
-    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> None:
+    def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
+        """Frames are of one pipeline, except for those that begin with ``held``, which are of none."""
         if connection not in self.connections:
             self.connections.append(connection)
         body = bytes(buf[start:end])
+        if not connection.admit("" if body.startswith(b"held") else "echo"):
+            return False
         self.frames.append(body)
         self.on_frame(connection, body)
+        return True
 
 
 def frame(body: bytes) -> bytes:
@@ -142,37 +147,94 @@ def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
     uvloop.run(main())
 
 
-def test_nothing_is_taken_behind_a_held_request_until_it_is_answered() -> None:
+def test_a_request_is_taken_when_those_before_it_are_answered() -> None:
+    echo = Echo()
+    parked: dict[bytes, Reply] = {}
+    echo.on_frame = lambda connection, body: parked.__setitem__(body, connection.defer())
+
+    async def main() -> None:
+        async with serving(echo) as port, client(port) as (reader, writer), client(port) as other:
+            bodies = [b"first", b"second", b"held", b"behind"]
+            writer.write(b"".join(frame(body) for body in bodies))
+            await until(lambda: echo.frames == bodies[:2])
+            for taken, body in ((2, b"second"), (2, b"first"), (3, b"held"), (4, b"behind")):
+                await until(lambda body=body: body in parked)  # type: ignore[misc]
+                # Another client is served meanwhile; by then what was sent above would have been taken too.
+                other[1].write(frame(b"other"))
+                await until(lambda: b"other" in parked)
+                parked.pop(b"other").send((frame(b"other"),))
+                assert await read_frame(other[0]) == b"other"
+                assert [each for each in echo.frames if each != b"other"] == bodies[:taken]
+                parked.pop(body).send((frame(body),))
+            assert [await read_frame(reader) for _ in range(4)] == bodies
+
+    uvloop.run(main())
+
+
+def end_of_client(sock: socket.socket, *, reset: bool) -> None:
+    if reset:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("behind", [0, 1, 10, 5_000])
+def test_a_client_that_goes_is_noticed_whatever_it_has_sent_behind_a_waiting_request(
+    behind: int, reset: bool
+) -> None:
+    """5,000 frames do not fit into the buffer: the connection is not read from when its client goes."""
+    echo = Echo()
+    abandoned: list[bytes] = []
+
+    def wait(connection: Connection, body: bytes) -> None:
+        connection.defer().on_abandoned = lambda: abandoned.append(body)
+
+    echo.on_frame = wait
+
+    def sweep() -> bool:
+        """As the server does, but more often: whether all clients have gone."""
+        for connection in list(echo.server.connections):
+            connection.look_for_end()
+        return not echo.server.connections
+
+    async def main() -> None:
+        async with serving(echo) as port:
+            sock = socket.create_connection(("127.0.0.1", port))
+            sock.settimeout(60)
+            sock.sendall(frame(b"held") * (1 + behind))
+            await until(lambda: bool(echo.frames))
+            end_of_client(sock, reset=reset)
+            await until(sweep)
+
+    uvloop.run(main())
+    assert abandoned == echo.frames
+
+
+def test_what_a_client_sent_before_it_finished_is_carried_out_and_answered() -> None:
+    """They wait behind a request that has an effect, and are more than the buffer holds."""
     echo = Echo()
     parked: list[Reply] = []
-    held: asyncio.Queue[Reply] = asyncio.Queue()
 
-    def hold_the_second(connection: Connection, body: bytes) -> None:
-        if body == b"first":
+    def park_first(connection: Connection, body: bytes) -> None:
+        if body == b"held":
             parked.append(connection.defer())
-        elif body == b"held":
-            held.put_nowait(connection.hold())
         else:
             connection.send(frame(body))
 
-    echo.on_frame = hold_the_second
+    echo.on_frame = park_first
+    bodies = [b"held", *(bytes([n]) * 1_000 for n in range(100))]
 
     async def main() -> None:
         async with serving(echo) as port, client(port) as (reader, writer):
-            bodies = [b"first", b"held", b"in the same read"]
             writer.write(b"".join(frame(body) for body in bodies))
-            answer = await held.get()
-            writer.write(frame(b"in a later read"))
-            answer.send((frame(b"held"),))
-            # Others are served meanwhile; by then what was sent above would have been taken too.
-            async with client(port) as (other_reader, other_writer):
-                other_writer.write(frame(b"other"))
-                assert await read_frame(other_reader) == b"other"
-            assert echo.frames == [b"first", b"held", b"other"]
-            parked[0].send((frame(b"first"),))
-            assert [await read_frame(reader) for _ in range(4)] == [*bodies, b"in a later read"]
+            writer.write_eof()
+            await until(lambda: bool(parked))
+            parked[0].send((frame(b"held"),))
+            assert [await read_frame(reader) for _ in bodies] == bodies
+            assert await reader.read() == b""
 
     uvloop.run(main())
+    assert echo.frames == bodies
 
 
 def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_not_called_again() -> None:
@@ -181,7 +243,7 @@ def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_n
 
     def hold_or_fail(connection: Connection, body: bytes) -> None:
         if body == b"held":
-            held.put_nowait(connection.hold())
+            held.put_nowait(connection.defer())
         else:
             raise RuntimeError("after the append, say")
 
@@ -558,5 +620,24 @@ def test_a_port_in_use_is_explained() -> None:
         async with serving(Echo()) as port:
             with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: another process listens"):
                 await Server(LIMITS).listen("TEST", "127.0.0.1", port)
+
+    uvloop.run(main())
+
+
+def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "WARNING_INTERVAL_S", 0.0)
+    echo = Echo()
+
+    async def main() -> None:
+        async with serving(echo) as port:
+            for _ in range(3):
+                async with client(port) as (reader, writer):
+                    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                    assert await reader.read() == b""
+            assert caplog.text.count("an HTTP request") == 1
+            echo.server._sweep()
+            assert "2 more connections from 127.0.0.1 were refused or closed" in caplog.text
 
     uvloop.run(main())

@@ -265,6 +265,31 @@ def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) -> None:
     run(story())
 
 
+def test_connections_of_clients_that_left_are_closed_however_much_they_pipelined(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node:
+            await node.create()
+            connections = node.node._broker_server.connections
+            waits = node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1)
+            for count in (1, 2, 100, 500):
+                async with connected(node.bootstrap) as leaves:
+                    for _ in range(count):
+                        leaves.send(waits, 12)
+                    await leaves.writer.drain()
+                    await until(lambda: any(each.pending_replies for each in connections))
+
+            def all_closed() -> bool:
+                # As the sweep of idle connections does, but more often.
+                for connection in list(connections):
+                    connection.look_for_end()
+                return not connections
+
+            await until(all_closed)
+            assert not node.partition().readers
+
+    run(story())
+
+
 def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
     async def story() -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as writer:

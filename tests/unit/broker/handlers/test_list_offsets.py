@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.fetch_request import FetchPartition
+from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -25,6 +27,7 @@ from tests.support.live_node import (
     held_disks,
     live_node,
     run,
+    until,
 )
 from tests.support.raw_client import RawClient, connected
 
@@ -174,5 +177,54 @@ def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: Path) 
                 told = await look_up(client, NOW, index=index)
                 assert ErrorCode(told.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
             assert (await look_up(client, LATEST, index=1 - index)).error_code == 0
+
+    run(story())
+
+
+def test_an_end_behind_a_waiting_fetch_is_not_older_than_what_the_fetch_brings(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            live_node(tmp_path) as node,
+            connected(node.bootstrap) as consumer,
+            connected(node.bootstrap) as producer,
+        ):
+            await node.create()
+            fetch = node.fetch_request(
+                [("t", FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20))],
+                max_wait_ms=2**31 - 1,
+                min_bytes=1,
+            )
+            asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+            ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+            consumer.send(fetch)
+            consumer.send(ends)
+            # Behind these two in time: both are with the broker when the record comes.
+            await node.produce(producer, batch_of(b"a"))
+            fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
+            assert fetched.high_watermark == 1
+            assert (await consumer.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 1
+
+    run(story())
+
+
+def test_an_end_behind_a_waiting_produce_counts_its_records(
+    tmp_path: Path, held_disks: dict[str, HeldDisk]
+) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+            await node.create(flush_messages="1")
+            disk = held_disks[str(tmp_path)]
+            disk.free.clear()
+            for value in (b"a", b"b"):
+                client.send(node.produce_request({("t", 0): batch_of(value)}), 9)
+            asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+            ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+            client.send(ends)
+            # Produce requests do not wait for each other.
+            await until(lambda: node.partition().log.end_offset == 2)
+            disk.free.set()
+            for _ in range(2):
+                await client.receive(ProduceResponse)
+            assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2
 
     run(story())

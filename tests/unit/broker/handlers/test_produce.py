@@ -469,9 +469,13 @@ def test_deleting_a_topic_answers_a_produce_that_waits_for_its_sync(
 # -- order ---------------------------------------------------------------------------------------------------
 
 
-def test_pipelined_answers_keep_the_order_of_requests_while_one_waits(tmp_path: Path) -> None:
+def test_produce_requests_behind_a_waiting_fetch_are_carried_out_after_it(tmp_path: Path) -> None:
     async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        async with (
+            live_node(tmp_path) as node,
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as other,
+        ):
             await node.create(partitions=2)
             waits = node.fetch_request(
                 [("t", FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000))],
@@ -481,14 +485,16 @@ def test_pipelined_answers_keep_the_order_of_requests_while_one_waits(tmp_path: 
             client.send(waits, 12)
             for value in range(5):
                 client.send(node.produce_request({("t", 1): batch_of(b"%d" % value)}), 9)
-            # The last one wakes the fetch that stands before all of them.
-            client.send(node.produce_request({("t", 0): batch_of(b"wake")}), 9)
+            connections = node.node._broker_server.connections
+            await until(lambda: any(each.pending_replies for each in connections))
+            assert (await node.produce(other, batch_of(b"first"), index=1)).base_offset == 0
+            assert (await node.produce(other, batch_of(b"wake"))).base_offset == 0
             fetched = await client.receive(FetchResponse)
             assert [r.value for r in records_in(fetched.responses[0].partitions[0].records)] == [b"wake"]
             offsets = []
-            for _ in range(6):
+            for _ in range(5):
                 answer = await client.receive(ProduceResponse)
                 offsets.append(answer.responses[0].partition_responses[0].base_offset)
-            assert offsets == [0, 1, 2, 3, 4, 0]
+            assert offsets == [1, 2, 3, 4, 5]
 
     run(story())

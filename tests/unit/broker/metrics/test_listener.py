@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ruslo.broker.metrics import listener as listener_module
-from ruslo.broker.metrics.listener import Health, MetricsListener
+from ruslo.broker.metrics.listener import MAX_CONNECTIONS, Health, MetricsListener
 from ruslo.model.errors import ConfigError
 from tests.support.live_node import run
 from tests.support.metrics import ask, ask_raw
@@ -76,17 +76,52 @@ def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     run(story())
 
 
-def test_only_so_many_are_served_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener_module, "MOST_CONNECTIONS", 1)
+def test_a_probe_is_answered_whatever_connections_others_hold() -> None:
+    async def story() -> None:
+        async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
+            host, port = address.split(":")
+            silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
+            assert (await ask(address, "/health/live"))[0] == 200
+            # The oldest ones had to go, each for a newer one.
+            for reader in silent[: MAX_CONNECTIONS + 1]:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+            assert not any(reader.at_eof() for reader in silent[MAX_CONNECTIONS + 1 :])
+
+    run(story())
+
+
+async def open_until_closed(
+    stack: contextlib.AsyncExitStack, host: str, port: int, source: str = "127.0.0.1"
+) -> asyncio.StreamReader:
+    reader, writer = await asyncio.open_connection(host, port, local_addr=(source, 0))
+    stack.callback(writer.close)
+    return reader
+
+
+def test_a_scrape_goes_on_while_others_hold_connections() -> None:
+    """One that is being answered, from an address of its own, is older than all the silent ones."""
+
+    class SlowTold(Told):
+        def __init__(self) -> None:
+            self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+
+        async def render(self) -> bytes:
+            self.begun.set()
+            await self.go_on.wait()
+            return await super().render()
 
     async def story() -> None:
-        async with listening(Told()) as address:
+        told = SlowTold()
+        async with listening(told) as address, contextlib.AsyncExitStack() as stack:
             host, port = address.split(":")
-            _, silent = await asyncio.open_connection(host, int(port))
-            silent.write(b"GET /")
-            # The first is accepted before the second, which therefore finds no room.
-            assert (await ask(address, "/health/live"))[0] == 0
-            silent.close()
+            scrape = asyncio.create_task(ask(address, "/metrics"))
+            await told.begun.wait()
+            for _ in range(2 * MAX_CONNECTIONS):
+                await open_until_closed(stack, host, int(port), "127.0.3.1")
+            assert (await ask(address, "/health/live"))[0] == 200
+            told.go_on.set()
+            assert await scrape == (200, "some_metric 1\n")
 
     run(story())
 

@@ -19,6 +19,8 @@ from ruslo.testing.histories import Isolation, check
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.clients.committer import Committer
+from ruslo.testing.simulation.nodes.clients.group_member import ALL_ANSWERED, GroupMember
+from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE, Pipeliner
 from ruslo.testing.simulation.nodes.clients.readers import Auditor, Reader
 from ruslo.testing.simulation.nodes.clients.writers import (
     IdempotentWriter,
@@ -160,6 +162,11 @@ class NodesChaos:
             ),
             *(Reader(f"{prefix}{each}", cluster, history, each, LISTS) for each in Isolation),
             Committer(f"{prefix}c", cluster, history, PLAIN[0]),
+            Pipeliner(f"{prefix}l", cluster, history, [*PLAIN, *LISTS]),
+            *(
+                GroupMember(f"{prefix}m{number}", cluster, history, "members", ["plain", "list", "keyed"])
+                for number in range(2)
+            ),
         ]
 
     def _run(self) -> None:
@@ -243,6 +250,10 @@ class NodesChaos:
                 problems = client.sent_back
             if problems:
                 raise InvariantBrokenError(ACKED_KEPT, "; ".join(problems))
+            if isinstance(client, GroupMember) and client.problems:
+                raise InvariantBrokenError(ALL_ANSWERED, "; ".join(client.problems))
+            if isinstance(client, Pipeliner) and client.problems:
+                raise InvariantBrokenError(ENDS_RISE, "; ".join(client.problems))
 
     def _check_ledger(self, auditor: Auditor) -> None:
         """acked = read, no duplicate, no reorder."""

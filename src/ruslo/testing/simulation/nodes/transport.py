@@ -119,29 +119,36 @@ class SimTransport(asyncio.Transport):
         self.process.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        while self._unread and self._protocol is not None and not self._gone:
-            if isinstance(self._unread[0], bytes):
-                if not self._reading:
-                    return
-                self._deliver(self._unread.popleft())  # type: ignore[arg-type]
-            elif self._unread.popleft() is RESET:
+        """A process that does not read does not hear that the stream has ended either."""
+        while self._unread and self._reading and self._protocol is not None and not self._gone:
+            packet = self._unread.popleft()
+            if isinstance(packet, bytes):
+                self._deliver(packet)
+            elif packet is RESET:
                 self._end(ConnectionResetError(104, "the peer has reset the connection"), FIN)
-            else:
+            elif not self._stays_open():
                 self._end(None, FIN)
 
     def _deliver(self, data: bytes) -> None:
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
-            while rest and not self._gone:
+            while rest and self._reading and not self._gone:
                 buffer = memoryview(protocol.get_buffer(len(rest)))
                 size = min(len(buffer), len(rest))
                 buffer[:size] = rest[:size]
                 protocol.buffer_updated(size)
                 rest = rest[size:]
+            if rest:
+                self._unread.appendleft(bytes(rest))
         else:
             assert isinstance(protocol, asyncio.Protocol)
             protocol.data_received(data)
+
+    def _stays_open(self) -> bool:
+        protocol = self._protocol
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
+        return bool(protocol.eof_received())
 
     def pause_reading(self) -> None:
         self._reading = False

@@ -233,7 +233,11 @@ def test_a_failed_write_is_refused_and_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
+        async with (
+            live_node(tmp_path, ONE_PARTITION) as node,
+            connected(node.bootstrap) as client,
+            connected(node.bootstrap) as member,
+        ):
             await ready(node, client)
             assert await commit(client, "g", {0: 1}) == [ErrorCode.NONE]
             partition = node.partition(OFFSETS)
@@ -245,9 +249,9 @@ def test_a_failed_write_is_refused_and_leaves_nothing_behind(
                 raise error
 
             monkeypatch.setattr(type(partition), "append_records", full)
-            client.send(join_request("parked"), 3)
+            member.send(join_request("parked"), 3)
             client.send(commit_request("g", {0: 2, 1: 2}), BY_NAME)
-            joined = await client.receive(JoinGroupResponse)
+            joined = await member.receive(JoinGroupResponse)
             assert joined.error_code == ErrorCode.NOT_COORDINATOR
             refused = await client.receive(OffsetCommitResponse)
             assert set(commit_codes(refused)) == {ErrorCode.NOT_COORDINATOR}

@@ -1,0 +1,108 @@
+"""A member of a group of the new protocol (KIP-848) that changes its subscription, and leaves in a hurry."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ruslo.client.cluster import Cluster
+from ruslo.client.connection import Connection
+from ruslo.client.coordinators import Coordinators
+from ruslo.client.errors import RequestTimedOut
+from ruslo.machines.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
+from ruslo.model.errors import KafkaError
+from ruslo.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
+from ruslo.testing.simulation.nodes.clients.client import SimClient
+from ruslo.testing.simulation.nodes.cluster import SimCluster
+from ruslo.testing.simulation.txns.process import History
+
+ALL_ANSWERED = "in a cluster that is whole every heartbeat and every leave is answered"
+PAUSE_MS = 400
+MAX_HEARTBEATS = 4
+FINAL_LIVES = 3
+_REBALANCE_MS = 30_000
+
+
+class GroupMember(SimClient):
+    def __init__(
+        self, name: str, cluster: SimCluster, history: History, group_id: str, topics: list[str]
+    ) -> None:
+        super().__init__(name, cluster, history)
+        self._group_id = group_id
+        self._topics = topics
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        while not self.stopping:
+            try:
+                async with self.connect() as cluster:
+                    await self._live(cluster)
+            except KafkaError:
+                await self.pause(PAUSE_MS)
+        async with self.connect(patient=True) as cluster:
+            for _ in range(FINAL_LIVES):
+                try:
+                    await self._live(cluster)
+                except RequestTimedOut as error:
+                    self.problems.append(str(error))
+                except KafkaError:
+                    # Where the coordinator was, and what it knew of the group, may have changed meanwhile.
+                    await self.pause(PAUSE_MS)
+
+    async def _live(self, cluster: Cluster) -> None:
+        """Join, tell of another subscription now and then, leave."""
+        coordinator = await cluster.connection(await Coordinators(cluster).find(self._group_id))
+        member_id = self.random.randbytes(16).hex()
+        epoch, owned = JOIN_EPOCH, list[TopicPartitions]()
+        for _ in range(self.random.randint(1, MAX_HEARTBEATS)):
+            request = self._heartbeat(member_id, epoch, owned)
+            response = await coordinator.request(request, ConsumerGroupHeartbeatResponse)
+            if response.error_code:
+                return
+            epoch = response.member_epoch
+            if response.assignment is not None:
+                owned = [
+                    TopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
+                    for each in response.assignment.topic_partitions
+                ]
+            await self.pause(PAUSE_MS)
+        requests = [self._leave(member_id)]
+        if self.random.random() < 0.5:
+            # As when a consumer is closed: its last heartbeat is not answered yet.
+            requests.insert(0, self._heartbeat(member_id, epoch, owned))
+        await _send_all(coordinator, requests)
+
+    def _heartbeat(
+        self, member_id: str, epoch: int, owned: list[TopicPartitions]
+    ) -> ConsumerGroupHeartbeatRequest:
+        by_pattern = self.random.random() < 0.3
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            subscribed_topic_names=[]
+            if by_pattern
+            else self.random.sample(self._topics, self.random.randint(1, len(self._topics))),
+            subscribed_topic_regex="[a-z]*" if by_pattern else "",
+            topic_partitions=owned,
+        )
+
+    def _leave(self, member_id: str) -> ConsumerGroupHeartbeatRequest:
+        return ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=member_id, member_epoch=LEAVE_EPOCH
+        )
+
+
+async def _send_all(connection: Connection, requests: list[ConsumerGroupHeartbeatRequest]) -> None:
+    """One behind the other, without waiting for the responses in between."""
+    sent = [
+        asyncio.create_task(connection.request(request, ConsumerGroupHeartbeatResponse))
+        for request in requests
+    ]
+    for outcome in await asyncio.gather(*sent, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
