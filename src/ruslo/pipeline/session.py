@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
     ),
 }
 _NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
+_JAVA_EXCEPTION: Final = re.compile(r":?\s*[\w.]+(?:Exception|Error): ")
 _CONNECT_PORT: Final = 15002
 """Spark's own default."""
 
@@ -64,9 +66,30 @@ def new_session(
         builder = builder.master(master)
     for key, value in {**_defaults(master), **(config or {})}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _start(builder, master)
     register(spark)
     return spark
+
+
+def _start(builder: SparkSession.Builder, master: str) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise ConfigError(
+            f"Spark did not start on {master}: {_first_reason(error)}. Look at what Java printed above, and "
+            "check the master and Spark's settings (spark.*); 'ruslo doctor' checks the machine"
+        ) from error
+
+
+def _first_reason(error: Exception) -> str:
+    """The line of a Java trace, or of a message, that names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    named = causes[-1:] or [line for line in lines if _JAVA_EXCEPTION.match(line)] or lines or [repr(error)]
+    return named[0].removeprefix("Caused by:").removeprefix(":").strip().rstrip(".")
 
 
 def _check_connect(address: str) -> None:
