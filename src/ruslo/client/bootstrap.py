@@ -85,12 +85,12 @@ def _refusal(address: Address, error: _NotABroker, encrypted: bool, timeout_s: f
         return ConnectionLost(f"{address} accepts connections, but {error}")
     if encrypted:
         return WrongSecurityProtocol(
-            f"{address} is a listener without TLS, and the client was told to use it: set security.protocol "
+            f"{address} is a listener without TLS, but the client uses TLS: set security.protocol "
             "to PLAINTEXT, or to SASL_PLAINTEXT, or give the address of a listener with TLS"
         )
     return WrongSecurityProtocol(
-        f"{address} is a listener with TLS, and the client does not use it: set security.protocol to SSL, or "
-        "to SASL_SSL, or give the address of a listener without TLS"
+        f"{address} is a listener with TLS, but the client does not use TLS: set security.protocol to SSL, "
+        "or to SASL_SSL, or give the address of a listener without TLS"
     )
 
 

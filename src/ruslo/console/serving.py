@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ruslo.console.settings import ConsoleSettings
 from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
 
 if TYPE_CHECKING:
     import uvicorn
@@ -27,7 +28,7 @@ def require_packages() -> None:
 
     missing = [name for name in ("starlette", "uvicorn", "jinja2") if find_spec(name) is None]
     if missing:
-        raise ConfigError(f"the console needs {', '.join(missing)}: pip install 'ruslo[console]'")
+        raise ConfigError(f"the console needs {', '.join(missing)}: {install_extra('console')}")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
 from ruslo.pipeline.java import find_java_home
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def new_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise ConfigError(f"Spark is not installed ({error}): pip install 'ruslo[spark]'") from error
+        raise ConfigError(f"Spark is not installed ({error}): {install_extra('spark')}") from error
     from ruslo.pipeline.registration import register
 
     builder = SparkSession.builder.appName(app_name)
