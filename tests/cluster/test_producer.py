@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from ruslo.client.admin import Admin
 from ruslo.client.librdkafka import ClientConfigValue
 from ruslo.client.topics import NewTopic
 from ruslo.testing import EmbeddedBroker
+from tests.support.tls import tls_listener
 
 _numbers = itertools.count()
 Config = dict[str, ClientConfigValue]
@@ -133,11 +136,47 @@ def test_a_topic_that_does_not_come_into_being(
 
 
 def test_a_partition_that_does_not_exist(config: Config, topic: str) -> None:
+    """Without waiting for max.block.ms, a minute."""
+    with ruslo.Producer(config) as producer:
+        with pytest.raises(ruslo.KafkaError, match=r"no partition 77: it has 3 partitions, 0 to 2") as caught:
+            producer.send(topic, b"x", partition=77)
+        assert caught.value.code == ruslo.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_client_with_tls_is_told_at_once_that_the_listener_has_none(config: Config, topic: str) -> None:
     with (
-        ruslo.Producer({**config, "max.block.ms": 200}) as producer,
-        pytest.raises(ruslo.RequestTimedOut, match=r"partition 77 of topic '.*', which has 3, was not found"),
+        ruslo.Producer({**config, "security.protocol": "SSL"}) as producer,
+        pytest.raises(ruslo.KafkaError, match=r"is a listener without TLS"),
     ):
-        producer.send(topic, b"x", partition=77)
+        producer.send(topic, b"x")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_at_once(tmp_path: Path) -> None:
+    with tls_listener(tmp_path) as port:
+        config: Config = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": "SSL",
+            "log_level": 0,
+        }
+        with (
+            ruslo.Producer(config) as producer,
+            pytest.raises(ruslo.KafkaError, match=r"certificate verify failed"),
+        ):
+            producer.send("t", b"x")
+
+
+def test_headers_may_be_a_dict(config: Config, topic: str) -> None:
+    with ruslo.Producer(config) as producer:
+        producer.send(topic, b"v", headers={"trace": b"7", "empty": None}, partition=0).result(30)
+    with ruslo.Consumer(config) as consumer:
+        consumer.assign({ruslo.TopicPartition(topic, 0): ruslo.START})
+        assert list(next(iter(consumer)).headers) == [("trace", b"7"), ("empty", None)]
+
+
+@pytest.mark.parametrize("headers", [["trace"], [("a", 1)], [("a", b"", b"")], [(1, b"")], 7])
+def test_other_headers_are_refused_with_a_reason(config: Config, topic: str, headers: Any) -> None:
+    with ruslo.Producer(config) as producer, pytest.raises(ruslo.ConfigError, match="pass a dict or a list"):
+        producer.send(topic, b"v", headers=headers)
 
 
 def test_a_record_that_is_too_large(config: Config, topic: str) -> None:

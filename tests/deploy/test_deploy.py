@@ -216,33 +216,136 @@ def test_probes_ports_and_selectors_fit_together() -> None:
     assert spec["template"]["spec"]["securityContext"]["runAsUser"] == int(uid[1])
 
 
-def test_each_pod_is_a_node_with_an_id_an_address_and_the_zone_as_rack(tmp_path: Path) -> None:
+VOTERS = 3
+
+
+def pod_settings(folder: Path, ordinal: int) -> dict[str, str]:
+    """The properties that the script of the manifests gives to the pod with this ordinal."""
     data = manifest("ConfigMap")["data"]
-    ids = set()
-    for ordinal in range(manifest("StatefulSet")["spec"]["replicas"]):
-        folder = tmp_path / str(ordinal)
-        shim(folder, "hostname", f"echo ruslo-{ordinal}")
-        shim(folder, "python", "echo zone-b")
-        shim(folder, "ruslo-start", 'for each in "$@"; do echo "$each"; done')
-        told = subprocess.run(
-            ["sh", "-c", data["start.sh"]],
-            env=with_path(folder, NAMESPACE="ruslo"),
+    folder.mkdir(exist_ok=True)
+    config = folder / "server.properties"
+    config.write_text(data["server.properties"])
+    shim(folder, "hostname", f"echo ruslo-{ordinal}")
+    shim(folder, "python", "echo zone-b")
+    shim(folder, "ruslo-start", 'for each in "$@"; do echo "$each"; done')
+    told = subprocess.run(
+        ["sh", "-c", data["start.sh"]],
+        env=with_path(folder, NAMESPACE="ruslo", RUSLO_CONFIG=str(config)),
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert set(told[::2]) == {"--set"}
+    overrides = dict(each.split("=", 1) for each in told[1::2])
+    return parse_properties(data["server.properties"]) | overrides
+
+
+@pytest.mark.parametrize("ordinal", [0, 1, 2, 3, 9, 11, 20])
+def test_each_pod_is_a_node_with_an_id_an_address_and_the_zone_as_rack(tmp_path: Path, ordinal: int) -> None:
+    """Node ids of brokers may begin with the digit of a voter: 12, 21."""
+    settings = pod_settings(tmp_path / "pod", ordinal)
+    config = BrokerConfig.from_properties(settings)
+    report = config.report()
+    assert not report.unknown
+    assert not report.without_effect
+    assert config.node_id == ordinal + 1
+    assert config.opt_str("broker.rack") == "zone-b"
+    assert f"ruslo-{ordinal}.ruslo-brokers.ruslo.svc:9092" in settings["advertised.listeners"]
+    voter = f"{config.node_id}@ruslo-{ordinal}.ruslo-brokers:9093"
+    is_voter = voter in config.list("controller.quorum.voters")
+    assert is_voter == (ordinal < VOTERS)
+    assert set(config.list("process.roles")) == ({"broker", "controller"} if is_voter else {"broker"})
+    assert ("CONTROLLER" in settings["listeners"]) == is_voter
+    assert manifest("StatefulSet")["spec"]["replicas"] == VOTERS
+
+
+class Pods:
+    """Pods as processes: settings and commands of the manifests, with ports of the loopback as addresses."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        shim(folder / "bin", "ruslo", f'exec {shlex.quote(sys.executable)} -m ruslo.cli "$@"')
+        spec = manifest("StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+        (cluster_id,) = [each["value"] for each in spec["env"] if each["name"] == "RUSLO_CLUSTER_ID"]
+        self._environment = {"RUSLO_CLUSTER_ID": cluster_id, "PYTHONPATH": str(ROOT / "src")}
+        self._ports = {(ordinal, port): free_port() for ordinal in range(4) for port in (9092, 9093, 9404)}
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, *ordinals: int) -> None:
+        for ordinal in ordinals:
+            settings = pod_settings(self._folder / str(ordinal), ordinal)
+            settings["log.dirs"] = str(self._folder / f"data-{ordinal}")
+            config = self._folder / f"{ordinal}.properties"
+            lines = (f"{key}={self._on_loopback(value, ordinal)}" for key, value in settings.items())
+            config.write_text("\n".join(lines))
+            self._running[ordinal] = subprocess.Popen(
+                ["sh", str(START)],
+                env=with_path(self._folder / "bin", RUSLO_CONFIG=str(config), **self._environment),
+                stderr=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        for ordinal in ordinals:
+            url = f"http://127.0.0.1:{self._ports[ordinal, 9404]}/health/ready"
+            wait_until_ready(url, self._running[ordinal])
+
+    def _on_loopback(self, value: str, own: int) -> str:
+        def replaced(found: re.Match[str]) -> str:
+            ordinal = own if found["ordinal"] is None else int(found["ordinal"])
+            return f"127.0.0.1:{self._ports[ordinal, int(found['port'])]}"
+
+        name = r"(?:ruslo-(?P<ordinal>\d+)\.ruslo-brokers(?:\.ruslo\.svc)?|0\.0\.0\.0|(?<=//))"
+        return re.sub(name + r":(?P<port>\d+)", replaced, value)
+
+    def stop(self, *ordinals: int) -> None:
+        for ordinal in ordinals:
+            self._running[ordinal].send_signal(signal.SIGTERM)
+        for ordinal in ordinals:
+            process = self._running.pop(ordinal)
+            _, log = process.communicate(timeout=60)
+            assert process.returncode == 0, log.decode()
+
+    def kill(self) -> None:
+        for process in self._running.values():
+            process.kill()
+            process.communicate()
+
+    def ask(self, *command: str) -> Any:
+        answer = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "ruslo.cli",
+                *command,
+                "-b",
+                f"127.0.0.1:{self._ports[0, 9092]}",
+                "-o",
+                "json",
+            ],
             capture_output=True,
             text=True,
-            check=True,
-        ).stdout.split()
-        assert told[::2] == ["--set"] * 3
-        overrides = dict(each.split("=", 1) for each in told[1::2])
-        config = BrokerConfig.from_properties(parse_properties(data["server.properties"]) | overrides)
-        report = config.report()
-        assert not report.unknown
-        assert not report.without_effect
-        assert config.opt_str("broker.rack") == "zone-b"
-        voter = f"{config.node_id}@ruslo-{ordinal}.ruslo-brokers:9093"
-        assert voter in config.list("controller.quorum.voters")
-        assert f"ruslo-{ordinal}.ruslo-brokers.ruslo.svc:9092" in overrides["advertised.listeners"]
-        ids.add(config.node_id)
-    assert ids == {1, 2, 3}
+            timeout=120,
+        )
+        assert answer.returncode == 0, answer.stderr + answer.stdout
+        return json.loads(answer.stdout)
+
+
+def test_pods_beyond_the_voters_come_and_go(tmp_path: Path) -> None:
+    pods = Pods(tmp_path)
+    try:
+        pods.start(0, 1, 2)
+        pods.start(3)
+        assert pods.ask("cluster", "health", "--wait", "60")["healthy"]
+        assert {each["id"] for each in pods.ask("cluster", "brokers")} == {1, 2, 3, 4}
+        assert {each["id"] for each in pods.ask("cluster", "voter", "list")} == {1, 2, 3}
+        pods.stop(3)
+        pods.start(3)
+        assert {each["id"] for each in pods.ask("cluster", "brokers")} == {1, 2, 3, 4}
+        pods.stop(3)
+        pods.ask("cluster", "broker", "unregister", "4", "--yes")
+        assert pods.ask("cluster", "health", "--wait", "60")["healthy"]
+        assert {each["id"] for each in pods.ask("cluster", "brokers")} == {1, 2, 3}
+    finally:
+        pods.kill()
 
 
 class Api(BaseHTTPRequestHandler):

@@ -16,6 +16,7 @@ from typing import Self
 
 from ruslo.cli.demo_events import ORDERS, PAYMENTS
 from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
 from ruslo.model.topics import TopicPartition
 from ruslo.runs.report import RunReport, read_report
 
@@ -31,7 +32,7 @@ _STOP_WITHIN_S = 180.0
 def why_no_spark() -> str | None:
     """What is missing, in one line; None when Spark can run."""
     if importlib.util.find_spec("pyspark") is None:
-        return "Spark is not installed: pip install 'ruslo[spark]'"
+        return f"Spark is not installed: {install_extra('spark')}"
     from ruslo.pipeline.java import find_java_home
 
     try:

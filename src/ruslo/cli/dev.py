@@ -13,7 +13,13 @@ from pathlib import Path
 import click
 
 from ruslo.cli.console_beside import console_options, start_console
-from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, output_option, pairs_callback
+from ruslo.cli.options import (
+    LOG_FORMAT_KEY,
+    broker_settings_callback,
+    examples,
+    log_format_option,
+    output_option,
+)
 from ruslo.cli.output import hint, print_json_line
 from ruslo.model.errors import ConfigError
 
@@ -46,7 +52,7 @@ LAST_PORT = 65535
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=pairs_callback,
+    callback=broker_settings_callback,
     help="A property of the broker, by Kafka's name. May be repeated.",
 )
 @click.option(

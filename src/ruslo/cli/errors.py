@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from ruslo.client.bootstrap import WrongSecurityProtocol
 from ruslo.client.errors import BrokerUnreachable
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
@@ -48,6 +49,8 @@ def explain(error: Exception) -> str | None:
     """One message for the user, or None for what can only be a bug of ours (which keeps its traceback)."""
     if isinstance(error, BrokerUnreachable):
         return _unreachable(error)
+    if isinstance(error, WrongSecurityProtocol):
+        return error.message
     if isinstance(error, KafkaError):
         advice = _ADVICE.get(error.code)
         text = f"{error.message.rstrip('.')} ({error.code.name})" if error.message else error.code.name

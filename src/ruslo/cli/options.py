@@ -101,6 +101,20 @@ def pairs_callback(ctx: click.Context, param: click.Parameter, values: Sequence[
     return pairs
 
 
+def broker_settings_callback(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> dict[str, str]:
+    """``KEY=VALUE`` words whose keys a broker knows. Files may have others, as Kafka allows."""
+    settings = pairs_callback(ctx, param, values)
+    if settings:
+        from ruslo.config.broker import unknown_names
+
+        for name, nearest in unknown_names(settings):
+            fix = f"Did you mean {nearest}?" if nearest else "docs/configuration.md lists all properties."
+            raise click.BadParameter(f"a broker has no property {name}. {fix}", ctx, param)
+    return settings
+
+
 def examples(*commands: str) -> str:
     """The epilog that every command has; ``\\b`` keeps click from refilling the lines."""
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)

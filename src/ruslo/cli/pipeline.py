@@ -18,7 +18,7 @@ pipeline = LazyGroup(
         "pack": LazyCommand("ruslo.cli.pipeline_pack", "pack", "Pack the environment for a Spark cluster."),
     },
     help="Data pipelines on Spark: a source, steps in SQL or Python, a sink, in one file.\n\n"
-    "They need the extra 'spark': pip install 'ruslo[spark]'.",
+    "They need the extra 'spark' of the package.",
     epilog=examples(
         "ruslo pipeline init orders.yaml",
         "ruslo pipeline lint orders.yaml",

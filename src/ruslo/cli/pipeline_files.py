@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.options import F
+from ruslo.model.extras import install_extra
 
 if TYPE_CHECKING:
     from ruslo.pipeline.files.finding import Finding
@@ -27,7 +28,7 @@ def load(paths: Sequence[Path]) -> list[Loaded]:
         from ruslo.pipeline.files.load import load_pipelines
     except ImportError as error:
         raise click.ClickException(
-            f"pipelines need packages that are not installed ({error}): pip install 'ruslo[spark]'"
+            f"pipelines need packages that are not installed ({error}): {install_extra('spark')}"
         ) from error
     return load_pipelines(paths)
 

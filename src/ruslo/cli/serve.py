@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.options import LOG_FORMAT_KEY, examples, log_format_option, pairs_callback
+from ruslo.cli.options import LOG_FORMAT_KEY, broker_settings_callback, examples, log_format_option
 
 if TYPE_CHECKING:
     from ruslo.broker.node import Node
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=pairs_callback,
+    callback=broker_settings_callback,
     help="Overrides the file. May be repeated.",
 )
 @click.option(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ruslo.cli.options import examples, output_option, pairs_callback
+from ruslo.cli.options import broker_settings_callback, examples, output_option
 from ruslo.cli.output import hint, print_json, print_table
 
 _config_option = click.option(
@@ -22,7 +22,7 @@ _set_option = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=pairs_callback,
+    callback=broker_settings_callback,
     help="Overrides the file. May be repeated.",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from typing import NamedTuple
 
@@ -52,39 +53,77 @@ def check_reachable(text: str, *, encrypted: bool = False, timeout_s: float = 10
     """Raise BrokerUnreachable, or ConnectionLost, unless one of the servers answers as a broker does.
 
     librdkafka goes on trying for minutes and says so only in its log; people want to hear at once. Of a
-    server whose listener is ``encrypted`` it is enough that it accepts a connection.
+    server whose listener is ``encrypted`` it is enough that it speaks TLS: librdkafka checks certificates.
     """
     problems: list[tuple[Address, Exception]] = []
     refusal: ConnectionLost | None = None
     for address in parse_bootstrap(text):
         try:
-            with socket.create_connection(address, timeout_s) as connection:
-                if not encrypted:
-                    _greet(connection)
-                return
+            (_shake_hands if encrypted else _greet)(address, timeout_s)
+            return
         except (OSError, UnicodeError) as error:
             problems.append((address, error))
         except _NotABroker as error:
-            refusal = refusal or ConnectionLost(f"{address} accepts connections, but {error}")
+            refusal = refusal or _refusal(address, error, encrypted, timeout_s)
     # Somebody who answers, but not as a broker should, tells more than those who do not answer.
     raise refusal or BrokerUnreachable.from_problems(problems)
+
+
+class WrongSecurityProtocol(ConnectionLost):
+    """The listener speaks TLS and the client does not, or the other way round; waiting does not help."""
 
 
 class _NotABroker(Exception):
     pass
 
 
-def _greet(connection: socket.socket) -> None:
-    """Ask for the versions; how the answer begins tells enough."""
+def _refusal(address: Address, error: _NotABroker, encrypted: bool, timeout_s: float) -> ConnectionLost:
+    """Ask the other way: what a listener does answer to tells what is wrong."""
     try:
-        connection.sendall(_GREETING)
-        answer = connection.recv(_ANSWER_START.size, socket.MSG_WAITALL)
-    except TimeoutError:
-        raise _NotABroker(f"did not answer within {connection.gettimeout():.0f} s") from None
-    except OSError as error:
-        raise _NotABroker(f"did not answer: {(error.strerror or str(error)).lower()}") from None
+        (_greet if encrypted else _shake_hands)(address, timeout_s)
+    except (_NotABroker, OSError, UnicodeError):
+        return ConnectionLost(f"{address} accepts connections, but {error}")
+    if encrypted:
+        return WrongSecurityProtocol(
+            f"{address} is a listener without TLS, but the client uses TLS: set security.protocol "
+            "to PLAINTEXT, or to SASL_PLAINTEXT, or give the address of a listener with TLS"
+        )
+    return WrongSecurityProtocol(
+        f"{address} is a listener with TLS, but the client does not use TLS: set security.protocol to SSL, "
+        "or to SASL_SSL, or give the address of a listener without TLS"
+    )
+
+
+def _greet(address: Address, timeout_s: float) -> None:
+    """Ask for the versions; how the answer begins tells enough."""
+    with socket.create_connection(address, timeout_s) as connection:
+        try:
+            connection.sendall(_GREETING)
+            answer = connection.recv(_ANSWER_START.size, socket.MSG_WAITALL)
+        except TimeoutError:
+            raise _NotABroker(f"did not answer within {timeout_s:.0f} s") from None
+        except OSError as error:
+            raise _NotABroker(f"did not answer: {(error.strerror or str(error)).lower()}") from None
     if not answer:
         raise _NotABroker("closed this one when it was asked for its versions")
     size, correlation_id = _ANSWER_START.unpack(answer.ljust(_ANSWER_START.size, b"\0"))
     if correlation_id != _CORRELATION_ID or not 4 <= size <= _LARGEST_ANSWER_BYTES:
         raise _NotABroker("does not answer as Kafka brokers do on a listener without TLS")
+
+
+def _shake_hands(address: Address, timeout_s: float) -> None:
+    """Begin TLS, and trust any certificate: whether the listener speaks TLS is all that is asked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection(address, timeout_s) as connection:
+        try:
+            context.wrap_socket(connection, server_hostname=address.host).close()
+        except TimeoutError:
+            raise _NotABroker(f"did not begin TLS within {timeout_s:.0f} s") from None
+        except ssl.SSLError as error:
+            # An alert is TLS too: a listener that demands a certificate of its clients sends one.
+            if "_ALERT_" not in (error.reason or ""):
+                raise _NotABroker("does not speak TLS") from None
+        except OSError as error:
+            raise _NotABroker(f"does not speak TLS: {(error.strerror or str(error)).lower()}") from None

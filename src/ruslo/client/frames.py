@@ -12,6 +12,8 @@ from ruslo.model.errors import ProtocolError
 
 _SIZE = Struct(">i")
 _SCRATCH_SIZE = 16 * 1024
+_TLS_ALERT = 0x1503
+_HTTP = int.from_bytes(b"HTTP")
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
@@ -100,8 +102,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
     def _refuse(self, size: int) -> None:
         self._failure = ProtocolError(
             f"it announced an answer of {size} bytes, 4 to {self._max_frame_bytes} are accepted; "
-            "is it really a Kafka broker, on a listener without TLS?"
+            + _what_was_seen(size)
         )
         self._filled = 0
         assert self._transport is not None
         self._transport.abort()
+
+
+def _what_was_seen(size: int) -> str:
+    """What the first four bytes of an answer were, where they are not a size."""
+    if size >> 16 == _TLS_ALERT:
+        return "that is a TLS alert: give the address of a listener without TLS"
+    if size == _HTTP:
+        return "that is HTTP: give the address of a Kafka broker"
+    return "is it really a Kafka broker, on a listener without TLS?"

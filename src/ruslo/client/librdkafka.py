@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from ruslo.client.bootstrap import WrongSecurityProtocol, check_reachable
 from ruslo.client.errors import ClientUnusable, ProducerFenced, RequestTimedOut
 from ruslo.client.settings.checking import unknown_name
 from ruslo.client.settings.setting import ClientConfigValue, ConfigValue, Setting
@@ -24,6 +25,7 @@ __all__ = ["ClientConfigValue", "ConfigValue", "LibrdkafkaClient", "as_kafka_err
 H = TypeVar("H")
 
 _NO_SUCH = re.compile(r'No such configuration property: "(.*)"')
+_PROBE_S = 1.0
 _live: weakref.WeakSet[LibrdkafkaClient[Any]] = weakref.WeakSet()
 
 
@@ -38,12 +40,20 @@ class LibrdkafkaClient(Generic[H]):
         settings: Mapping[str, ClientConfigValue],
     ) -> None:
         self.trouble: KafkaError | None = None
+        self._bootstrap = str(settings.get("bootstrap.servers", ""))
+        self._encrypted = str(settings.get("security.protocol", "")).upper().endswith("SSL")
+        self.untrusted: KafkaError | None = None
+        """A broker's certificate was refused, or ours; this does not pass by itself."""
         self.unusable: str | None = None
         config: dict[str, object] = dict(settings)
         tell = config.pop("error_cb", None)
 
         def on_error(error: confluent_kafka.KafkaError) -> None:
-            self.trouble = as_kafka_error(error)
+            # That all brokers are down is no news after the reason why the last one is.
+            if self.trouble is None or error.code() != confluent_kafka.KafkaError._ALL_BROKERS_DOWN:
+                self.trouble = as_kafka_error(error)
+            if error.code() == confluent_kafka.KafkaError._SSL:
+                self.untrusted = self.trouble
             if callable(tell):
                 tell(error)
 
@@ -67,6 +77,17 @@ class LibrdkafkaClient(Generic[H]):
     def why(self) -> str:
         """The latest trouble, to be added to the message of a time-out."""
         return "" if self.trouble is None else f"; the latest trouble: {self.trouble.message}"
+
+    def raise_lasting_trouble(self) -> None:
+        """Raise what keeps this client from every broker, however long it waits; may ask the brokers."""
+        if self.untrusted is not None:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, self.untrusted.message)
+        try:
+            check_reachable(self._bootstrap, encrypted=self._encrypted, timeout_s=_PROBE_S)
+        except WrongSecurityProtocol:
+            raise
+        except (KafkaError, ConfigError):
+            return  # this may pass
 
     def abandon(self) -> None:
         """In a forked child librdkafka's threads are missing, and destroying its client waits for them."""
@@ -117,6 +138,7 @@ def as_kafka_error(error: confluent_kafka.KafkaError) -> KafkaError:
         Theirs._TRANSPORT: ErrorCode.NETWORK_EXCEPTION,
         Theirs._ALL_BROKERS_DOWN: ErrorCode.NETWORK_EXCEPTION,
         Theirs._RESOLVE: ErrorCode.NETWORK_EXCEPTION,
+        Theirs._SSL: ErrorCode.NETWORK_EXCEPTION,
         Theirs._AUTO_OFFSET_RESET: ErrorCode.OFFSET_OUT_OF_RANGE,
         Theirs._AUTHENTICATION: ErrorCode.SASL_AUTHENTICATION_FAILED,
         Theirs._STATE: ErrorCode.INVALID_REQUEST,

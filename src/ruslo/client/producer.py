@@ -36,7 +36,8 @@ else:
 
 __all__ = ["Producer", "RecordMetadata"]
 
-Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+"""A name may come more than once in a sequence."""
 Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
 """From topic, serialized key and number of partitions to a partition."""
 
@@ -209,6 +210,8 @@ class Producer(Generic[K, V]):
         value_bytes = (
             value if value.__class__ is bytes else _serialized("value", value, self._serialize_value)
         )
+        if isinstance(headers, Mapping):
+            headers = list(headers.items())
         size = _size(key_bytes, value_bytes, headers)
         if size > self._largest_record:
             self._refuse_size(topic, size)
@@ -329,11 +332,21 @@ def _serialized(
     )
 
 
-def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def _size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
     size = _RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-    for name, data in headers:
-        # To encode it refuses what UTF-8 cannot write (lone surrogates): confluent-kafka crashes the process.
-        size += len(name if name.isascii() else name.encode()) + (len(data) if data else 0) + 10
+    if headers:
+        try:
+            for name, data in headers:
+                # To encode it refuses what UTF-8 cannot write (lone surrogates): confluent-kafka crashes the
+                # process.
+                size += len(name if name.isascii() else name.encode()) + (len(data) if data else 0) + 10
+        except UnicodeEncodeError:
+            raise
+        except (TypeError, ValueError, AttributeError):
+            raise ConfigError(
+                f"the headers {repr(headers)[:100]} are not pairs of a name and bytes: pass a dict or a list "
+                "such as [('trace', b'7')], with None for a header without a value"
+            ) from None
     return size
 
 

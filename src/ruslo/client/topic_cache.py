@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import confluent_kafka
 
 _ASK_S = 1.0
+_ADDED_WITHIN_S = 1.0
 _COMES_BY_ITSELF = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # created by being asked for, if the broker allows it
@@ -40,6 +41,7 @@ class TopicCache:
         self._pause_s = max(retry_backoff_ms, 10) / 1000
         self._counts: dict[str, int] = {}
         self._asked_at: dict[str, float] = {}
+        self._unreachable = False
 
     def known(self, topic: str) -> int | None:
         """The number of partitions, if it is known and not old."""
@@ -59,7 +61,13 @@ class TopicCache:
             self._counts.clear()
 
     def wait_for(self, topic: str, partition: int | None, deadline: float) -> int:
-        """Ask until the topic, and the partition if one is named, exists; RequestTimedOut at the deadline."""
+        """Ask until the topic, and the partition if one is named, exists; RequestTimedOut at the deadline.
+
+        A topic that exists is asked for a partition that it does not have for a moment only: it may just have
+        been added.
+        """
+        probed = False
+        refused_at = deadline
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -69,6 +77,12 @@ class TopicCache:
                 self._counts[topic], self._asked_at[topic] = count, time.monotonic()
                 if partition is None or partition < count:
                     return count
+                refused_at = min(refused_at, time.monotonic() + _ADDED_WITHIN_S)
+                if time.monotonic() >= refused_at:
+                    raise self._no_partition(topic, partition, count)
+            elif not probed and self._unreachable:
+                probed = True
+                self._client.raise_lasting_trouble()
             time.sleep(max(0.0, min(self._pause_s, deadline - time.monotonic())))
 
     def _ask(self, topic: str, timeout_s: float) -> int | None:
@@ -87,14 +101,22 @@ class TopicCache:
         return len(found.partitions) or None
 
     def _passing(self, error: KafkaError, topic: str) -> None:
+        self._unreachable = error.code == ErrorCode.NETWORK_EXCEPTION
         if error.code not in _COMES_BY_ITSELF:
             raise KafkaError(error.code, f"{topic}: {error.message}") from None
 
-    def _missing(self, topic: str, partition: int | None) -> RequestTimedOut:
+    def _no_partition(self, topic: str, partition: int, count: int) -> KafkaError:
+        have = "1 partition, number 0" if count == 1 else f"{count} partitions, 0 to {count - 1}"
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {topic!r} has no partition {partition}: it has {have}. Choose one of them, or add some",
+        )
+
+    def _missing(self, topic: str, partition: int | None) -> KafkaError:
         count = self._counts.get(topic)
         if partition is not None and count is not None:
-            what = f"partition {partition} of topic {topic!r}, which has {count},"
-        else:
-            what = f"topic {topic!r}"
+            return self._no_partition(topic, partition, count)
         why = self._client.why() or "; create it, or let brokers do so (auto.create.topics.enable)"
-        return RequestTimedOut(f"{what} was not found within {self._max_block_ms} ms (max.block.ms){why}")
+        return RequestTimedOut(
+            f"topic {topic!r} was not found within {self._max_block_ms} ms (max.block.ms){why}"
+        )

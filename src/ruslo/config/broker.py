@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -277,16 +277,14 @@ class BrokerConfig:
 
     def report(self) -> ConfigReport:
         without_effect: builtins.list[builtins.str] = []
-        unknown: builtins.list[tuple[builtins.str, builtins.str | None]] = []
-        for name in self.static:
+        unknown = unknown_names(self.static)
+        for name in self.static.keys() - dict(unknown).keys():
             base = base_name(name)
-            if name.startswith(_PLUGIN_PREFIXES):
+            if name.startswith(_PLUGIN_PREFIXES) or not (
+                BROKER.implements(name) if base == name else base in IMPLEMENTED_PER_LISTENER_KEYS
+            ):
                 without_effect.append(name)
-            elif base not in BROKER:
-                unknown.append((name, BROKER.nearest(name)))
-            elif not (BROKER.implements(name) if base == name else base in IMPLEMENTED_PER_LISTENER_KEYS):
-                without_effect.append(name)
-        return ConfigReport(sorted(without_effect), sorted(unknown), warnings(self))
+        return ConfigReport(sorted(without_effect), unknown, warnings(self))
 
     # Construction.
 
@@ -338,3 +336,12 @@ def _check_per_listener(problems: list[ConfigProblem], properties: Mapping[str, 
         base = base_name(name)
         if base != name and base in BROKER:
             _collect(problems, {}, base, text)
+
+
+def unknown_names(names: Iterable[str]) -> list[tuple[str, str | None]]:
+    """Those that are not properties of a broker, sorted, each with the property that it most likely means."""
+    return sorted(
+        (name, BROKER.nearest(name))
+        for name in names
+        if not name.startswith(_PLUGIN_PREFIXES) and base_name(name) not in BROKER
+    )

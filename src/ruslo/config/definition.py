@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ruslo.config.validators import ConfigValue, Items, Validator
+from ruslo.config.validators import ConfigValue, Items, Range, Validator
 from ruslo.model.errors import ConfigError
 
 # Compiled on first use: most starts need none of it, and compiling costs more than the whole table.
@@ -126,7 +126,7 @@ class ConfigKey(NamedTuple):
         try:
             value = parse_as(self.type, text)
         except ValueError as error:
-            raise self.invalid(text, str(error), f"give {_WANTED[self.type]}") from None
+            raise self.invalid(text, str(error), f"give {self._wanted()}") from None
         if isinstance(self.validator, Items) and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
         problem = self.validator.problem(value) if self.validator else None
@@ -136,6 +136,18 @@ class ConfigKey(NamedTuple):
 
     def invalid(self, text: str | None, reason: str, fix: str) -> InvalidConfig:
         return InvalidConfig(ConfigProblem(self.name, "[hidden]" if self.sensitive else text, reason, fix))
+
+    def _wanted(self) -> str:
+        """What a value looks like, within the bounds of the type and of the validator."""
+        if not isinstance(self.validator, Range) or self.type not in (*_INTEGER_BITS, DOUBLE):
+            return _WANTED[self.type]
+        low, high, also = self.validator.low, self.validator.high, self.validator.also
+        or_also = "" if also is None else f", or {also}"
+        if self.type is DOUBLE:
+            return f"a number in {self.validator}"
+        limit = 1 << _INTEGER_BITS[self.type]
+        low, high = -limit if low is None else low, limit - 1 if high is None else high
+        return f"a whole number from {low} to {high}{or_also}"
 
     def format(self, value: ConfigValue) -> str | None:
         """The text Kafka shows for a value."""

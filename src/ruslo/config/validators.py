@@ -202,10 +202,12 @@ class HostPortOrNone:
 class OffsetReset:
     """Where a reader starts: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
 
-    __slots__ = ("words",)
+    __slots__ = ("ages", "words")
 
-    def __init__(self, *more_words: str) -> None:
+    def __init__(self, *more_words: str, ages: bool = True) -> None:
         self.words = ("latest", "earliest", *more_words)
+        self.ages = ages
+        """Whether an age may be given; where not, the reader of the setting says why."""
 
     def problem(self, value: ConfigValue) -> Problem | None:
         if value in self.words:
@@ -217,10 +219,12 @@ class OffsetReset:
                 "the duration is not in ISO 8601", "write it like by_duration:PT1H or by_duration:P3D"
             )
         words = ", ".join(self.words)
-        return Problem("it is not one of the known words", f"use {words} or by_duration:PT1H")
+        age = " or by_duration:PT1H" if self.ages else ""
+        return Problem("it is not one of the known words", f"use {words}{age}")
 
     def __str__(self) -> str:
-        return f"[{', '.join(self.words)}, by_duration:PnDTnHnMn.nS]"
+        words = [*self.words, "by_duration:PnDTnHnMn.nS"] if self.ages else self.words
+        return f"[{', '.join(words)}]"
 
 
 def split_host_port(address: str) -> tuple[str, int] | None:

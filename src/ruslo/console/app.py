@@ -38,6 +38,7 @@ from ruslo.console.pages import group_reset as reset
 from ruslo.console.pages import topic_forms as forms
 from ruslo.console.problems import reason, status_of, way_on
 from ruslo.console.render import STATIC
+from ruslo.console.requested import requested_path
 from ruslo.console.settings import ConsoleSettings
 from ruslo.model.errors import RusloError
 
@@ -122,7 +123,7 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    _log.error("%s %s failed", request.method, requested_path(request), exc_info=error)
     text = "Something went wrong in the console itself; its log says more."
     return _problem_page(request, 500, text)
 
@@ -134,7 +135,7 @@ def _problem_page(request: Request, status: int, text: str) -> Response:
         status=status,
         heading="Not here" if status == 404 else "That did not work",
         reason=text,
-        way_on=way_on(request.url.path),
+        way_on=way_on(requested_path(request)),
     )
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from ruslo.console.formats import FILTERS, Exact, visible
+from ruslo.console.requested import path_and_query, requested_path
 from ruslo.console.settings import ConsoleSettings
 
 _HERE = Path(__file__).resolve().parent
@@ -43,9 +44,11 @@ class Renderer:
         return HTMLResponse(self.text(request, template, **values), status)
 
     def text(self, request: Request, template: str, **values: object) -> str:
-        url = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return self._environment.get_template(template).render(
-            path=request.url.path, url=url, form_token=request.state.form_token, **values
+            path=requested_path(request),
+            url=path_and_query(request),
+            form_token=request.state.form_token,
+            **values,
         )
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ruslo.console.settings import ConsoleSettings
 from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
+
+if TYPE_CHECKING:
+    import uvicorn
+    from starlette.types import ASGIApp
 
 _STOP_WITHIN_S = 2
 
@@ -22,7 +28,7 @@ def require_packages() -> None:
 
     missing = [name for name in ("starlette", "uvicorn", "jinja2") if find_spec(name) is None]
     if missing:
-        raise ConfigError(f"the console needs {', '.join(missing)}: pip install 'ruslo[console]'")
+        raise ConfigError(f"the console needs {', '.join(missing)}: {install_extra('console')}")
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -61,14 +67,23 @@ def serve(
             if self.started and on_ready is not None:
                 on_ready()
 
-    config = uvicorn.Config(
-        build_app(settings),
+    Server(server_config(build_app(settings))).run([listener])
+
+
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    import uvicorn
+
+    from ruslo.console.connection import ConsoleConnection
+
+    return uvicorn.Config(
+        app,
         log_config=None,
+        # Below it are mistakes of clients, one line for each: a client could fill the log with them.
+        log_level="error",
         access_log=False,
-        http="h11",
+        http=ConsoleConnection,
         ws="none",
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=_STOP_WITHIN_S,
     )
-    Server(config).run([listener])

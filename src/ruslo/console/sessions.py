@@ -13,15 +13,11 @@ import re
 import secrets
 import time
 
+from ruslo.console.guesses import Guesses
+
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{43}\Z")
 _LOGIN_LASTS_S = 12 * 3600
 _LOGINS_MAX = 1000
-_WRONG_PASSWORD_PAUSE_S = 1.0
-_WAITING_MAX = 10
-
-
-class TooManyAttempts(Exception):
-    """So many wrong passwords wait for their answer that no more are looked at."""
 
 
 class Sessions:
@@ -29,8 +25,7 @@ class Sessions:
         self._password = None if password is None else _digest(password)
         self._secret = secrets.token_bytes(32)
         self._logins: dict[str, float] = {}
-        self._guessing = asyncio.Lock()
-        self._waiting = 0
+        self._guesses = Guesses()
 
     @property
     def needs_login(self) -> bool:
@@ -48,8 +43,18 @@ class Sessions:
     def is_form_token(self, session_id: str, token: str) -> bool:
         return hmac.compare_digest(self.form_token(session_id).encode(), token.encode())
 
-    def is_password(self, text: str) -> bool:
-        return self._password is not None and hmac.compare_digest(self._password, _digest(text))
+    async def is_password(self, text: str, address: str) -> bool:
+        """Checked when its turn comes; raises TooManyAttempts where too many guesses wait already."""
+        clock = asyncio.get_running_loop()
+        right = False
+        delay_s = self._guesses.enter(address, clock.time())
+        try:
+            if delay_s > 0:
+                await asyncio.sleep(delay_s)
+            right = self._password is not None and hmac.compare_digest(self._password, _digest(text))
+        finally:
+            self._guesses.leave(address, right=right, now=clock.time())
+        return right
 
     def is_logged_in(self, session_id: str) -> bool:
         if not self.needs_login:
@@ -57,10 +62,9 @@ class Sessions:
         until = self._logins.get(session_id)
         return until is not None and time.monotonic() < until
 
-    async def log_in(self, password: str) -> str | None:
+    async def log_in(self, password: str, address: str) -> str | None:
         """A new session if the password is right: an id from before the login is worth nothing after it."""
-        if not self.is_password(password):
-            await self.pause()
+        if not await self.is_password(password, address):
             return None
         now = time.monotonic()
         self._logins = {known: until for known, until in self._logins.items() if until > now}
@@ -72,17 +76,6 @@ class Sessions:
 
     def log_out(self, session_id: str) -> None:
         self._logins.pop(session_id, None)
-
-    async def pause(self) -> None:
-        """After a wrong password: one guess in a second, whoever makes them."""
-        if self._waiting >= _WAITING_MAX:
-            raise TooManyAttempts
-        self._waiting += 1
-        try:
-            async with self._guessing:
-                await asyncio.sleep(_WRONG_PASSWORD_PAUSE_S)
-        finally:
-            self._waiting -= 1
 
 
 def _digest(password: str) -> bytes:

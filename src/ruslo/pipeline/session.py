@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
 from ruslo.pipeline.java import find_java_home
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
     ),
 }
 _NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
+_JAVA_EXCEPTION: Final = re.compile(r":?\s*[\w.]+(?:Exception|Error): ")
 _CONNECT_PORT: Final = 15002
 """Spark's own default."""
 
@@ -52,7 +55,7 @@ def new_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise ConfigError(f"Spark is not installed ({error}): pip install 'ruslo[spark]'") from error
+        raise ConfigError(f"Spark is not installed ({error}): {install_extra('spark')}") from error
     from ruslo.pipeline.registration import register
 
     builder = SparkSession.builder.appName(app_name)
@@ -64,9 +67,30 @@ def new_session(
         builder = builder.master(master)
     for key, value in {**_defaults(master), **(config or {})}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = _start(builder, master)
     register(spark)
     return spark
+
+
+def _start(builder: SparkSession.Builder, master: str) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise ConfigError(
+            f"Spark did not start on {master}: {_first_reason(error)}. Look at what Java printed above, and "
+            "check the master and Spark's settings (spark.*); 'ruslo doctor' checks the machine"
+        ) from error
+
+
+def _first_reason(error: Exception) -> str:
+    """The line of a Java trace, or of a message, that names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    named = causes[-1:] or [line for line in lines if _JAVA_EXCEPTION.match(line)] or lines or [repr(error)]
+    return named[0].removeprefix("Caused by:").removeprefix(":").strip().rstrip(".")
 
 
 def _check_connect(address: str) -> None:

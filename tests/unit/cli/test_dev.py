@@ -27,6 +27,20 @@ def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another(take
     assert "listeners" not in result.stderr, "nobody who runs dev has written that"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["dev", "--no-console"],
+        ["serve", "-c", __file__],
+        ["storage", "format", "-c", __file__, "--standalone"],
+    ],
+)
+def test_a_misspelt_property_is_refused(command: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*command, "--set", "num.partition=3"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "a broker has no property num.partition. Did you mean num.partitions?" in result.stderr
+
+
 def test_ports_beyond_the_last_are_wrong_usage() -> None:
     result = CliRunner().invoke(cli, ["dev", "--port", "65534", "--brokers", "3"])
     assert result.exit_code == 2

@@ -204,3 +204,15 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ruslo.cli.topic.with_admin", interrupted)
     result = CliRunner().invoke(cli, ["topic", "list"])
     assert (result.exit_code, result.output) == (130, "")
+
+
+def test_all_commands_but_two_give_results_as_data() -> None:
+    """As docs/commands.md says."""
+    without = set()
+    for name, command in walk(cli, "ruslo"):
+        if isinstance(command, click.Group):
+            continue
+        options = [each for each in command.params if "--output" in each.opts]
+        if not any({"json", "yaml"} <= set(getattr(each.type, "choices", ())) for each in options):
+            without.add(name)
+    assert without == {"ruslo serve", "ruslo completion"}

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 
-from ruslo.client.bootstrap import Address, check_reachable, parse_bootstrap
+from ruslo.client.bootstrap import Address, WrongSecurityProtocol, check_reachable, parse_bootstrap
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.model.errors import ConfigError
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.tls import tls_listener
 
 
 def test_addresses_in_order_without_repetition() -> None:
@@ -37,9 +39,26 @@ def test_one_server_that_answers_is_enough() -> None:
     asyncio.run(run())
 
 
-def test_of_an_encrypted_listener_a_connection_is_enough() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        check_reachable(f"127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}", encrypted=True)
+def test_of_an_encrypted_listener_a_handshake_is_enough(tmp_path: Path) -> None:
+    with tls_listener(tmp_path) as port:
+        check_reachable(f"127.0.0.1:1,127.0.0.1:{port}", encrypted=True)
+
+
+def test_a_client_without_tls_is_told_of_a_listener_with_tls(tmp_path: Path) -> None:
+    with (
+        tls_listener(tmp_path) as port,
+        pytest.raises(WrongSecurityProtocol, match=r"is a listener with TLS.*security\.protocol to SSL"),
+    ):
+        check_reachable(f"127.0.0.1:{port}")
+
+
+def test_a_client_with_tls_is_told_of_a_listener_without() -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            await asyncio.to_thread(check_reachable, f"127.0.0.1:{broker.port}", encrypted=True)
+
+    with pytest.raises(WrongSecurityProtocol, match=r"is a listener without TLS.*to PLAINTEXT"):
+        asyncio.run(run())
 
 
 def test_a_server_that_is_silent() -> None:

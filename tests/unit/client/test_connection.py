@@ -217,7 +217,8 @@ def test_no_answer_in_time_ends_the_connection() -> None:
     [
         (struct.pack(">i", 2_000_000), "announced an answer of 2000000 bytes"),
         (struct.pack(">i", -5), "announced an answer of -5 bytes"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is it really a Kafka broker"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "that is a TLS alert"),
         (struct.pack(">ii", 4, 12345), "answered request 12345, never sent"),
     ],
 )

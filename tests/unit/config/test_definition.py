@@ -23,6 +23,7 @@ from ruslo.config.definition import (
     java_double,
     parse_as,
 )
+from ruslo.config.tables import TOPIC
 from ruslo.config.validators import Items, Validator, at_least
 
 
@@ -135,3 +136,17 @@ def test_a_mistyped_name_finds_its_neighbour() -> None:
     table = ConfigTable("topic", [key(INT, name="retention.ms"), key(INT, name="segment.ms")], frozenset())
     assert table.nearest("retention.msec") == "retention.ms"
     assert table.nearest("zzz") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fix"),
+    [
+        ("retention.ms", "abc", "give a whole number from -1 to 9223372036854775807"),
+        ("min.insync.replicas", "two", "give a whole number from 1 to 2147483647"),
+        ("compression.gzip.level", "high", "give a whole number from 1 to 9, or -1"),
+        ("min.cleanable.dirty.ratio", "half", r"give a number in \[0,...,1\]"),
+    ],
+)
+def test_the_range_that_is_named_is_the_one_that_is_accepted(name: str, text: str, fix: str) -> None:
+    with pytest.raises(InvalidConfig, match=fix):
+        TOPIC[name].parse(text)

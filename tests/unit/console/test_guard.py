@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import urlencode
 
 import pytest
@@ -7,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ruslo.console import sessions as sessions_module
-from ruslo.console.guard import MAX_BODY_BYTES, Guard
+from ruslo.console import guesses
+from ruslo.console.guard import MAX_BODY_BYTES, MAX_FIELDS, MAX_LOGIN_BODY_BYTES, MAX_LOGIN_FIELDS, Guard
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
-from tests.support.asgi import Answer, ask
+from tests.support.asgi import Answer, ask, ask_async
 
 SESSION = "s" * 43
 
@@ -52,7 +53,25 @@ def test_hosts_that_cannot_be_rebound_are_served(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8090", "localhost.evil.example", "", "127.0.0.1.e", "[::1", "[e"],
+    [
+        "evil.example",
+        "evil.example:8090",
+        "localhost.evil.example",
+        "",
+        "127.0.0.1.e",
+        "[::1",
+        "[e",
+        "evil@localhost",
+        "localhost:8090@evil.example",
+        "localhost:port",
+        "localhost/login?",
+        "localhost/login#",
+        "localhost?/login",
+        "[::1]/login?",
+        "127.0.0.1\\login",
+        "localhost, evil.example",
+        " localhost",
+    ],
 )
 def test_other_host_names_get_nothing(host: str) -> None:
     answer = Guarded().get(host=host)
@@ -60,7 +79,28 @@ def test_other_host_names_get_nothing(host: str) -> None:
 
 
 def test_a_name_that_was_given_is_served() -> None:
-    assert Guarded(names=("console.example",)).get(host="console.example:8090").status == 200
+    assert Guarded(names=("Console.example",)).get(host="console.Example:8090").status == 200
+
+
+def test_the_path_is_never_taken_from_the_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Request.url` is put together from the Host header."""
+
+    def read_url(request: Request) -> None:
+        raise AssertionError("Request.url was read")
+
+    monkeypatch.setattr(Request, "url", property(read_url))
+    guarded = Guarded(password="sesame")
+    assert guarded.get("/topics", accept="text/html").headers["location"] == "/login?next=%2Ftopics"
+    assert guarded.get("/login").status == 200
+
+
+@pytest.mark.parametrize("path", ["/loginx", "/login/", "/alive/../topics", "/static", "//login"])
+def test_only_the_login_and_static_files_are_open(path: str) -> None:
+    assert Guarded(password="sesame").get(path).status == 401
+
+
+def test_a_target_that_is_not_a_path_is_refused() -> None:
+    assert Guarded().get("http://localhost/login").status == 400
 
 
 def test_every_answer_forbids_what_is_not_ours() -> None:
@@ -133,8 +173,45 @@ def test_forms_are_bounded() -> None:
     assert ask(guarded.app, "/x", method="POST", body=body).status == 413
 
 
+def test_the_number_of_fields_is_bounded() -> None:
+    guarded = Guarded()
+    assert ask(guarded.app, "/x", method="POST", body=b"a&" * MAX_FIELDS).status == 413
+
+
+@pytest.mark.parametrize("body", [b"a=" + b"x" * MAX_LOGIN_BODY_BYTES, b"a&" * MAX_LOGIN_FIELDS])
+def test_forms_before_a_login_are_short(body: bytes) -> None:
+    assert ask(Guarded(password="sesame").app, "/login", method="POST", body=body).status == 413
+    assert ask(Guarded().app, "/login", method="POST", body=body).status == 403, "the token is missing"
+
+
+@pytest.mark.parametrize("length", ["99999999", "9" * 5000])
+def test_an_announced_body_is_refused_before_it_is_read(length: str) -> None:
+    answer = ask(Guarded().app, "/x", method="POST", headers={"content-length": length})
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+
+
+def test_too_many_guesses_are_refused_unseen() -> None:
+    async def story() -> list[int]:
+        app = Guarded(password="sesame").app
+
+        async def guess(password: str) -> int:
+            headers = {"authorization": f"Bearer {password}"}
+            return (await ask_async(app, "/topics", headers=headers)).status
+
+        waiting = [asyncio.create_task(guess("wrong")) for _ in range(guesses.WAITING_PER_ADDRESS_MAX + 1)]
+        await asyncio.sleep(0)
+        assert waiting[0].done()
+        refused = await guess("sesame")
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return [waiting[0].result(), refused]
+
+    assert asyncio.run(story()) == [401, 429]
+
+
 def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "_WRONG_PASSWORD_PAUSE_S", 0.0)
+    monkeypatch.setattr(guesses, "CHECK_INTERVAL_S", 0.0)
     guarded = Guarded(password="sesame")
     page = guarded.get("/topics", accept="text/html")
     assert (page.status, page.headers["location"]) == (303, "/login?next=%2Ftopics")

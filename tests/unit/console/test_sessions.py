@@ -4,8 +4,12 @@ import asyncio
 
 import pytest
 
+from ruslo.console import guesses
 from ruslo.console import sessions as module
-from ruslo.console.sessions import Sessions, TooManyAttempts
+from ruslo.console.guesses import TooManyAttempts
+from ruslo.console.sessions import Sessions
+
+HERE = "127.0.0.1"
 
 
 def test_tokens_belong_to_their_session_and_process() -> None:
@@ -30,12 +34,12 @@ def test_without_a_password_everybody_is_in() -> None:
 
 
 def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WRONG_PASSWORD_PAUSE_S", 0.0)
+    monkeypatch.setattr(guesses, "CHECK_INTERVAL_S", 0.0)
     sessions = Sessions("sesame")
 
     async def story() -> None:
-        assert await sessions.log_in("wrong") is None
-        session_id = await sessions.log_in("sesame")
+        assert await sessions.log_in("wrong", HERE) is None
+        session_id = await sessions.log_in("sesame", HERE)
         assert session_id is not None
         assert sessions.is_logged_in(session_id)
         assert not sessions.is_logged_in(sessions.new_id())
@@ -48,18 +52,24 @@ def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pytest.Mon
 def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOGIN_LASTS_S", -1)
     sessions = Sessions("sesame")
-    session_id = asyncio.run(sessions.log_in("sesame"))
+    session_id = asyncio.run(sessions.log_in("sesame", HERE))
     assert session_id is not None
     assert not sessions.is_logged_in(session_id)
 
 
-def test_guesses_queue_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WRONG_PASSWORD_PAUSE_S", 0.01)
-
-    async def story() -> list[object]:
+def test_the_right_password_is_refused_unseen_while_too_many_wait() -> None:
+    async def story() -> None:
         sessions = Sessions("sesame")
-        return await asyncio.gather(*(sessions.log_in("wrong") for _ in range(14)), return_exceptions=True)
+        assert await sessions.log_in("wrong", HERE) is None
+        waiting = [
+            asyncio.create_task(sessions.log_in("wrong", HERE))
+            for _ in range(guesses.WAITING_PER_ADDRESS_MAX)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyAttempts):
+            await sessions.log_in("sesame", HERE)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
-    answers = asyncio.run(story())
-    assert sum(isinstance(answer, TooManyAttempts) for answer in answers) == 4
-    assert sum(answer is None for answer in answers) == 10
+    asyncio.run(story())

@@ -58,3 +58,12 @@ def test_a_connect_server_that_is_not_there_is_told_at_once() -> None:
 )
 def test_what_a_client_of_connect_may_set(name: str, belongs: bool) -> None:
     assert is_session_setting(name) is belongs
+
+
+def test_a_spark_that_does_not_start_is_one_message() -> None:
+    """In a process of its own: pyspark leaves the pipes of the Java that ended open."""
+    program = "from ruslo.pipeline.session import new_session; new_session('test', 'lokal[1]')"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    last = told.stderr.splitlines()[-1]
+    assert last.startswith("ruslo.model.errors.ConfigError: Spark did not start on lokal[1]: "), told.stderr
+    assert "check the master" in last

@@ -12,7 +12,7 @@ CONSUMER_KEYS = (
         "Whether asking for a topic that does not exist may create it."),
     setting("auto.commit.interval.ms", INT, 5000, at_least(0), SAME,
         "Time between two automatic commits."),
-    setting("auto.offset.reset", STRING, "latest", OffsetReset("none"), TRANSLATED,
+    setting("auto.offset.reset", STRING, "latest", OffsetReset("none", ages=False), TRANSLATED,
         "Where to begin without a committed offset. by_duration is refused: look the offsets up with "
         "offsets_for_times and seek."),
     setting("check.crcs", BOOLEAN, True, None, SAME,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruslo.model.errors import RusloError
+from ruslo.model.extras import install_extra
 
 _SCHEMA_MAX_CHARS = 200_000
 _VALUE_MAX_BYTES = 1024 * 1024
@@ -32,7 +33,7 @@ class AvroSchema:
             import fastavro
             from fastavro.schema import SchemaParseException, UnknownType
         except ImportError:
-            raise AvroMistake("Avro needs the package fastavro: pip install 'ruslo[console]'") from None
+            raise AvroMistake(f"Avro needs the package fastavro: {install_extra('console')}") from None
         self.text = text
         try:
             parsed = json.loads(text)

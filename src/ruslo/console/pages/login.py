@@ -6,8 +6,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ruslo.console.console import console_of, form_of
+from ruslo.console.guesses import TooManyAttempts
 from ruslo.console.render import link
-from ruslo.console.sessions import TooManyAttempts
+from ruslo.console.requested import client_address
 
 
 async def login(request: Request) -> Response:
@@ -17,20 +18,23 @@ async def login(request: Request) -> Response:
         request.method == "GET" and console.sessions.is_logged_in(request.state.session_id)
     ):
         return RedirectResponse(after, 303)
-    mistake = None
+    mistake, status = None, 200
     if request.method == "POST":
         try:
-            session_id = await console.sessions.log_in(form_of(request).raw("password"))
+            session_id = await console.sessions.log_in(
+                form_of(request).raw("password"), client_address(request)
+            )
         except TooManyAttempts:
-            session_id, mistake = None, "Too many wrong passwords at once. Wait a moment."
-        if session_id is not None:
-            request.state.session_id = session_id
-            return RedirectResponse(after, 303)
-        mistake = mistake or "That is not the password."
+            mistake, status = "Too many passwords are tried at once. Wait a few seconds and try again.", 429
+        else:
+            if session_id is not None:
+                request.state.session_id = session_id
+                return RedirectResponse(after, 303)
+            mistake, status = "That is not the password.", 401
     return console.page(
         request,
         "login.html",
-        status=401 if mistake else 200,
+        status=status,
         mistake=mistake,
         action=link("/login", next="" if after == "/" else after),
     )

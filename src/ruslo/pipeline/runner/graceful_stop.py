@@ -38,7 +38,7 @@ def stop_gracefully(query: StreamingQuery, within_s: float, gave_up: Callable[[]
 
 def _tell(query: StreamingQuery) -> Callable[[], bool]:
     """Set the state that the query's loop looks at after each batch; the answer tells whether it works on."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     jvm = SparkContext._jvm

@@ -150,6 +150,7 @@ def test_mistakes_of_producers(config: dict[str, ClientConfigValue], message: st
     ("config", "message"),
     [
         ({"auto.offset.reset": "by_duration:PT1H"}, "cannot begin at an age"),
+        ({"auto.offset.reset": "begin"}, "use latest, earliest, none\\."),
         ({"auto.offset.reset": "middle"}, "use latest, earliest, none"),
         ({"group.protocol": "consumer", "session.timeout.ms": 9000}, "the broker decides it"),
         ({"heartbeat.interval.ms": 50_000}, "not below session.timeout.ms"),

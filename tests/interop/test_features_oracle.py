@@ -1,0 +1,21 @@
+"""The features that a new cluster begins with, held against Apache Kafka's own mapping."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.broker.bootstrap_features import initial_features
+from tests.support.java_tools import JavaTools
+from tests.support.kafka import java_available
+
+pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
+
+
+def test_a_new_cluster_finalizes_what_apache_kafka_does() -> None:
+    with JavaTools() as tools:
+        for release in ("3.9", "4.0", "4.1", "4.2", "4.3"):
+            told = tools.run("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
+            levels = dict(line.split(" ")[0].split("=") for line in told.splitlines() if "=" in line)
+            del levels["kraft.version"]  # It is chosen by how the voters are given.
+            ours = initial_features(release, (), dynamic_quorum=True)
+            assert {name: int(level) for name, level in levels.items()} == ours, release

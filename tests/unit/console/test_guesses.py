@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+
+from ruslo.console.guesses import (
+    CHECK_INTERVAL_S,
+    WAITING_MAX,
+    WAITING_PER_ADDRESS_MAX,
+    Guesses,
+    TooManyAttempts,
+)
+
+
+def test_a_wrong_password_delays_the_next_check_even_of_another_address() -> None:
+    guesses = Guesses()
+    assert guesses.enter("a", 100.0) == 0
+    guesses.leave("a", right=False, now=100.0)
+    assert guesses.enter("b", 100.25) == pytest.approx(CHECK_INTERVAL_S - 0.25)
+
+
+def test_right_passwords_do_not_wait_for_each_other() -> None:
+    guesses = Guesses()
+    for _ in range(50):
+        assert guesses.enter("a", 100.0) == 0
+        guesses.leave("a", right=True, now=100.0)
+
+
+def test_one_address_does_not_fill_the_queue() -> None:
+    guesses = Guesses()
+    for _ in range(WAITING_PER_ADDRESS_MAX):
+        guesses.enter("a", 100.0)
+    with pytest.raises(TooManyAttempts):
+        guesses.enter("a", 100.0)
+    assert guesses.enter("b", 100.0) == WAITING_PER_ADDRESS_MAX * CHECK_INTERVAL_S
+
+
+def test_the_queue_is_bounded() -> None:
+    guesses = Guesses()
+    for number in range(WAITING_MAX):
+        guesses.enter(f"address {number}", 100.0)
+    with pytest.raises(TooManyAttempts):
+        guesses.enter("one more", 100.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wrong_passwords_are_never_checked_faster_than_the_rate(seed: int) -> None:
+    """Many addresses guess at random times, and some of them give up while they wait."""
+    chance = random.Random(seed)
+    guesses = Guesses()
+    now = 0.0
+    waiting: list[tuple[float, str]] = []
+    checked: list[float] = []
+    for _ in range(5000):
+        now += chance.expovariate(50)
+        for entry in [entry for entry in waiting if entry[0] <= now or chance.random() < 0.002]:
+            waiting.remove(entry)
+            if entry[0] <= now:
+                checked.append(entry[0])
+            guesses.leave(entry[1], right=False, now=now)
+        address = f"address {chance.randrange(40)}"
+        try:
+            waiting.append((now + guesses.enter(address, now), address))
+        except TooManyAttempts:
+            continue
+    checked.sort()
+    assert len(checked) > 10
+    assert all(later - earlier > CHECK_INTERVAL_S - 1e-6 for earlier, later in pairwise(checked))
