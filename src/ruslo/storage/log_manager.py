@@ -22,6 +22,7 @@ from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
 from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
+from ruslo.storage.lost_data import LostDataList
 from ruslo.storage.retention import NO_LIMIT
 
 OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
@@ -47,6 +48,8 @@ class LogManager:
         self.delete_delay_ms = delete_delay_ms
         self.producer_expiration_ms = producer_expiration_ms
         self.on_offline: OfflineListener | None = None
+        self.lost_data = LostDataList()
+        """What operators are told of records that are not here any more."""
         self.logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDir] = {}
 
