@@ -63,6 +63,16 @@ class OffsetIndex:
         self.offsets.append(relative_offset)
         self.positions.append(position)
 
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def entry(self, at: int) -> tuple[int, int]:
+        return self.offsets[at], self.positions[at]
+
+    def count_below(self, target: int, field: int) -> int:
+        """As ``IndexFile.count_below``."""
+        return bisect_left(self.positions if field else self.offsets, target)
+
     def floor_position(self, relative_offset: int) -> int:
         """Where to begin looking for an offset: the batch of the greatest entry ≤ it, else 0."""
         at = bisect_right(self.offsets, relative_offset)
