@@ -23,6 +23,7 @@ from ruslo.broker.drivers.lifecycle import (
     BrokerLifecycle,
     LifecycleState,
 )
+from ruslo.broker.drivers.metadata_evidence import MetadataEvidence
 from ruslo.broker.drivers.producer_ids import ProducerIds
 from ruslo.broker.drivers.txns.asks import CoordinatorAsks
 from ruslo.broker.drivers.txns.coordinator import TransactionCoordinator
@@ -95,6 +96,7 @@ class BrokerRole:
         """Return when clients may connect."""
         self._base.undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()
+        MetadataEvidence.of(self._base.logs).check_epoch(self.lifecycle.epoch)
         await self._load_logs()
         self._start_coordinators()
         await self._serve()
