@@ -2,7 +2,8 @@
 
 The base offset of a batch is not covered by its checksum, so a walk relies on order: offsets rise, do not
 overlap, and stay between the base of the segment and that of the next. Of two batches that overlap, the first
-is taken for the damaged one if its checksum is wrong or if it does not continue the batch before it.
+is taken for the damaged one if its checksum is wrong or if it does not continue the batch before it. The last
+offset is covered by the checksum, which is looked at where a gap follows.
 """
 
 from __future__ import annotations
@@ -59,20 +60,23 @@ def walk_headers(
         if header[6] < 0 or last_offset >= limit or header[0] < expected:
             break
         if previous is not None:
-            before = previous[1][0] + previous[1][6] + 1
+            if header[0] > expected and not _is_sound(file, *previous):
+                raise _no_batch_at(file, previous[0], before)
+            before = expected
             yield previous
         continues = header[0] == expected
         previous, expected, position = found, last_offset + 1, found[0] + header[1] + LENGTH_OVERHEAD
-    if position == end:
-        if previous is not None:
-            yield previous
-        return
+    is_whole = position == end and (expected is None or expected == limit)
     if previous is not None:
-        if not continues or not _is_sound(file, *previous):
-            raise DamagedRange(previous[0], before, f"{file.path} has no sound batch at byte {previous[0]}")
+        if not is_whole and not ((continues or position == end) and _is_sound(file, *previous)):
+            raise _no_batch_at(file, previous[0], before)
         yield previous
-    first = expected if expected is not None else -1
-    raise DamagedRange(position, first, f"{file.path} has no sound batch at byte {position}")
+    if position < end:
+        raise _no_batch_at(file, position, expected if expected is not None else -1)
+
+
+def _no_batch_at(file: DiskFile, position: int, first_offset: int) -> DamagedRange:
+    return DamagedRange(position, first_offset, f"{file.path} has no sound batch at byte {position}")
 
 
 def _is_sound(file: DiskFile, position: int, header: HeaderFields) -> bool:

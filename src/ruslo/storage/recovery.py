@@ -8,6 +8,7 @@ logs can be opened in threads.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.records.batch import LENGTH_OVERHEAD, NO_PRODUCER_ID
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import (
     ABORT_INDEXES,
@@ -26,10 +27,10 @@ from ruslo.storage.checkpoints import (
     parse_abort_indexes,
     parse_epochs,
 )
-from ruslo.storage.damage import Damage, DamageList
+from ruslo.storage.damage import Damage, DamagedRange, DamageList
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.epochs import NO_EPOCH, EpochCache
-from ruslo.storage.header_walk import CheckedRanges
+from ruslo.storage.header_walk import CheckedRanges, walk_headers
 from ruslo.storage.index_check import find_fault
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
@@ -322,7 +323,7 @@ class _Opening:
                 continue
             if fault is not None:
                 logger.warning("%s: the indexes of this segment are rebuilt", fault)
-                self._rebuild_indexes(at, self._producers_before(at))
+                self._rebuild_indexes(at, is_known=known is not None and known == segment.abort_index())
             elif at + 1 == first_unsafe and next_base == self.last_stop.recovery_point:
                 self._index_anew(segment)
         if first_unsafe < len(self.segments):
@@ -342,8 +343,8 @@ class _Opening:
         """
         if next_base is None or (segment.size and not segment.is_shorter_than_index()):
             return False
-        end_offset = segment.next_offset()
-        if end_offset is None or end_offset >= next_base:
+        end_offset = _walked_end(segment, next_base)
+        if end_offset >= next_base:
             return False
         may_have_gap = (
             self.config.compacts
@@ -358,15 +359,21 @@ class _Opening:
         segment.release_files()
         return True
 
-    def _rebuild_indexes(self, at: int, producers: ProducerStates) -> None:
-        """Make the indexes of a segment below the recovery point again. Its log stays as it is."""
+    def _rebuild_indexes(self, at: int, *, is_known: bool) -> None:
+        """Make the indexes of a segment below the recovery point again. Its log stays as it is.
+
+        ``is_known``: its transaction index is as it was written and stays too. It may know markers that are
+        in a damaged range now, and records of the transactions that they ended are readable elsewhere.
+        """
+        producers = ProducerStates() if is_known else self._producers_before(at)
         segment, size = self.segments[at], self.segments[at].size
         is_last = at + 1 == len(self.segments)
         limit = (
             segment.base_offset + MAX_RELATIVE_OFFSET + 1 if is_last else self.segments[at + 1].base_offset
         )
         segment.begin_indexes()
-        segment.drop_aborts()
+        if not is_known:
+            segment.drop_aborts()
         damaged: Stretch | None = None
         for found in sound_batches(
             segment.file, size, segment.base_offset, limit, check=check_batch_checksum
@@ -378,10 +385,11 @@ class _Opening:
             if damaged is not None:
                 self._note_damage(segment, damaged, header[0])
                 damaged = None
-            try:
-                aborted = replay_batch(producers, header, segment.file.pread(found.size, found.position))
-            except ProtocolError:
-                aborted = None
+            aborted = None
+            if header[9] != NO_PRODUCER_ID and not is_known:
+                with contextlib.suppress(ProtocolError):
+                    batch = segment.file.pread(found.size, found.position)
+                    aborted = replay_batch(producers, header, batch)
             segment.note_batch(
                 found.position,
                 header[0] + header[6],
@@ -553,3 +561,14 @@ class _Opening:
             # for it.
             return ProducerStates(), self.segments[0].base_offset
         return load_producers(self.disk, self.path, self.segments, kept, end_offset)
+
+
+def _walked_end(segment: Segment, limit: int) -> int:
+    """One past the last offset of a segment whose end may be damaged."""
+    end_offset = segment.base_offset
+    try:
+        for _, header in walk_headers(segment.file, 0, segment.size, end_offset, limit):
+            end_offset = header[0] + header[6] + 1
+    except DamagedRange as damaged:
+        return damaged.first_offset
+    return end_offset

@@ -245,28 +245,24 @@ class Segment:
         for entry in range(at - 1, max(at - 1 - _EARLIER_ENTRIES, -1), -1):
             assert index is not None
             start = index.entry(entry)
-            try:
-                if self._matches(start, limit) is not None:
-                    return self._walk_to(start[1], None, offset, limit)
-            except DamagedRange:
-                found = self._locate_behind_damage(offset, start[1], limit)
-                if found is not None:
-                    return found
-                raise
+            header = self._matches(start, limit)
+            if header is not None and header[0] <= offset:
+                return self._walk_past_damage(start[1], None, offset, limit)
+        return self._walk_past_damage(0, self.base_offset, offset, limit)
+
+    def _walk_past_damage(
+        self, start: int, expected: int | None, offset: int, limit: int
+    ) -> tuple[int, HeaderFields] | None:
+        """Walk to an offset. If there is damage on the way, the index may still know where the offset is."""
         try:
-            return self._walk_to(0, self.base_offset, offset, limit)
+            for position, header in walk_headers(self.file, start, self.size, expected, limit):
+                if header[0] + header[6] >= offset:
+                    return position, header
         except DamagedRange as damaged:
             found = self._locate_behind_damage(offset, damaged.position, limit)
             if found is not None:
                 return found
             raise
-
-    def _walk_to(
-        self, start: int, expected: int | None, offset: int, limit: int
-    ) -> tuple[int, HeaderFields] | None:
-        for position, header in walk_headers(self.file, start, self.size, expected, limit):
-            if header[0] + header[6] >= offset:
-                return position, header
         return None
 
     def _locate_behind_damage(
