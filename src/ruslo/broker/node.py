@@ -35,6 +35,7 @@ from ruslo.broker.drivers.controller_registrar import ControllerRegistrar
 from ruslo.broker.drivers.death_watch import DeathWatch
 from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.drivers.metadata import MetadataDriver
+from ruslo.broker.drivers.metadata_evidence import MetadataEvidence, MetadataLost
 from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.broker.garbage import GarbageWatch
 from ruslo.broker.identity import (
@@ -135,8 +136,11 @@ class Node:
                     "node %d of cluster %s serves %s", self.config.node_id, self.cluster_id, self.bootstrap
                 )
             self._state = READY
-        except BaseException:
+        except BaseException as error:
             await self._undo.aclose()
+            if isinstance(error, MetadataLost):
+                # No log was opened: the next start must find the evidence that this one found.
+                self.logs.restore_clean_marks()
             raise
 
     def request_stop(self, failure: str | None = None) -> None:
@@ -209,6 +213,7 @@ class Node:
         if metadata_directory.failure is not None:
             raise metadata_directory.failure
         self.cluster_id = check_identity(config, self.logs.directories).cluster_id
+        self._metadata_evidence = MetadataEvidence.of(self.logs)
         self.metrics.belongs_to(self.cluster_id)
         self.metrics.add(lambda: directory_families(self.logs))
 
@@ -263,6 +268,7 @@ class Node:
             endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],
             on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
             cluster_id=self.cluster_id,
+            evidence=self._metadata_evidence,
         )
         self._undo.push_async_callback(self.raft.stop)
         self._abandon.append(self.raft.abandon)

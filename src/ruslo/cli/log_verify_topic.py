@@ -41,7 +41,8 @@ async def _check(
     from ruslo.client.raw import RawClient
     from ruslo.records.batch import HEADER_SIZE, LENGTH_OVERHEAD
     from ruslo.storage.batch_scan import buffer_headers
-    from ruslo.storage.verify import Finding, Kind, PartitionReport, check_batch_content
+    from ruslo.storage.sound_batches import check_batch_content
+    from ruslo.storage.verify import Finding, Kind, PartitionReport
 
     client = RawClient(admin.cluster)
     report = PartitionReport(str(partition))

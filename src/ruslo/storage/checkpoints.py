@@ -3,6 +3,10 @@
 ``recovery-point``, ``log-start``, ``replication`` (the high watermarks) and ``cleaner`` offset checkpoints
 have lines ``topic partition offset``; a partition's ``leader-epoch-checkpoint`` has ``epoch start-offset``.
 Kafka makes the files with 0 bytes, which means the same as no entry.
+
+``ruslo-txnindex-checkpoint`` is Ruslo's own, in partitions with aborted transactions; Kafka ignores it. Its
+lines ``base-offset size checksum`` say what the ``.txnindex`` of each segment held. It only serves to find
+damage: an index that differs is rebuilt from the segment, one that it does not name is taken as it is.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 from ruslo.model.errors import CorruptLogError
 from ruslo.model.topics import TopicPartition
@@ -20,6 +25,7 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+ABORT_INDEXES = "ruslo-txnindex-checkpoint"
 
 _VERSION = "0"
 
@@ -75,6 +81,29 @@ def parse_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
 
 def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     return _format(f"{epoch} {start}" for epoch, start in entries)
+
+
+class AbortIndex(NamedTuple):
+    """What is known of the bytes of a ``.txnindex``."""
+
+    size: int
+    checksum: int
+
+
+def parse_abort_indexes(data: bytes, path: str) -> dict[int, AbortIndex]:
+    """By the base offsets of the segments."""
+    found: dict[int, AbortIndex] = {}
+    for line in _lines(data, path):
+        try:
+            base_offset, size, checksum = line.split(" ")
+            found[int(base_offset)] = AbortIndex(int(size), int(checksum))
+        except ValueError:
+            raise CorruptLogError(f"{path}: {line!r} is not 'base-offset size checksum'") from None
+    return found
+
+
+def format_abort_indexes(indexes: Mapping[int, AbortIndex]) -> bytes:
+    return _format(f"{base_offset} {size} {checksum}" for base_offset, (size, checksum) in indexes.items())
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ruslo.model.errors import CorruptLogError
+from ruslo.storage.checkpoints import AbortIndex
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
@@ -19,11 +20,13 @@ from ruslo.storage.txn_index import AbortedTransaction
 _ANY_OFFSET = -(1 << 63)
 
 
-def find_fault(segment: Segment, next_base: int | None) -> str | None:
+def find_fault(segment: Segment, next_base: int | None, abort_index: AbortIndex | None = None) -> str | None:
     """What is wrong with the indexes of a segment that is not empty, in words; None: nothing.
 
-    ``next_base``: of the segment after it.
+    ``next_base``: of the segment after it. ``abort_index``: what the transaction index held, if it is known.
     """
+    if abort_index is not None and abort_index != segment.abort_index():
+        return f"{segment.path_of(TXN_INDEX_SUFFIX)} is not what was written"
     last = MAX_RELATIVE_OFFSET if next_base is None else next_base - 1 - segment.base_offset
     for kind, check in (
         (INDEX_SUFFIX, _offset_index_fault),

@@ -19,6 +19,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL
 from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
 from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.checkpoints import ABORT_INDEXES, format_abort_indexes
 from ruslo.storage.disk import DiskError, FileSlice
 from ruslo.storage.epochs import EpochEnd
 from ruslo.storage.log_reader import EMPTY_READ, LogRead, TimestampedOffset
@@ -230,6 +231,7 @@ class Log(LogState):
             sealed.activate()
             sealed.write_indexes()
             self.write_producer_snapshot()
+            self.write_abort_checkpoint()
             segment = Segment(self.disk, self.path, base_offset, 0, now_ms)
             segment.create_file()
         except DiskError as error:
@@ -254,6 +256,15 @@ class Log(LogState):
             self.snapshot_offset = self.end_offset
             self._unsynced.add_snapshot(path)
 
+    def write_abort_checkpoint(self) -> None:
+        """Note what the transaction indexes hold, so the next start can tell if one is damaged."""
+        indexes = {each.base_offset: each.abort_index() for each in self.segments if each.has_aborts}
+        if indexes or self._has_abort_checkpoint:
+            path = f"{self.path}/{ABORT_INDEXES}"
+            self.disk.write_file(path, format_abort_indexes(indexes))
+            self._has_abort_checkpoint = True
+            self._unsynced.add_snapshot(path)
+
     # --- reading ----------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool = True) -> LogRead:
@@ -271,6 +282,8 @@ class Log(LogState):
             )
         if offset >= upper_bound or offset == end_offset:
             return EMPTY_READ
+        if self.damage:
+            upper_bound = self.damage.bound(offset, upper_bound)
         bases, positions = self._recent_bases, self._recent_positions
         segment = self.active
         at, limit = bisect_left(bases, offset), segment.size
@@ -386,6 +399,7 @@ class Log(LogState):
         """Write, without syncing yet, what a clean stop leaves: indexes and producers."""
         self.complete_swap()
         self.write_producer_snapshot()
+        self.write_abort_checkpoint()
         if self.active.offset_index is not None:
             self.active.write_indexes()
             self._unsynced.add_segment(self.active)

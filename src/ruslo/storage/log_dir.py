@@ -70,6 +70,7 @@ class LogDir:
         self.recovery = RecoveryProgress(disk.directory)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._recovery_points_known = False
+        self._cleaned_known = True
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._lock: DirLock | None = None
@@ -99,7 +100,10 @@ class LogDir:
         self._recovery_points = recovery_points or {}
         self._log_starts = self._read_checkpoint(LOG_STARTS) or {}
         self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS) or {}
-        self.cleaned = self._read_checkpoint(CLEANED) or {}
+        cleaned = self._read_checkpoint(CLEANED)
+        is_there = self.disk.status(f"{self.path}/{CLEANED}") is not None
+        self._cleaned_known = cleaned is not None or not is_there
+        self.cleaned = cleaned or {}
 
     def _unlock(self, *, remove: bool) -> None:
         if self._lock is not None:
@@ -154,6 +158,7 @@ class LogDir:
                     start_offset=self._log_starts.get(partition, 0),
                     high_watermark=self._high_watermarks.get(partition, 0),
                     gaps_below=self._compacted_at_most(partition),
+                    compacted_below=self._compacted_below(partition),
                 ),
                 producer_expiration_ms,
                 on_recovered,
@@ -217,6 +222,10 @@ class LogDir:
         if not self._recovery_points_known:
             return LONG_MAX
         return max(self._recovery_points.get(partition, 0), self.cleaned.get(partition, 0))
+
+    def _compacted_below(self, partition: TopicPartition) -> int:
+        """How far the log was compacted; without a readable checkpoint any gap may come from compaction."""
+        return self.cleaned.get(partition, 0) if self._cleaned_known else LONG_MAX
 
     def _unsynced_segments(self, partition: TopicPartition) -> int:
         """How many segments of a log must be read after an unclean stop, by their names."""

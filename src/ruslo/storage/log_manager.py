@@ -18,10 +18,11 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH
+from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_mark
 from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
+from ruslo.storage.lost_data import LostDataList
 from ruslo.storage.retention import NO_LIMIT
 
 OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
@@ -46,6 +47,8 @@ class LogManager:
         self.clock = clock
         self.reconfigure(delete_delay_ms=delete_delay_ms, producer_expiration_ms=producer_expiration_ms)
         self.on_offline: OfflineListener | None = None
+        self.lost_data = LostDataList()
+        """What operators are told of records that are not here any more."""
         self.logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDir] = {}
 
@@ -124,6 +127,12 @@ class LogManager:
             except DiskError as error:
                 self._take_offline(directory, error)
                 directory.abandon()
+
+    def restore_clean_marks(self) -> None:
+        """Undo what ``open`` did to the marks of a clean stop, after a start that opened no log."""
+        for directory in self.online_directories():
+            if directory.was_clean:
+                write_clean_mark(directory.disk, directory.previous_broker_epoch)
 
     def abandon(self) -> None:
         """Let go of everything without writing: the next start will find an unclean stop."""

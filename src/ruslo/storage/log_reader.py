@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.records.batch import LENGTH_OVERHEAD
 from ruslo.records.reader import read_records
-from ruslo.storage.batch_scan import HeaderFields, scan_headers
+from ruslo.storage.batch_scan import HeaderFields
+from ruslo.storage.damage import Damage, DamagedRange
 from ruslo.storage.disk import FileSlice
-from ruslo.storage.segment import Segment
+from ruslo.storage.header_walk import walk_headers
+from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
+from ruslo.storage.segment import LOG_SUFFIX, Segment
 from ruslo.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -42,39 +45,79 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
     """As ``Log.read``, for offsets that are not at hand in memory."""
     segments = log.segments
     at = segment_at(segments, offset)
-    found = segments[at].find(offset)
-    # Compaction leaves gaps, also at the end of a segment.
-    while found is None and at + 1 < len(segments):
-        at += 1
-        found = segments[at].find(offset)
-    if found is None:
-        return EMPTY_READ
-    segment, (position, header) = segments[at], found
-    next_base = segments[at + 1].base_offset if at + 1 < len(segments) else log.end_offset
-    limit = segment.size
-    if upper_bound < next_base:
-        bounded = segment.find(upper_bound)
-        limit = bounded[0] if bounded is not None else segment.size
-    size = limit - position
-    if size > max_bytes:
-        first = header[1] + LENGTH_OVERHEAD
-        if first <= max_bytes:
-            size = max_bytes
-        else:
-            size = first if min_one_batch else 0
-    if size <= 0:
-        return EMPTY_READ
+    try:
+        found = segments[at].locate(offset, offset_limit(log, at))
+        # Compaction leaves gaps, also at the end of a segment.
+        while found is None:
+            check_gap(log, at)
+            if at + 1 == len(segments):
+                return EMPTY_READ
+            at += 1
+            found = segments[at].locate(offset, offset_limit(log, at))
+        segment, (position, header) = segments[at], found
+        size = _end_of_range(log, at, upper_bound) - position
+        if size > max_bytes:
+            first = header[1] + LENGTH_OVERHEAD
+            if first <= max_bytes:
+                size = max_bytes
+            else:
+                size = first if min_one_batch else 0
+        if size <= 0:
+            return EMPTY_READ
+        size = segment.confirm(position, size, header, offset_limit(log, at))
+    except DamagedRange as damaged:
+        note_damage(log, at, damaged)
+        raise
     return LogRead(FileSlice(segment.file, position, size), header[0])
+
+
+def offset_limit(log: Log, at: int) -> int:
+    """All offsets of a segment are below this."""
+    return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
+
+
+def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
+    """The position in a segment before which all offsets are below ``upper_bound``."""
+    segment, limit = log.segments[at], offset_limit(log, at)
+    if upper_bound >= limit:
+        return segment.size
+    try:
+        bounded = segment.locate(upper_bound, limit)
+    except DamagedRange as damaged:
+        return damaged.position
+    return bounded[0] if bounded is not None else segment.size
+
+
+def check_gap(log: Log, at: int) -> None:
+    """Raise DamagedRange unless compaction can have left the gap at the end of a segment."""
+    segment, limit = log.segments[at], offset_limit(log, at)
+    end_offset = segment.next_offset()
+    if end_offset is None or end_offset >= limit:
+        return
+    # More than a segment can hold was not lost from its end: a follower was sent that gap.
+    may_have_gap = log.may_have_gap(limit) or limit - segment.base_offset > MAX_RELATIVE_OFFSET + 1
+    if not may_have_gap or segment.knows_offsets_past(end_offset):
+        problem = f"{segment.path_of(LOG_SUFFIX)} ends before them"
+        raise DamagedRange(segment.size, end_offset, problem)
+
+
+def note_damage(log: Log, at: int, damaged: DamagedRange) -> None:
+    """Remember a damaged range, so the next read of it is refused without a search."""
+    segment, limit = log.segments[at], offset_limit(log, at)
+    behind = segment.first_indexed_behind(damaged.position, limit)
+    end_offset = behind[1][0] if behind is not None else limit
+    first_offset = max(damaged.first_offset, segment.base_offset)
+    if first_offset < end_offset:
+        log.damage.add(Damage(first_offset, end_offset, segment.base_offset, damaged.problem))
 
 
 def end_of_read(log: Log, read: LogRead) -> int:
     if read.slice is None:
         return log.end_offset
     at = segment_at(log.segments, read.first_batch_offset)
-    indexed = log.segments[at].next_indexed_offset(read.slice.position + read.slice.size)
-    if indexed is not None:
-        return indexed
-    return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
+    limit = offset_limit(log, at)
+    indexed = log.segments[at].next_indexed_offset(read.slice.position + read.slice.size, limit)
+    return limit if indexed is None else indexed
 
 
 def aborted_transactions(log: Log, offset: int, upper: int) -> list[AbortedTransaction]:
@@ -90,26 +133,31 @@ def aborted_transactions(log: Log, offset: int, upper: int) -> list[AbortedTrans
 
 
 def offset_for_timestamp(log: Log, timestamp: int, bound: int) -> TimestampedOffset | None:
-    for segment in log.segments:
+    for at, segment in enumerate(log.segments):
         if segment.base_offset >= bound:
             return None
         if not segment.size or segment.retention_timestamp() < timestamp:
             continue
-        found = _first_at_or_after(segment, timestamp, log.start_offset)
+        found = _first_at_or_after(log, at, timestamp)
         if found is not None:
             return found if found.offset < bound else None
     return None
 
 
-def _first_at_or_after(segment: Segment, timestamp: int, start_offset: int) -> TimestampedOffset | None:
-    start = segment.find(max(segment.search_start_for_timestamp(timestamp), start_offset))
-    if start is None:
-        return None
-    for position, header in scan_headers(segment.file, start[0], segment.size):
-        if header[8] >= timestamp:
-            for record in _records(segment, position, header):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return record
+def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset | None:
+    segment, start_offset, limit = log.segments[at], log.start_offset, offset_limit(log, at)
+    try:
+        start = segment.locate(max(segment.search_start_for_timestamp(timestamp), start_offset), limit)
+        if start is None:
+            return None
+        for position, header in walk_headers(segment.file, start[0], segment.size, start[1][0], limit):
+            if header[8] >= timestamp:
+                for record in _records(segment, position, header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return record
+    except DamagedRange as damaged:
+        note_damage(log, at, damaged)
+        raise
     return None
 
 

@@ -11,6 +11,7 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
+from ruslo.storage.damage import DamageList
 from ruslo.storage.disk import Disk
 from ruslo.storage.epochs import EpochCache
 from ruslo.storage.log_sync import Unsynced
@@ -26,17 +27,20 @@ if TYPE_CHECKING:
 class LogState:
     __slots__ = (
         "_config",
+        "_has_abort_checkpoint",
         "_index_interval_bytes",
         "_recent_bases",
         "_recent_positions",
         "_unsynced",
         "_write",
         "active",
+        "damage",
         "disk",
         "end_offset",
         "epochs",
         "failure",
         "flushed_ms",
+        "gaps_below",
         "high_watermark",
         "last_stable_offset",
         "limits",
@@ -73,6 +77,9 @@ class LogState:
         now_ms: int,
         created: bool = False,
         unsynced_segments: Iterable[Segment] = (),
+        damage: DamageList | None = None,
+        gaps_below: int = 0,
+        has_abort_checkpoint: bool = False,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -97,6 +104,11 @@ class LogState:
         self.flushed_ms = now_ms
         self.failure: StorageError | None = None
         """Why this log answers KAFKA_STORAGE_ERROR, once its directory is offline."""
+        self.damage = damage if damage is not None else DamageList()
+        """Ranges of offsets that must not be served."""
+        self.gaps_below = gaps_below
+        """Compaction may have left a gap between two segments below this offset."""
+        self._has_abort_checkpoint = has_abort_checkpoint
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits = RollLimits()
@@ -115,6 +127,8 @@ class LogState:
 
     @config.setter
     def config(self, config: LogConfig) -> None:
+        if self._config.compacts and not config.compacts:
+            self.gaps_below = self.end_offset
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits.refuse()
@@ -132,6 +146,10 @@ class LogState:
     def unflushed(self) -> int:
         """How many offsets a loss of power could cost; compared with ``flush.messages``."""
         return self.end_offset - self.recovery_point
+
+    def may_have_gap(self, offset: int) -> bool:
+        """Whether records that end at ``offset`` may be missing because compaction removed them."""
+        return self._config.compacts or offset <= self.gaps_below
 
     def check_online(self) -> None:
         if self.failure is not None:
@@ -167,6 +185,8 @@ class LogState:
             self.high_watermark = max(self.high_watermark, offset)
             self.epochs.truncate_from_start(offset)
             self.update_last_stable_offset()
+            if self.damage:
+                self.damage.keep_between(offset, self.end_offset)
 
     def segments_changed(self, end_offset: int) -> None:
         """After a truncation: the last segment is the active one and the log ends at ``end_offset``."""
@@ -178,6 +198,8 @@ class LogState:
         self._unsynced.truncated(self.segments[:-1])
         self.limits.refuse()
         self.forget_tail()
+        if self.damage:
+            self.damage.keep_between(self.start_offset, end_offset)
 
     def segments_dropped(self) -> None:
         """After retention took the oldest segments away."""
@@ -187,6 +209,10 @@ class LogState:
     def segments_replaced(self) -> None:
         """After compaction put a segment, which is synced, in the place of others."""
         self._unsynced.keep_segments(self.segments)
+
+    def index_replaced(self, segment: Segment) -> None:
+        """Index files of a closed segment were rebuilt: the next flush syncs them."""
+        self._unsynced.add_segment(segment)
 
     def names_changed(self) -> None:
         """Files of the log have other names: the next flush has the directory to sync."""

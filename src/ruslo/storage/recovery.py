@@ -8,6 +8,7 @@ logs can be opened in threads.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable
@@ -17,11 +18,19 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.records.batch import LENGTH_OVERHEAD, NO_PRODUCER_ID
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
-from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
+from ruslo.storage.checkpoints import (
+    ABORT_INDEXES,
+    LEADER_EPOCHS,
+    AbortIndex,
+    parse_abort_indexes,
+    parse_epochs,
+)
+from ruslo.storage.damage import Damage, DamagedRange, DamageList
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.epochs import NO_EPOCH, EpochCache
+from ruslo.storage.header_walk import CheckedRanges, walk_headers
 from ruslo.storage.index_check import find_fault
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
@@ -47,6 +56,7 @@ from ruslo.storage.segment import (
     Segment,
     segment_stem,
 )
+from ruslo.storage.sound_batches import Stretch, check_batch_checksum, sound_batches
 from ruslo.storage.trash import Trash
 
 logger = logging.getLogger(__name__)
@@ -64,6 +74,8 @@ class LastStop:
     high_watermark: int = 0
     gaps_below: int = 0
     """Up to here compaction may have left a gap between two segments; beyond it, one is a loss."""
+    compacted_below: int = 0
+    """Up to here the log was compacted, whatever the settings of its topic say now."""
 
 
 def create_log(
@@ -180,6 +192,9 @@ class _Opening:
         """The only segment is new: whatever is synced into it is safe only once its name is."""
         self.last_epoch = NO_EPOCH
         """Of the last batch that was walked through."""
+        self.abort_indexes: dict[int, AbortIndex] = {}
+        """What the transaction indexes held at the last roll or clean stop, by base offset."""
+        self.damage = DamageList()
         self.producers: ProducerStates | None = None
         """As recovery has seen them, if it went through to the log's end."""
 
@@ -188,6 +203,7 @@ class _Opening:
         topic_id = self._read_topic_id()
         self._find_segments()
         self._read_epochs()
+        self._read_abort_indexes()
         end_offset = self._find_end() if self.segments else 0
         start_offset = max(self.last_stop.start_offset, self.segments[0].base_offset if self.segments else 0)
         if not self.segments or end_offset < start_offset:
@@ -232,7 +248,11 @@ class _Opening:
             trash=self.trash,
             now_ms=self.now_ms,
             unsynced_segments=[*self.unsynced, *self.recovered],
+            damage=self.damage,
+            gaps_below=self.last_stop.compacted_below,
+            has_abort_checkpoint=ABORT_INDEXES in self.names,
         )
+        self.damage.keep_between(start_offset, end_offset)
         if self.recovered:
             log.write_producer_snapshot()
         if self.started_over or self.recovered:
@@ -264,6 +284,14 @@ class _Opening:
                         self.epochs.assign(header[2], header[0])
                 segment.release_files()
 
+    def _read_abort_indexes(self) -> None:
+        if ABORT_INDEXES in self.names:
+            path = f"{self.path}/{ABORT_INDEXES}"
+            try:
+                self.abort_indexes = parse_abort_indexes(self.disk.read_file(path), path)
+            except CorruptLogError as error:
+                logger.warning("%s; the transaction indexes are taken as they are", error)
+
     def _find_segments(self) -> None:
         names = self.names
         bases = segment_bases(names)
@@ -277,6 +305,7 @@ class _Opening:
             status = self.disk.status(f"{self.path}/{stem}{LOG_SUFFIX}")
             segment = Segment(self.disk, self.path, base, status.size if status else 0, self.now_ms)
             segment.has_aborts = stem + TXN_INDEX_SUFFIX in names
+            segment.checked = CheckedRanges()
             self.segments.append(segment)
 
     def _find_end(self) -> int:
@@ -286,10 +315,15 @@ class _Opening:
             first_unsafe = segment_at(self.segments, self.last_stop.recovery_point)
         bases: list[int | None] = [segment.base_offset for segment in self.segments[1:]]
         for at, (segment, next_base) in enumerate(zip(self.segments, [*bases, None], strict=True)):
-            fault = find_fault(segment, next_base) if at < first_unsafe and segment.size else None
+            known = self.abort_indexes.get(segment.base_offset)
+            is_trusted = at < first_unsafe
+            fault = find_fault(segment, next_base, known) if is_trusted and segment.size else None
+            suspicious = fault is not None or (is_trusted and not segment.size)
+            if suspicious and self._is_short(segment, next_base):
+                continue
             if fault is not None:
-                logger.warning("%s: the indexes of this segment are made anew", fault)
-                self._recover(at, self._producers_before(at))
+                logger.warning("%s: the indexes of this segment are rebuilt", fault)
+                self._rebuild_indexes(at, is_known=known is not None and known == segment.abort_index())
             elif at + 1 == first_unsafe and next_base == self.last_stop.recovery_point:
                 self._index_anew(segment)
         if first_unsafe < len(self.segments):
@@ -301,6 +335,82 @@ class _Opening:
             )
             end_offset = self._recover_from(len(self.segments) - 1)
         return end_offset
+
+    def _is_short(self, segment: Segment, next_base: int | None) -> bool:
+        """Whether a closed segment ends before its indexes, or the next segment, say; that is noted.
+
+        Its indexes stay as they are: they are the evidence, and know where the batches were.
+        """
+        if next_base is None or (segment.size and not segment.is_shorter_than_index()):
+            return False
+        end_offset = _walked_end(segment, next_base)
+        if end_offset >= next_base:
+            return False
+        may_have_gap = (
+            self.config.compacts
+            or next_base <= self.last_stop.compacted_below
+            or next_base - segment.base_offset > MAX_RELATIVE_OFFSET + 1
+        )
+        if may_have_gap and not segment.knows_offsets_past(end_offset):
+            return False
+        path = segment.path_of(LOG_SUFFIX)
+        problem = f"{path} is empty" if not segment.size else f"{path} has lost its end"
+        self.damage.add(Damage(end_offset, next_base, segment.base_offset, problem))
+        segment.release_files()
+        return True
+
+    def _rebuild_indexes(self, at: int, *, is_known: bool) -> None:
+        """Make the indexes of a segment below the recovery point again. Its log stays as it is.
+
+        ``is_known``: its transaction index is as it was written and stays too. It may know markers that are
+        in a damaged range now, and records of the transactions that they ended are readable elsewhere.
+        """
+        producers = ProducerStates() if is_known else self._producers_before(at)
+        segment, size = self.segments[at], self.segments[at].size
+        is_last = at + 1 == len(self.segments)
+        limit = (
+            segment.base_offset + MAX_RELATIVE_OFFSET + 1 if is_last else self.segments[at + 1].base_offset
+        )
+        segment.begin_indexes()
+        if not is_known:
+            segment.drop_aborts()
+        damaged: Stretch | None = None
+        for found in sound_batches(
+            segment.file, size, segment.base_offset, limit, check=check_batch_checksum
+        ):
+            header = found.header
+            if header is None:
+                damaged = damaged or found
+                continue
+            if damaged is not None:
+                self._note_damage(segment, damaged, header[0])
+                damaged = None
+            aborted = None
+            if header[9] != NO_PRODUCER_ID and not is_known:
+                with contextlib.suppress(ProtocolError):
+                    batch = segment.file.pread(found.size, found.position)
+                    aborted = replay_batch(producers, header, batch)
+            segment.note_batch(
+                found.position,
+                header[0] + header[6],
+                found.size,
+                header[8],
+                self.config.index_interval_bytes,
+            )
+            if aborted is not None:
+                segment.append_abort(aborted)
+        if damaged is not None and not is_last:
+            self._note_damage(segment, damaged, limit)
+        segment.size = size
+        segment.write_indexes()
+        segment.seal()
+        segment.release_files()
+        self.unsynced.append(segment)
+
+    def _note_damage(self, segment: Segment, found: Stretch, end_offset: int) -> None:
+        if found.offset < end_offset:
+            problem = f"{segment.path_of(LOG_SUFFIX)}, byte {found.position}: {found.problem}"
+            self.damage.add(Damage(found.offset, end_offset, segment.base_offset, problem))
 
     def _recover_from(self, first: int) -> int:
         """Recover the segments from one on; what follows the first damage goes. Returns the end offset.
@@ -358,9 +468,9 @@ class _Opening:
         base = segment.base_offset
         size = segment.size
         segment.begin_indexes()
+        segment.checked = None
         if segment.has_aborts:
-            self.disk.unlink(segment.stem + TXN_INDEX_SUFFIX)
-            segment.has_aborts = False
+            segment.drop_aborts()
         next_offset = base
         for position, header, batch in scan_batches(segment.file, size):
             last_offset = header[0] + header[6]
@@ -429,6 +539,7 @@ class _Opening:
         segment.create_file()
         self.segments.append(segment)
         self.started_over = True
+        self.damage = DamageList()
         self.recovered.clear()
         self.unsynced.clear()
         self.producers = None
@@ -450,3 +561,14 @@ class _Opening:
             # for it.
             return ProducerStates(), self.segments[0].base_offset
         return load_producers(self.disk, self.path, self.segments, kept, end_offset)
+
+
+def _walked_end(segment: Segment, limit: int) -> int:
+    """One past the last offset of a segment whose end may be damaged."""
+    end_offset = segment.base_offset
+    try:
+        for _, header in walk_headers(segment.file, 0, segment.size, end_offset, limit):
+            end_offset = header[0] + header[6] + 1
+    except DamagedRange as damaged:
+        return damaged.first_offset
+    return end_offset

@@ -7,12 +7,18 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from crc32c import crc32c
+
+from ruslo.model.errors import CorruptLogError
 from ruslo.records.batch import LENGTH_OVERHEAD, NO_TIMESTAMP
 from ruslo.storage import txn_index
 from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
+from ruslo.storage.checkpoints import AbortIndex
+from ruslo.storage.damage import DamagedRange
 from ruslo.storage.disk import Disk, DiskError, DiskFile
+from ruslo.storage.header_walk import CheckedRanges, walk_headers
 from ruslo.storage.index import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -22,7 +28,6 @@ from ruslo.storage.index import (
     TimeIndex,
     floor_position,
     floor_time_offset,
-    next_offset_after,
 )
 from ruslo.storage.txn_index import AbortedTransaction
 
@@ -32,6 +37,12 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TXN_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+
+CHECK_BYTES = 1 << 20
+_EARLIER_ENTRIES = 8
+"""Index entries before the best one that a search tries before it walks the segment from its beginning."""
+_LATER_ENTRIES = 1024
+"""Index entries behind a damaged range that are tried to find where the range ends."""
 
 UNKNOWN = -2
 """A largest timestamp that has not been read from the time index yet; -1 means that there is none."""
@@ -43,12 +54,14 @@ def segment_stem(log_path: str, base_offset: int) -> str:
 
 class Segment:
     __slots__ = (
+        "_abort_index",
         "_file",
         "_index_file",
         "_log_path",
         "_time_index_file",
         "base_offset",
         "bytes_since_index",
+        "checked",
         "created_ms",
         "disk",
         "first_timestamp",
@@ -78,8 +91,12 @@ class Segment:
         """The last offset of the batch that brought the largest timestamp."""
         self.bytes_since_index = 0
         self.has_aborts = False
+        self.checked: CheckedRanges | None = None
+        """Which headers were walked since the start; None if this process wrote or recovered the segment."""
         self.offset_index: OffsetIndex | None = None
         self.time_index: TimeIndex | None = None
+        self._abort_index: AbortIndex | None = None
+        """What the transaction index held when this process last wrote or read all of it."""
         self._file: DiskFile | None = None
         self._index_file: IndexFile | None = None
         self._time_index_file: IndexFile | None = None
@@ -215,6 +232,108 @@ class Segment:
         # An index that points between batches, or past the end, says nothing: go through the whole segment.
         return self._find_from(0, offset) if found is None and start else found
 
+    def locate(self, offset: int, limit: int) -> tuple[int, HeaderFields] | None:
+        """As ``find``, in a segment that may be damaged: raises DamagedRange if the way there is.
+
+        ``limit``: every offset of the segment is below it.
+        """
+        if self.checked is None:
+            return self.find(offset)
+        index = self._offset_entries()
+        at = index.count_below(offset - self.base_offset + 1, 0) if index is not None else 0
+        for entry in range(at - 1, max(at - 1 - _EARLIER_ENTRIES, -1), -1):
+            assert index is not None
+            start = index.entry(entry)
+            header = self._matches(start, limit)
+            if header is not None and header[0] <= offset:
+                return self._walk_past_damage(start[1], None, offset, limit)
+        return self._walk_past_damage(0, self.base_offset, offset, limit)
+
+    def _walk_past_damage(
+        self, start: int, expected: int | None, offset: int, limit: int
+    ) -> tuple[int, HeaderFields] | None:
+        """Walk to an offset. If there is damage on the way, the index may still know where the offset is."""
+        try:
+            for position, header in walk_headers(self.file, start, self.size, expected, limit):
+                if header[0] + header[6] >= offset:
+                    return position, header
+        except DamagedRange as damaged:
+            found = self._locate_behind_damage(offset, damaged.position, limit)
+            if found is not None:
+                return found
+            raise
+        return None
+
+    def _locate_behind_damage(
+        self, offset: int, position: int, limit: int
+    ) -> tuple[int, HeaderFields] | None:
+        """The batch that holds ``offset``, if it is the first sound one that the index knows behind it."""
+        found = self.first_indexed_behind(position, limit)
+        return found if found is not None and found[1][0] <= offset <= found[1][0] + found[1][6] else None
+
+    def first_indexed_behind(self, position: int, limit: int) -> tuple[int, HeaderFields] | None:
+        """The first batch behind a position that the offset index knows and that is where it says."""
+        index = self._offset_entries()
+        if index is None:
+            return None
+        first = index.count_below(position + 1, 1)
+        for at in range(first, min(first + _LATER_ENTRIES, len(index))):
+            entry = index.entry(at)
+            header = self._matches(entry, limit)
+            if header is not None:
+                return entry[1], header
+        return None
+
+    def _matches(self, entry: tuple[int, int], limit: int) -> HeaderFields | None:
+        """The header of the batch that an entry of the offset index names; None if they do not agree."""
+        offset, position = self.base_offset + entry[0], entry[1]
+        for at, header in scan_headers(self.file, position, self.size):
+            is_here = at == position and header[0] + header[6] == offset and 0 <= header[6] <= entry[0]
+            return header if is_here and offset < limit else None
+        return None
+
+    def _offset_entries(self) -> OffsetIndex | IndexFile | None:
+        return self.offset_index if self.offset_index is not None else self._sealed_index()
+
+    def confirm(self, position: int, size: int, header: HeaderFields, limit: int) -> int:
+        """How many of the bytes that a read wants, from a batch on, may be sent: those with sound headers.
+
+        Headers are walked once, about ``CHECK_BYTES`` at a time. Raises DamagedRange if none may be sent.
+        """
+        checked = self.checked
+        if checked is None or checked.cover(position, min(position + size, self.size)):
+            return size
+        stop = min(position + min(size, CHECK_BYTES), self.size)
+        reached = position
+        try:
+            for at, each in walk_headers(self.file, position, self.size, header[0], limit):
+                if at >= stop and at > position:
+                    break
+                reached = at + each[1] + LENGTH_OVERHEAD
+        except DamagedRange:
+            if reached == position:
+                raise
+            stop = reached
+        checked.add(position, reached)
+        first = header[1] + LENGTH_OVERHEAD
+        return min(size, max(stop - position, first))
+
+    def is_shorter_than_index(self) -> bool:
+        """Whether the offset index names a position that the log of the segment does not reach."""
+        index = self._sealed_index()
+        last = index.last() if index is not None else None
+        return last is not None and last[1] >= self.size
+
+    def knows_offsets_past(self, end_offset: int) -> bool:
+        """Whether the index files name records at or behind an offset where the log of the segment ends."""
+        past = end_offset - self.base_offset
+        index, times = self._sealed_index(), self._sealed_time_index()
+        last = index.last() if index is not None else None
+        last_time = times.last() if times is not None else None
+        return (last is not None and last[1] > 0 and last[0] >= past) or (
+            last_time is not None and last_time[0] > 0 and last_time[1] >= past
+        )
+
     def _start_of_search(self, relative_offset: int) -> int:
         if self.offset_index is not None:
             return self.offset_index.floor_position(relative_offset)
@@ -243,14 +362,16 @@ class Segment:
             )
         return index
 
-    def next_indexed_offset(self, position: int) -> int | None:
-        """The offset of the first index entry at or past a position."""
-        if self.offset_index is not None:
-            relative = self.offset_index.next_offset_after(position)
-        else:
-            index = self._sealed_index()
-            relative = next_offset_after(index, position) if index is not None else None
-        return None if relative is None else self.base_offset + relative
+    def next_indexed_offset(self, position: int, limit: int) -> int | None:
+        """The offset of the first index entry at or past a position; None if there is none to rely on."""
+        index = self._offset_entries()
+        at = index.count_below(position, 1) if index is not None else 0
+        if index is None or at == len(index):
+            return None
+        entry = index.entry(at)
+        if self.checked is not None and (entry[1] < position or self._matches(entry, limit) is None):
+            return None
+        return self.base_offset + entry[0]
 
     def largest(self) -> TimeEntry:
         """The largest timestamp (-1: none) and the absolute last offset of the batch that brought it."""
@@ -331,19 +452,51 @@ class Segment:
         """Add an entry; on a DiskError that is not ``fatal`` nothing of it has stayed."""
         index = self.disk.open(self.path_of(TXN_INDEX_SUFFIX), create=True)
         before = index.size()
+        data = aborted.to_bytes()
+        known = self._abort_index or AbortIndex(0, 0)
         try:
-            index.append(aborted.to_bytes())
+            index.append(data)
         except DiskError as error:
             index.truncate(before)
             error.fatal = error.fatal and not error.disk_full
             raise
         self.has_aborts = True
+        is_known = known.size == before
+        self._abort_index = AbortIndex(before + len(data), crc32c(data, known.checksum)) if is_known else None
+
+    def abort_index(self) -> AbortIndex:
+        """What the transaction index holds."""
+        if self._abort_index is None:
+            data = self.disk.read_file(self.path_of(TXN_INDEX_SUFFIX)) if self.has_aborts else b""
+            self._abort_index = AbortIndex(len(data), crc32c(data))
+        return self._abort_index
 
     def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
-        """The aborted transactions whose marker is in this segment, at or past an offset."""
+        """The aborted transactions whose marker is in this segment, at or past an offset.
+
+        Raises CorruptLogError if the transaction index is not what was written or read before: without it
+        consumers would be shown records of aborted transactions.
+        """
         if self.has_aborts:
             path = self.path_of(TXN_INDEX_SUFFIX)
-            yield from txn_index.parse(self.disk.read_file(path), path, from_offset)
+            data = self.disk.read_file(path)
+            known = self._abort_index
+            if known is not None and known != (len(data), crc32c(data)):
+                raise CorruptLogError(f"{path} is damaged: it is not what was written. Restart the broker")
+            yield from txn_index.parse(data, path, from_offset)
+
+    def replace_aborts(self, aborts: Iterable[AbortedTransaction]) -> None:
+        """Write the transaction index again, from what the segment says."""
+        data = b"".join(aborted.to_bytes() for aborted in aborts)
+        self.disk.replace_file(self.path_of(TXN_INDEX_SUFFIX), data)
+        self.has_aborts = bool(data)
+        self._abort_index = AbortIndex(len(data), crc32c(data))
+
+    def drop_aborts(self) -> None:
+        """Remove the transaction index, to rebuild it."""
+        self.disk.unlink(self.path_of(TXN_INDEX_SUFFIX))
+        self.has_aborts = False
+        self._abort_index = None
 
     def keep_aborts_below(self, offset: int) -> None:
         """After a truncation: drop the entries whose marker is gone."""
@@ -353,6 +506,7 @@ class Segment:
         kept = sum(aborted.last_offset < offset for aborted in self.aborts())
         self.disk.open(self.path_of(TXN_INDEX_SUFFIX)).truncate(kept * txn_index.ENTRY.size)
         self.has_aborts = kept > 0
+        self._abort_index = None
 
     # --- going --------------------------------------------------------------------------
 

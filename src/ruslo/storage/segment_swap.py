@@ -82,6 +82,7 @@ class SegmentSwap:
         log = self._log
         log.swap = None
         self._new.rename_to("")
+        _note_abort_indexes(log)
         log.names_changed()
         deleted = [path + DELETED_SUFFIX for path in self._old_files]
         log.trash.add_files(deleted, log.config.file_delete_delay_ms)
@@ -97,4 +98,13 @@ def _rename_if_there(log: Log, path: str) -> None:
         log.disk.rename(path, path + DELETED_SUFFIX)
     except DiskError as error:
         if not error.not_found:
+            raise
+
+
+def _note_abort_indexes(log: Log) -> None:
+    try:
+        log.write_abort_checkpoint()
+    except DiskError as error:
+        # The next start then rebuilds an index that it takes for damaged.
+        if not error.disk_full:
             raise

@@ -7,33 +7,20 @@ found in one go and ``repair`` can leave out no more than it must.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from crc32c import crc32c
-
-from ruslo.model.buffers import ReadBuffer
-from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.model.errors import CorruptLogError
 from ruslo.records.batch import (
-    ATTRIBUTES_AT,
-    CODEC_MASK,
     CONTROL,
-    HEADER,
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    MAGIC,
-    MAGIC_AT,
 )
-from ruslo.records.compression import decompress
-from ruslo.records.key_scan import scan_keys
 from ruslo.storage import txn_index
-from ruslo.storage.batch_scan import SMALLEST_LENGTH, HeaderFields
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
-from ruslo.storage.disk import Disk, DiskFile
+from ruslo.storage.disk import Disk
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ruslo.storage.partition_files import PARTITION_METADATA, offset_of, parse_partition_metadata
-from ruslo.storage.producer_replay import read_marker, replay_batch
+from ruslo.storage.producer_replay import replay_batch
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
@@ -43,6 +30,7 @@ from ruslo.storage.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
+from ruslo.storage.sound_batches import sound_batches
 from ruslo.storage.txn_index import AbortedTransaction
 
 _READ_BYTES = 1 << 20
@@ -78,26 +66,6 @@ class PartitionReport:
     findings: list[Finding] = field(default_factory=list)
 
 
-def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
-    """What is wrong with a whole batch, by itself; None if it is sound."""
-    view = memoryview(batch)
-    if crc32c(view[ATTRIBUTES_AT:]) != header[4]:
-        return "its checksum is wrong"
-    if header[6] < 0 or header[12] < 0 or header[12] > header[6] + 1:
-        return f"it claims {header[12]} records and a last offset {header[6]} past its first"
-    if header[5] & CONTROL and header[12] > 1 and header[9] >= 0:
-        return "it is a transaction marker with more than one record"
-    body = bytes(view[HEADER_SIZE:])
-    try:
-        if header[5] & CODEC_MASK:
-            body = decompress(header[5] & CODEC_MASK, body)
-        scan_keys(body, header[12])
-        read_marker(batch)
-    except ProtocolError as error:
-        return str(error)
-    return None
-
-
 class PartitionCheck:
     """One partition's directory; ``run`` once."""
 
@@ -130,8 +98,8 @@ class PartitionCheck:
         file = self._disk.open(f"{self._path}/{name}")
         size = file.size()
         self.report.segments += 1
-        offsets = _IndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
-        times = _TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
+        offsets = OffsetIndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
+        times = TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
         limit = following if following is not None else base + MAX_RELATIVE_OFFSET + 1
         aborted: list[AbortedTransaction] = []
         markers: dict[int, int] = {}
@@ -219,7 +187,7 @@ class PartitionCheck:
                 self._find(Kind.IDENTITY, name, str(error))
 
 
-class _IndexCheck:
+class OffsetIndexCheck:
     def __init__(self, data: bytes) -> None:
         self._entries = list(OFFSET_ENTRY.iter_unpack(data))
         self._at = 0
@@ -240,7 +208,7 @@ class _IndexCheck:
         return self._problem
 
 
-class _TimeIndexCheck:
+class TimeIndexCheck:
     def __init__(self, data: bytes) -> None:
         self._entries = list(TIME_ENTRY.iter_unpack(data))
         self._at = 0
@@ -261,73 +229,6 @@ class _TimeIndexCheck:
         if self._problem is None and self._at < len(self._entries):
             return f"{len(self._entries) - self._at} entries point behind the last batch"
         return self._problem
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A sound batch, or with ``header`` None a run of bytes that is none."""
-
-    position: int
-    size: int
-    header: HeaderFields | None
-    problem: str = ""
-    offset: int = -1
-
-
-def sound_batches(file: DiskFile, end: int, next_offset: int, limit: int) -> Iterator[Stretch]:
-    """All of a segment: sound batches with offsets from ``next_offset`` to below ``limit``, and the rest."""
-    position = 0
-    while position < end:
-        header, problem = _examine(file, position, end, next_offset, limit)
-        if header is not None and problem is None:
-            size = header[1] + LENGTH_OVERHEAD
-            yield Stretch(position, size, header)
-            position += size
-            next_offset = header[0] + header[6] + 1
-            continue
-        resume = _next_sound(file, position, end, next_offset, limit, header)
-        yield Stretch(position, resume - position, None, problem or "no batch", next_offset)
-        position = resume
-
-
-def _examine(
-    file: DiskFile, position: int, end: int, next_offset: int, limit: int
-) -> tuple[HeaderFields | None, str | None]:
-    """The header at a position if it may be one, and what is wrong with the batch."""
-    head = file.pread(HEADER_SIZE, position)
-    if len(head) < HEADER_SIZE or position + HEADER_SIZE > end:
-        return None, "the file ends inside a header"
-    header: HeaderFields = HEADER.unpack(head)
-    size = header[1] + LENGTH_OVERHEAD
-    if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
-        return None, "no batch begins there, or the file ends inside it"
-    if header[0] < next_offset or header[0] + header[6] >= limit:
-        return header, f"offsets {header[0]} to {header[0] + header[6]} are out of order"
-    return header, check_batch_content(header, file.pread(size, position))
-
-
-def _next_sound(
-    file: DiskFile, position: int, end: int, next_offset: int, limit: int, header: HeaderFields | None
-) -> int:
-    """Where the next sound batch begins after a damaged one; the end if there is none."""
-    if header is not None:
-        behind = position + header[1] + LENGTH_OVERHEAD
-        if behind == end or _examine(file, behind, end, next_offset, limit)[1] is None:
-            return behind
-    at = position + 1
-    magic = bytes([MAGIC])
-    while at < end:
-        data = file.pread(_READ_BYTES, at)
-        place = data.find(magic, MAGIC_AT)
-        while place >= 0:
-            candidate = at + place - MAGIC_AT
-            if _examine(file, candidate, end, next_offset, limit)[1] is None:
-                return candidate
-            place = data.find(magic, place + 1)
-        if len(data) <= MAGIC_AT:
-            break
-        at += len(data) - MAGIC_AT
-    return end
 
 
 def partition_directories(disk: Disk, path: str) -> list[str]:

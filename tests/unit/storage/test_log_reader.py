@@ -8,6 +8,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.storage.log import RECENT_BATCHES, Log
 from ruslo.storage.log_reader import EMPTY_READ
+from tests.unit.storage.compacting import COMPACTED
 from tests.unit.storage.workbench import NOW, Workbench, bases_in, batch, records_from
 
 SIZE = len(batch(2))
@@ -98,7 +99,7 @@ def test_one_segment_at_a_time(tmp_path: Path) -> None:
 
 
 def test_gaps_are_stepped_over(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path)
+    bench = Workbench(tmp_path, COMPACTED)
     bench.log.append_as_is(batch(base_offset=5, leader_epoch=0), NOW)
     bench.log.append_as_is(batch(base_offset=9, leader_epoch=0), NOW)
     bench.log.roll(30, NOW)

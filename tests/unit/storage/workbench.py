@@ -128,6 +128,7 @@ class Workbench:
                 start_offset=start_offset,
                 high_watermark=self.log.high_watermark,
                 gaps_below=max(recovery_point, self.compacted_at_most),
+                compacted_below=self.compacted_at_most,
             ),
         )
         return self.log

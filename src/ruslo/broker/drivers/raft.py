@@ -27,6 +27,7 @@ from ruslo.broker.drivers.commit_feed import AppendedBatch, CommitFeed
 from ruslo.broker.drivers.deadline_timer import DeadlineTimer
 from ruslo.broker.drivers.group_commit import GroupCommit
 from ruslo.broker.drivers.metadata_batches import VersionedRecord
+from ruslo.broker.drivers.metadata_evidence import MetadataEvidence
 from ruslo.broker.drivers.metadata_log import MetadataLogListener
 from ruslo.broker.drivers.quorum.catch_up import CatchUp
 from ruslo.broker.drivers.quorum.leadership import LeadershipNews
@@ -85,9 +86,12 @@ class RaftDriver:
         endpoints: Sequence[Endpoint],
         on_failure: Callable[[BaseException], None],
         cluster_id: str = "",
+        evidence: MetadataEvidence | None = None,
     ) -> None:
         """``disk``: of the metadata log directory, whose id is ``directory_id``.
-        ``endpoints``: this node's controller listeners, as others reach them."""
+        ``endpoints``: this node's controller listeners, as others reach them.
+        ``evidence``: what the metadata log must have held before, if that is to be checked."""
+        self._evidence = evidence
         self._config = config
         self._disk = disk
         self._clock = clock
@@ -203,6 +207,7 @@ class RaftDriver:
         machine = self._machine = new_machine(
             self._config, key, self._endpoints, quorum=store.quorum, log=replica.view
         )
+        self._check_evidence(replica, machine)
         self._news = LeadershipNews(
             machine,
             self._feed,
@@ -218,6 +223,18 @@ class RaftDriver:
                 await asyncio.sleep(0)
         if self.failure is not None:
             raise self.failure
+
+    def _check_evidence(self, replica: ReplicaLog, machine: RaftMachine) -> None:
+        if self._evidence is None:
+            return
+        store, voters = replica.store, set(machine.voters.ids)
+        others: set[int] | None = voters - {self._config.node_id}
+        if not voters and self._config.is_controller and len(self._config.quorum_bootstrap_servers) < 2:
+            others = None
+        elif not voters or self._config.node_id not in voters:
+            # An observer: its voters have the log.
+            return
+        self._evidence.check_log(store.directory, max(store.end_offset, store.snapshot_id.offset), others)
 
     async def _load(self, id: SnapshotId, snapshot: Checkpoint) -> None:
         """Nobody is served yet, but for those who watch the start."""

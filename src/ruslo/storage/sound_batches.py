@@ -1,0 +1,149 @@
+"""Telling the sound batches of a segment from other bytes: damage ends where the next sound batch begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from crc32c import crc32c
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ProtocolError
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+)
+from ruslo.records.compression import decompress
+from ruslo.records.key_scan import scan_keys
+from ruslo.storage.batch_scan import SMALLEST_LENGTH, HeaderFields
+from ruslo.storage.damage import DamagedRange
+from ruslo.storage.disk import DiskFile
+from ruslo.storage.header_walk import walk_headers
+from ruslo.storage.producer_replay import read_marker
+
+_READ_BYTES = 1 << 20
+
+BatchCheck: TypeAlias = Callable[[HeaderFields, ReadBuffer], str | None]
+"""Says what is wrong with a whole batch; None if it is sound."""
+
+
+def check_batch_checksum(header: HeaderFields, batch: ReadBuffer) -> str | None:
+    """As ``check_batch_content``, without a look at the records."""
+    return None if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == header[4] else "its checksum is wrong"
+
+
+def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
+    """What is wrong with a whole batch, by itself; None if it is sound."""
+    view = memoryview(batch)
+    if crc32c(view[ATTRIBUTES_AT:]) != header[4]:
+        return "its checksum is wrong"
+    if header[6] < 0 or header[12] < 0 or header[12] > header[6] + 1:
+        return f"it claims {header[12]} records and a last offset {header[6]} past its first"
+    if header[5] & CONTROL and header[12] > 1 and header[9] >= 0:
+        return "it is a transaction marker with more than one record"
+    body = bytes(view[HEADER_SIZE:])
+    try:
+        if header[5] & CODEC_MASK:
+            body = decompress(header[5] & CODEC_MASK, body)
+        scan_keys(body, header[12])
+        read_marker(batch)
+    except ProtocolError as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sound batch, or with ``header`` None a run of bytes that is none."""
+
+    position: int
+    size: int
+    header: HeaderFields | None
+    problem: str = ""
+    offset: int = -1
+
+
+def sound_batches(
+    file: DiskFile,
+    end: int,
+    next_offset: int,
+    limit: int,
+    position: int = 0,
+    check: BatchCheck = check_batch_content,
+) -> Iterator[Stretch]:
+    """A segment from a position on: sound batches with offsets from ``next_offset`` to below ``limit``, and
+    the rest."""
+    expected: int | None = next_offset
+    while position < end:
+        try:
+            for at, header in walk_headers(file, position, end, expected, limit):
+                size = header[1] + LENGTH_OVERHEAD
+                problem = check(header, file.pread(size, at))
+                if problem is None:
+                    yield Stretch(at, size, header)
+                else:
+                    yield Stretch(at, size, None, problem, next_offset)
+                position, next_offset = at + size, header[0] + header[6] + 1
+                expected = next_offset
+            return
+        except DamagedRange as damaged:
+            position = damaged.position
+            next_offset = max(next_offset, damaged.first_offset)
+        seen, problem = _examine(file, position, end, next_offset, limit, check)
+        resume = _next_sound(file, position, end, next_offset, limit, seen, check)
+        yield Stretch(position, resume - position, None, problem or "its offsets do not fit", next_offset)
+        # Only the index could tell whether the next batch continues what was there.
+        position, expected = resume, None
+
+
+def _examine(
+    file: DiskFile, position: int, end: int, next_offset: int, limit: int, check: BatchCheck
+) -> tuple[HeaderFields | None, str | None]:
+    """The header at a position if it may be one, and what is wrong with the batch."""
+    head = file.pread(HEADER_SIZE, position)
+    if len(head) < HEADER_SIZE or position + HEADER_SIZE > end:
+        return None, "the file ends inside a header"
+    header: HeaderFields = HEADER.unpack(head)
+    size = header[1] + LENGTH_OVERHEAD
+    if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
+        return None, "no batch begins there, or the file ends inside it"
+    if header[0] < next_offset or header[0] + header[6] >= limit:
+        return header, f"offsets {header[0]} to {header[0] + header[6]} are out of order"
+    return header, check(header, file.pread(size, position))
+
+
+def _next_sound(
+    file: DiskFile,
+    position: int,
+    end: int,
+    next_offset: int,
+    limit: int,
+    header: HeaderFields | None,
+    check: BatchCheck,
+) -> int:
+    """Where the next sound batch begins after a damaged one; the end if there is none."""
+    if header is not None:
+        behind = position + header[1] + LENGTH_OVERHEAD
+        if behind == end or _examine(file, behind, end, next_offset, limit, check)[1] is None:
+            return behind
+    at = position + 1
+    magic = bytes([MAGIC])
+    while at < end:
+        data = file.pread(_READ_BYTES, at)
+        place = data.find(magic, MAGIC_AT)
+        while place >= 0:
+            candidate = at + place - MAGIC_AT
+            if _examine(file, candidate, end, next_offset, limit, check)[1] is None:
+                return candidate
+            place = data.find(magic, place + 1)
+        if len(data) <= MAGIC_AT:
+            break
+        at += len(data) - MAGIC_AT
+    return end

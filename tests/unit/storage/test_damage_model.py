@@ -1,0 +1,213 @@
+"""Any bit flipped, any range zeroed, any file emptied, cut or removed in a log directory that was stopped.
+
+For every offset the answer is then the record that was written there, or an error, and never another record.
+A consumer of committed records is never shown an aborted one. What becomes of the end of the log is another
+matter: the last segment stays as it is here, and so does what tells where the log ends.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ruslo.config.log_config import LogConfig
+from ruslo.model.clock import SystemClock
+from ruslo.model.errors import KafkaError, StorageError
+from ruslo.records.batch import TRANSACTIONAL
+from ruslo.records.reader import check_crc, iter_batches, read_records
+from ruslo.storage.log import Log
+from ruslo.storage.log_manager import LogManager
+from ruslo.storage.producer_replay import read_marker
+from tests.unit.storage.workbench import PARTITION, TOPIC_ID, ManualClock, Workbench, batch
+
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
+ROUNDS = 40
+
+
+@dataclass
+class Original:
+    directory: Path
+    values: dict[int, bytes]
+    aborted: set[int]
+    last_base: int
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
+    """Several segments with records of transactions, committed and aborted, that span segments."""
+    directory = tmp_path_factory.mktemp("original")
+    manager = LogManager.open([str(directory)], SystemClock())
+    manager.load(lambda _: CONFIG)
+    bench = Workbench.__new__(Workbench)
+    bench.log = log = manager.create(PARTITION, TOPIC_ID, CONFIG)
+    bench.disk, bench.clock = log.disk, ManualClock()
+    chance = random.Random(5)
+    values: dict[int, bytes] = {}
+    aborted: set[int] = set()
+    opened: dict[int, list[int]] = {}
+    sequences: dict[int, int] = {}
+    for number in range(150):
+        producer_id = chance.choice([-1, 11, 12, 13])
+        value = b"%d %d " % (number, producer_id) + chance.randbytes(chance.randrange(40))
+        producer: dict[str, int] = {}
+        if producer_id >= 0:
+            sequence = sequences.get(producer_id, 0)
+            producer = {
+                "producer_id": producer_id,
+                "producer_epoch": 0,
+                "sequence": sequence,
+                "attributes": TRANSACTIONAL,
+            }
+        count = chance.randrange(1, 4)
+        appended = bench.append(batch(count, value=value, **producer))
+        offsets = range(appended.base_offset, appended.last_offset + 1)
+        values |= dict.fromkeys(offsets, value)
+        if producer_id >= 0:
+            sequences[producer_id] = sequence + count
+            opened.setdefault(producer_id, []).extend(offsets)
+        if opened and chance.random() < 0.25:
+            ending = chance.choice(sorted(opened))
+            commit = chance.random() < 0.5
+            bench.end_transaction(ending, 0, commit=commit, version=0)
+            offsets_in = opened.pop(ending)
+            aborted |= set() if commit else set(offsets_in)
+    for producer_id in sorted(opened):
+        bench.end_transaction(producer_id, 0, commit=True, version=0)
+    bench.commit_all()
+    assert len(log.segments) > 5
+    assert sum(segment.has_aborts for segment in log.segments) > 3
+    last_base = log.active.base_offset
+    manager.stop(1)
+    return Original(directory, values, aborted, last_base)
+
+
+def flip_bit(data: bytearray, chance: random.Random) -> None:
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def zero_range(data: bytearray, chance: random.Random) -> None:
+    start = chance.randrange(len(data))
+    stop = min(start + chance.choice([1, 8, 61, 200, 1000]), len(data))
+    data[start:stop] = bytes(stop - start)
+
+
+def zero_all(data: bytearray, chance: random.Random) -> None:
+    data[:] = bytes(len(data))
+
+
+def cut(data: bytearray, chance: random.Random) -> None:
+    del data[chance.randrange(len(data)) :]
+
+
+def empty(data: bytearray, chance: random.Random) -> None:
+    del data[:]
+
+
+HARMS = [flip_bit, zero_range, zero_all, cut, empty]
+
+
+def harm(path: Path, act: Callable[[bytearray, random.Random], None], chance: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    if data:
+        act(data, chance)
+        path.write_bytes(data)
+
+
+def read_as_consumer(log: Log, offset: int, committed_only: bool) -> Iterator[tuple[int, bytes | None]]:
+    """The records of one fetch, as Kafka's consumer takes them; raises as a damaged answer makes it."""
+    bound = log.last_stable_offset if committed_only else log.high_watermark
+    read = log.read(offset, 1 << 20, bound)
+    if read.slice is None:
+        return
+    aborted = sorted(log.aborted_transactions(offset, log.end_of_read(read)), key=lambda each: each[1])
+    data = read.slice.read()
+    producers: set[int] = set()
+    batches = list(iter_batches(data))
+    assert batches, "what is sent begins with a whole batch"
+    for position, header in batches:
+        content = data[position : position + header.size]
+        if not check_crc(content):
+            raise StorageError("a consumer takes no batch whose checksum is wrong")
+        while aborted and aborted[0].first_offset <= header.last_offset:
+            producers.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            marker = read_marker(content)
+            if marker is not None and not marker.committed:
+                producers.discard(marker.producer_id)
+            continue
+        if committed_only and header.attributes & TRANSACTIONAL and header.producer_id in producers:
+            continue
+        for record in read_records(content):
+            if record.offset >= offset:
+                yield record.offset, record.value
+
+
+def check_answers(log: Log, original: Original) -> int:
+    """How many offsets were answered with an error."""
+    errors = 0
+    for committed_only in (False, True):
+        bound = log.last_stable_offset if committed_only else log.high_watermark
+        wanted = [
+            offset
+            for offset in original.values
+            if log.start_offset <= offset < bound and not (committed_only and offset in original.aborted)
+        ]
+        for offset in range(log.start_offset, bound):
+            got: dict[int, bytes | None] = {}
+            try:
+                got.update(read_as_consumer(log, offset, committed_only))
+            except (KafkaError, StorageError):
+                errors += 1
+                if not got:
+                    continue
+            due = [each for each in wanted if each >= offset][: len(got)]
+            assert list(got) == due, f"asked for {offset}"
+            assert all(original.values[each] == value for each, value in got.items())
+    return errors
+
+
+def victims(directory: Path, kind: str, last_base: int) -> list[Path]:
+    found = [path for path in sorted(directory.rglob(f"*{kind}")) if path.is_file()]
+    if kind == ".log":
+        found = [path for path in found if int(path.name.split(".")[0]) < last_base]
+    return [path for path in found if path.stat().st_size]
+
+
+@pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot", "-checkpoint"])
+@pytest.mark.parametrize("act", HARMS)
+def test_damage_is_never_taken_for_other_records(
+    original: Original, tmp_path: Path, kind: str, act: Callable[[bytearray, random.Random], None]
+) -> None:
+    rounds = 3 if act in (zero_all, empty) else ROUNDS // 4
+    for seed in range(rounds):
+        chance = random.Random(f"{kind} {act.__name__} {seed}")
+        directory = tmp_path / "data"
+        shutil.copytree(original.directory, directory)
+        harm(chance.choice(victims(directory, kind, original.last_base)), act, chance)
+        manager = LogManager.open([str(directory)], SystemClock())
+        manager.load(lambda _: CONFIG)
+        log = manager.get(PARTITION)
+        assert log is not None
+        errors = check_answers(log, original)
+        assert errors == 0 or kind == ".log"
+        manager.stop(2)
+        shutil.rmtree(directory)
+
+
+def test_removed_files(original: Original, tmp_path: Path) -> None:
+    for path in sorted(original.directory.rglob("*.txnindex")):
+        directory = tmp_path / "data"
+        shutil.copytree(original.directory, directory)
+        (directory / path.relative_to(original.directory)).unlink()
+        manager = LogManager.open([str(directory)], SystemClock())
+        manager.load(lambda _: CONFIG)
+        log = manager.get(PARTITION)
+        assert log is not None
+        assert check_answers(log, original) == 0
+        manager.stop(2)
+        shutil.rmtree(directory)
