@@ -147,6 +147,8 @@ class BrokerRole:
         base.metadata.subscribe(self.partitions.apply, self.partitions.settled)
         await self.partitions.settled()
         self.partitions.set_aside_strays()
+        # Once unfenced it may be elected because of data that it has lost.
+        await assignments.lost_replicas_told()
         upkeep = Upkeep(config, base.logs, self.partitions)
         base.undo.push_async_callback(upkeep.stop)
         upkeep.start()

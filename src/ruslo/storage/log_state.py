@@ -14,6 +14,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.storage.disk import Disk
 from ruslo.storage.epochs import EpochCache
 from ruslo.storage.log_sync import Unsynced
+from ruslo.storage.lost_data import LostData
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import RollLimits
 from ruslo.storage.segment import Segment
@@ -40,6 +41,7 @@ class LogState:
         "high_watermark",
         "last_stable_offset",
         "limits",
+        "lost_tail",
         "partition",
         "path",
         "producers",
@@ -73,6 +75,7 @@ class LogState:
         now_ms: int,
         created: bool = False,
         unsynced_segments: Iterable[Segment] = (),
+        lost_tail: LostData | None = None,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -97,6 +100,9 @@ class LogState:
         self.flushed_ms = now_ms
         self.failure: StorageError | None = None
         """Why this log answers KAFKA_STORAGE_ERROR, once its directory is offline."""
+        self.lost_tail = lost_tail
+        """The records that were missing at the end of the log when it was opened; None once the replica knows
+        where it goes on."""
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits = RollLimits()
