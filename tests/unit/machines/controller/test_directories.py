@@ -175,7 +175,7 @@ def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_m
 
 
 def all_crashed(min_isr: str = "2") -> MachineBench:
-    """All brokers have crashed and register again, 3 last: it is the last leader, and 2 was in sync with it."""
+    """All brokers crashed and register again. The last is 3, the last leader; 2 was in sync with it."""
     bench = three_brokers()
     topic = AlterConfigsResource(
         resource_type=TOPIC,
