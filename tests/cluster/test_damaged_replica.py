@@ -1,4 +1,4 @@
-"""One of three nodes loses files while all are down, and is the last leader: nothing that was acked is lost."""
+"""One of three nodes, the last leader, loses files while all are down: no acked record is lost."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from ruslo.broker.drivers import quorum_state_file
 from ruslo.broker.partitions import compaction
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
+from ruslo.broker.partitions.lost_replicas import LostReplicas
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.machines.controller import partitions as controller_partitions
@@ -208,6 +209,15 @@ def retention_does_not_wait_for_the_high_watermark() -> None:
     retention._drop_while = drop_anything
 
 
+def replicas_that_lost_their_data_lead() -> None:
+    """A log that is not there, or short, is taken for one that never had more."""
+
+    def hold_back(self: LostReplicas, topic: TopicImage, index: int, *, starting: bool) -> bool:
+        return False
+
+    LostReplicas.hold_back = hold_back  # type: ignore[method-assign]
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -253,6 +263,11 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "compaction-of-open-transactions": ClassicBug(
         compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
+    ),
+    "lost-data-leads": ClassicBug(
+        replicas_that_lost_their_data_lead,
+        {"damage": 3, "restart": 1},
+        frozenset({ACKED_KEPT, IN_SYNC_HAVE_ALL}),
     ),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})

@@ -255,6 +255,7 @@ class BrokerRole:
             death_watch=base.death_watch,
             producer_ids=self._producer_ids,
             groups=self.groups,
+            lost_data=base.logs.lost_data,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),

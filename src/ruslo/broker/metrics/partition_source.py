@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,7 @@ def directory_families(logs: LogManager) -> Iterator[Family]:
     """Also while the logs are being opened."""
     recoveries = [(labels_text({"dir": each.path}), each.recovery) for each in logs.directories]
     yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
+    yield Family(catalog.LOST_DATA, list(_lost_data(logs)))
     yield Family(catalog.DIRECTORY_FREE, list(_free_space(logs)))
     yield Family(catalog.LOGS_TO_RECOVER, [Sample(labels, each.logs_left) for labels, each in recoveries])
     yield Family(
@@ -95,6 +97,12 @@ def compaction_families(compaction: Compaction) -> Iterator[Family]:
     yield single(catalog.COMPACTION_ROUNDS, compaction.rounds)
     yield single(catalog.COMPACTED_BYTES, compaction.bytes_before)
     yield single(catalog.COMPACTION_KEPT_BYTES, compaction.bytes_after)
+
+
+def _lost_data(logs: LogManager) -> Iterator[Sample]:
+    for (partition, kind), count in Counter((each.partition, each.kind) for each in logs.lost_data).items():
+        labels = {"topic": partition.topic, "partition": partition.partition, "kind": kind.value}
+        yield Sample(labels_text(labels), count)
 
 
 def _free_space(logs: LogManager) -> Iterator[Sample]:

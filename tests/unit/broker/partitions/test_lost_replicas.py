@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.broker.metrics import catalog
+from ruslo.broker.metrics.exposition import Sample, labels_text
+from ruslo.broker.metrics.partition_source import directory_families
+from ruslo.client.admin import Admin
+from ruslo.client.health import cluster_health
 from ruslo.model.ids import random_uuid
 from ruslo.storage.lost_data import LossKind
 from ruslo.storage.partition_files import format_partition_metadata, parse_partition_metadata
@@ -48,6 +53,11 @@ def test_topic_id_is_recovered_from_the_metadata(tmp_path: Path, damaged: bytes 
             assert len(node.node.logs.lost_data) == 0
 
     run(story())
+
+
+def lost_data_metric(node: LiveNode) -> list[Sample]:
+    (family,) = [each for each in directory_families(node.node.logs) if each.metric is catalog.LOST_DATA]
+    return list(family.samples)
 
 
 def remove_directory(directory: Path) -> None:
@@ -91,6 +101,12 @@ def test_offsets_of_lost_records_are_not_given_out_again(
             assert any(str(lost) in line for line in errors(caplog))
             assert (await node.produce(client, batch_of(b"d"))).base_offset == 3
             assert await values(node, 3) == [b"d"]
+            async with Admin(node.bootstrap) as admin:
+                health = await cluster_health(admin)
+            assert health.lost_data == (f"broker {node.node.config.node_id}: {lost}",)
+            assert f"data is lost on broker {node.node.config.node_id}: t-0" in health.sentence
+            labels = labels_text({"topic": "t", "partition": 0, "kind": kind.value})
+            assert lost_data_metric(node) == [Sample(labels, 1)]
             await node.delete("t")
             assert len(node.node.logs.lost_data) == 0
 
