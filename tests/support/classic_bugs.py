@@ -14,6 +14,7 @@ from ruslo.broker.partitions import compaction
 from ruslo.broker.partitions.ack_wait import AckWait, PendingAck
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
+from ruslo.broker.partitions.lost_replicas import LostReplicas
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.machines.controller import partitions as controller_partitions
@@ -254,6 +255,15 @@ def leaves_are_not_answered() -> None:
     group_heartbeat._leave = leave_silently
 
 
+def replicas_that_lost_their_data_lead() -> None:
+    """A log that is not there, or short, is taken for one that never had more."""
+
+    def hold_back(self: LostReplicas, topic: TopicImage, index: int, *, starting: bool) -> bool:
+        return False
+
+    LostReplicas.hold_back = hold_back  # type: ignore[method-assign]
+
+
 class ClassicBug(NamedTuple):
     put_in: Callable[[], None]
     actions: Mapping[str, int] | None
@@ -305,6 +315,11 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
     "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_ANSWERED})),
+    "lost-data-leads": ClassicBug(
+        replicas_that_lost_their_data_lead,
+        {"damage": 3, "restart": 1},
+        frozenset({ACKED_KEPT, IN_SYNC_HAVE_ALL}),
+    ),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
     ),

@@ -161,6 +161,8 @@ class BrokerRole:
         base.metadata.subscribe(self.partitions.apply, self.partitions.settled)
         await self.partitions.settled()
         self.partitions.set_aside_strays()
+        # Once unfenced it may be elected because of data that it has lost.
+        await assignments.lost_replicas_told()
         upkeep = Upkeep(config, base.logs, self.partitions)
         base.undo.push_async_callback(upkeep.stop)
         upkeep.start()
@@ -274,6 +276,7 @@ class BrokerRole:
             death_watch=base.death_watch,
             producer_ids=self._producer_ids,
             groups=self.groups,
+            lost_data=base.logs.lost_data,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),

@@ -341,6 +341,7 @@ class Node:
             dynamic_config=self.dynamic_config,
             death_watch=self._base.death_watch,
             groups=NoGroups(),
+            lost_data=self.logs.lost_data,
         )
         served = controller_apis()
         self.gateway.serve_here = partial(_answer_here, services, served)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
+    from ruslo.storage.lost_data import LostDataList
 
 
 class ControllerPort(Protocol):
@@ -70,6 +71,7 @@ class NodeServices:
     dynamic_config: DynamicConfig
     death_watch: DeathWatch
     groups: AssignorReport
+    lost_data: LostDataList
 
 
 @dataclass(slots=True)

@@ -45,8 +45,9 @@ _LOOK_EVERY_S = 0.5
 def health(bootstrap: str, fail_on: str, wait_s: float, output: str) -> None:
     """Say whether the cluster is well.
 
-    It is when it has an active controller, no registered broker is fenced, no log directory has failed and
-    no partition is at risk: offline, short of min.insync.replicas, about to be, or under-replicated.
+    It is when it has an active controller, no registered broker is fenced, no log directory has failed, no
+    broker has lost records and no partition is at risk: offline, short of min.insync.replicas, about to
+    be, or under-replicated.
 
     Exit code 0: healthy. 1: not, or nobody answered. For a single node there are /health/live and
     /health/ready on its metrics listener.

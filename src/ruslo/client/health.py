@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.client.lost_data import lost_data
 from ruslo.client.partition_health import Risk, count_risks, partitions_at_risk
 
 if TYPE_CHECKING:
     from ruslo.client.admin import Admin
+
+_MAX_LOST_DATA_LINES = 5
 
 
 class ClusterHealth(NamedTuple):
@@ -21,6 +24,8 @@ class ClusterHealth(NamedTuple):
     at_risk: dict[str, int]
     """How many partitions have which risk, whether or not it makes the cluster unhealthy."""
     failed_log_directories: int
+    lost_data: tuple[str, ...] = ()
+    """What brokers have lost, a line for each place."""
 
     @property
     def healthy(self) -> bool:
@@ -48,23 +53,32 @@ async def cluster_health(admin: Admin, least: Risk = Risk.UNDER_REPLICATED) -> C
             directories = await admin.brokers.log_dirs(node.id)
             failed_directories += sum(each.error is not None for each in directories)
     fenced_brokers = [node.id for node, fenced in description.brokers if fenced]
+    lost = await lost_data(admin, [node.id for node, fenced in description.brokers if not fenced])
     counted = count_risks(each for each in at_risk if each.risk >= least)
     return ClusterHealth(
-        problems=list(_problems(leader_id, counted, failed_directories, fenced_brokers)),
+        problems=list(_problems(leader_id, counted, failed_directories, fenced_brokers, lost)),
         controller=leader_id if leader_id >= 0 else None,
         brokers=len(description.brokers),
         fenced_brokers=fenced_brokers,
         partitions=sum(len(topic.partitions) for topic in topics),
         at_risk=count_risks(at_risk),
         failed_log_directories=failed_directories,
+        lost_data=tuple(lost),
     )
 
 
 def _problems(
-    leader_id: int, at_risk: Mapping[str, int], failed_directories: int, fenced_brokers: Sequence[int]
+    leader_id: int,
+    at_risk: Mapping[str, int],
+    failed_directories: int,
+    fenced_brokers: Sequence[int],
+    lost: Sequence[str],
 ) -> Iterator[str]:
     if leader_id < 0:
         yield "there is no active controller"
+    yield from (f"data is lost on {line}" for line in lost[:_MAX_LOST_DATA_LINES])
+    if len(lost) > _MAX_LOST_DATA_LINES:
+        yield f"{len(lost) - _MAX_LOST_DATA_LINES} more places where data is lost"
     for label, count in at_risk.items():
         if count:
             yield f"{_counted(count, 'partition')} {label}"

@@ -22,6 +22,8 @@ class Health(NamedTuple):
     mood: Mood
     sentence: str
     at_risk: Sequence[PartitionAtRisk] = ()
+    lost_data: Sequence[str] = ()
+    """The records that brokers lost, a line for each place."""
 
 
 _SENTENCES: Mapping[Risk, tuple[Mood, str]] = {
@@ -39,11 +41,19 @@ def unreachable(problem: str) -> Health:
     return Health(Mood.BAD, f"The cluster cannot be reached. {problem}")
 
 
-def judge(snapshot: Snapshot, at_risk: Sequence[PartitionAtRisk], fenced: Sequence[int]) -> Health:
+def judge(
+    snapshot: Snapshot,
+    at_risk: Sequence[PartitionAtRisk],
+    fenced: Sequence[int],
+    lost_data: Sequence[str] = (),
+) -> Health:
     if snapshot.controller_id not in snapshot.nodes:
         return Health(
             Mood.BAD, "The cluster has no controller: topics and leaders cannot change until it has.", at_risk
         )
+    if lost_data:
+        places = plural(len(lost_data), "place")
+        return Health(Mood.BAD, f"Records are lost in {places} of the logs.", at_risk, lost_data)
     counts = Counter(each.risk for each in at_risk)
     for risk in reversed(Risk):
         if counts[risk]:

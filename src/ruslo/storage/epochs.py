@@ -39,6 +39,11 @@ class EpochCache:
     def __len__(self) -> int:
         return len(self._epochs)
 
+    @property
+    def latest_start(self) -> int:
+        """The offset at which the newest epoch begins, 0 if there is none."""
+        return self._starts[-1] if self._starts else 0
+
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 

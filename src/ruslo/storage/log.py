@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ruslo.model.buffers import ReadBuffer, WriteBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
 from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL
 from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
 from ruslo.storage.batch_scan import HeaderFields
@@ -25,6 +26,7 @@ from ruslo.storage.epochs import EpochEnd
 from ruslo.storage.log_reader import EMPTY_READ, LogRead, TimestampedOffset
 from ruslo.storage.log_state import LogState
 from ruslo.storage.log_sync import SyncTargets
+from ruslo.storage.partition_files import PARTITION_METADATA, format_partition_metadata
 from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchTrace
 from ruslo.storage.producer_replay import read_marker
 from ruslo.storage.producer_snapshot import encode_snapshot, snapshot_path
@@ -247,6 +249,23 @@ class Log(LogState):
         self.forget_tail()
         self.limits.work_out(segment, self._config)
         self._write = segment.file.append
+
+    def continue_at(self, offset: int, now_ms: int) -> None:
+        """Go on at an offset beyond the end, on disk: the records in between were here and are lost."""
+        emptied = self.active if not self.active.size else None
+        self.roll(offset, now_ms)
+        self.end_offset = offset
+        if emptied is not None:
+            self.segments.remove(emptied)
+            self.trash.add_files(emptied.mark_deleted(), self._config.file_delete_delay_ms)
+            self.segments_dropped()
+        self.names_changed()
+        self.flush(now_ms)
+
+    def adopt(self, topic_id: Uuid) -> None:
+        """Write the topic id, which the metadata knows and ``partition.metadata`` did not."""
+        self.disk.replace_file(f"{self.path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
+        self.topic_id = topic_id
 
     def write_producer_snapshot(self) -> None:
         """Save the producer state under the log's end offset, if that moved since; a flush syncs it."""

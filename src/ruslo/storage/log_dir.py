@@ -323,6 +323,15 @@ class LogDir:
         }
         return self._cleaned_file.prepare(self.cleaned)
 
+    def last_known_end(self, partition: TopicPartition) -> int | None:
+        """The end of a log as the checkpoints of the last run know it; None if they do not."""
+        known = [
+            offsets[partition]
+            for offsets in (self._recovery_points, self._high_watermarks)
+            if partition in offsets
+        ]
+        return max(known, default=None)
+
     def overstates(self, log: Log) -> bool:
         """Whether a checkpoint on disk claims more of a log than is left of it."""
         partition = log.partition

@@ -191,6 +191,18 @@ class LogManager:
         del self.logs[partition]
         return self._directory_of.pop(partition)
 
+    def last_known_end(self, partition: TopicPartition) -> int | None:
+        """The end of a log as the checkpoints of the last run know it; None: they do not know the log."""
+        ends = [each.last_known_end(partition) for each in self.directories]
+        return max((end for end in ends if end is not None), default=None)
+
+    def continue_at(self, log: Log, offset: int) -> None:
+        """Have a log go on beyond its end, and the next start not take the gap for another loss."""
+        directory = self._directory_of[log.partition]
+        with self._guard(directory):
+            log.continue_at(offset, self.clock.now_ms())
+            directory.write_checkpoints()
+
     def were_cut(self, logs: Iterable[Log]) -> None:
         """Before anything is appended to logs that were cut: no checkpoint may claim what is gone.
 

@@ -15,6 +15,7 @@ from ruslo.storage.damage import DamageList
 from ruslo.storage.disk import Disk
 from ruslo.storage.epochs import EpochCache
 from ruslo.storage.log_sync import Unsynced
+from ruslo.storage.lost_data import LostData
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.roll_limits import RollLimits
 from ruslo.storage.segment import Segment
@@ -44,6 +45,7 @@ class LogState:
         "high_watermark",
         "last_stable_offset",
         "limits",
+        "lost_tail",
         "partition",
         "path",
         "producers",
@@ -80,6 +82,7 @@ class LogState:
         damage: DamageList | None = None,
         gaps_below: int = 0,
         has_abort_checkpoint: bool = False,
+        lost_tail: LostData | None = None,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -109,6 +112,9 @@ class LogState:
         self.gaps_below = gaps_below
         """Compaction may have left a gap between two segments below this offset."""
         self._has_abort_checkpoint = has_abort_checkpoint
+        self.lost_tail = lost_tail
+        """The records that were missing at the end of the log when it was opened; None once the replica knows
+        where it goes on."""
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits = RollLimits()

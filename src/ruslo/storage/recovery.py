@@ -22,7 +22,9 @@ from ruslo.records.batch import LENGTH_OVERHEAD, NO_PRODUCER_ID
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import (
     ABORT_INDEXES,
+    HIGH_WATERMARKS,
     LEADER_EPOCHS,
+    RECOVERY_POINTS,
     AbortIndex,
     parse_abort_indexes,
     parse_epochs,
@@ -35,6 +37,7 @@ from ruslo.storage.index_check import find_fault
 from ruslo.storage.leftovers import tidy
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import segment_at
+from ruslo.storage.lost_data import LossKind, LostData
 from ruslo.storage.partition_files import (
     PARTITION_METADATA,
     PARTITION_METADATA_SIZE,
@@ -209,6 +212,7 @@ class _Opening:
         if not self.segments or end_offset < start_offset:
             self._start_over(start_offset)
             end_offset = start_offset
+        lost_tail = self._find_lost_tail(end_offset)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(start_offset)
         if start_offset == end_offset:
@@ -251,6 +255,7 @@ class _Opening:
             damage=self.damage,
             gaps_below=self.last_stop.compacted_below,
             has_abort_checkpoint=ABORT_INDEXES in self.names,
+            lost_tail=lost_tail,
         )
         self.damage.keep_between(start_offset, end_offset)
         if self.recovered:
@@ -265,10 +270,37 @@ class _Opening:
         path = f"{self.path}/{PARTITION_METADATA}"
         data = self.disk.read_file(path)
         if len(data.rstrip(b"\0")) < PARTITION_METADATA_SIZE:
-            # The power went before the new partition was synced for the first time; nothing was acked yet.
-            logger.warning("%s was never written to its end: the topic of this log is unknown", path)
+            # A power failure does this to a new partition; so does damage to an old one.
+            logger.error("%s is cut short: the topic id of this log is unknown", path)
             return ZERO_UUID
-        return parse_partition_metadata(data, path)
+        try:
+            return parse_partition_metadata(data, path)
+        except CorruptLogError as error:
+            logger.error("%s", error)
+            return ZERO_UUID
+
+    def _find_lost_tail(self, end_offset: int) -> LostData | None:
+        """Compare the end of the log with what the checkpoints and the files beside the segments know of it.
+
+        After an unclean stop only the recovery point was certainly on disk, and the high watermark may have
+        been reached in the page cache. After a clean stop every file was.
+        """
+        stop = self.last_stop
+        claims = {RECOVERY_POINTS: stop.recovery_point, HIGH_WATERMARKS: stop.high_watermark}
+        if stop.clean:
+            claims[LEADER_EPOCHS] = self.epochs.latest_start
+            claims["the last producer snapshot"] = max(snapshot_offsets(self.names), default=0)
+        source = max(claims, key=lambda name: claims[name])
+        proven_end = claims[source]
+        if end_offset >= proven_end:
+            return None
+        return LostData(
+            self.partition,
+            LossKind.TAIL if stop.clean or end_offset < stop.recovery_point else LossKind.UNSYNCED_TAIL,
+            f"{self.path} ends at offset {end_offset}, {source} says {proven_end}",
+            end_offset,
+            proven_end,
+        )
 
     def _read_epochs(self) -> None:
         if LEADER_EPOCHS not in self.names:

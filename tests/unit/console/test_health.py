@@ -36,3 +36,10 @@ def test_brokers_and_controllers_that_are_missed() -> None:
     assert judge(snapshot(), [], [3]).sentence.startswith("Broker 3 is fenced")
     assert judge(snapshot(controller_id=-1), [], []).mood is Mood.BAD
     assert unreachable("Refused.").sentence == "The cluster cannot be reached. Refused."
+
+
+def test_lost_data_comes_first() -> None:
+    lost = ["broker 1: t-0: the tail of the log is lost, offsets 411 to 749 (a segment is gone)"]
+    health = judge(snapshot(), at_risk(Risk.OFFLINE), [], lost)
+    assert (health.mood, health.sentence) == (Mood.BAD, "Records are lost in 1 place of the logs.")
+    assert health.lost_data == lost

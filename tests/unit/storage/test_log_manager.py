@@ -446,10 +446,12 @@ class TestFailures:
             fill(create(two.manager, "t", partition))
         bad = two.manager.logs[TopicPartition("t", 0)].path
         two.manager.stop(1)
-        Path(bad, "partition.metadata").write_bytes(b"version: 7\ntopic_id: " + b"A" * 22)
+        segment = Path(bad, f"{0:020d}.log")
+        segment.unlink()
+        segment.mkdir()
         manager = two.start()
         assert list(manager.logs) == [TopicPartition("t", 1)]
-        assert "the topic id is unknown" in str(manager.directories[0].failure)
+        assert str(segment) in str(manager.directories[0].failure)
 
     def test_damaged_checkpoints_are_ignored(self, broker: Broker, tmp_path: Path) -> None:
         fill(create(broker.manager, "t"))

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from ruslo.config.log_config import LogConfig
-from ruslo.model.errors import CorruptLogError
 from ruslo.model.ids import ZERO_UUID
 from ruslo.storage.disk import DiskError
+from ruslo.storage.lost_data import LossKind, LostData
+from ruslo.storage.recovery import LastStop, open_log
 from ruslo.testing.sim_disk import SimDisk
-from tests.unit.storage.workbench import NOW, TOPIC_ID, Workbench, batch, headers_in, records_from
+from tests.unit.storage.workbench import NOW, PARTITION, TOPIC_ID, Workbench, batch, headers_in, records_from
 
 SIZE = len(batch(2, producer_id=1, producer_epoch=0, sequence=0))
 
@@ -165,11 +166,56 @@ class TestClean:
         Path(bench.path, "partition.metadata").write_bytes(data)
         assert bench.reopen().topic_id == ZERO_UUID
 
-    def test_unreadable_partition_metadata_is_an_error(self, bench: Workbench) -> None:
+    def test_unreadable_partition_metadata_leaves_the_topic_unknown(
+        self, bench: Workbench, caplog: pytest.LogCaptureFixture
+    ) -> None:
         bench.log.close(NOW)
         Path(bench.path, "partition.metadata").write_bytes(b"version: 0\ntopic_id: " + b"?" * 22)
-        with pytest.raises(CorruptLogError, match="topic id is unknown"):
-            bench.reopen()
+        assert bench.reopen().topic_id == ZERO_UUID
+        assert "topic id is unknown" in caplog.text
+
+
+class TestLostTail:
+    def lost_tail(self, bench: Workbench, last_stop: LastStop) -> LostData | None:
+        bench.log.close(NOW)
+        return open_log(
+            bench.disk, bench.path, PARTITION, bench.config, bench.trash, NOW, last_stop
+        ).lost_tail
+
+    @pytest.mark.parametrize(
+        ("last_stop", "kind", "end"),
+        [
+            (LastStop(clean=True, recovery_point=27, high_watermark=5), LossKind.TAIL, 27),
+            (LastStop(clean=True, high_watermark=27), LossKind.TAIL, 27),
+            (LastStop(clean=False, recovery_point=27, high_watermark=29), LossKind.TAIL, 29),
+            (LastStop(clean=False, recovery_point=0, high_watermark=29), LossKind.UNSYNCED_TAIL, 29),
+        ],
+    )
+    def test_checkpoints_beyond_the_end(
+        self, bench: Workbench, last_stop: LastStop, kind: LossKind, end: int
+    ) -> None:
+        lost = self.lost_tail(bench, last_stop)
+        assert lost is not None
+        assert (lost.kind, lost.first_offset, lost.end_offset) == (kind, 20, end)
+
+    def test_files_beside_the_segments_beyond_the_end(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 28\n")
+        lost = self.lost_tail(bench, LastStop())
+        assert lost is not None
+        assert lost.end_offset == 28
+        assert "leader-epoch-checkpoint says 28" in lost.detail
+
+    def test_producer_snapshot_beyond_the_end(self, bench: Workbench) -> None:
+        bench.log.close(NOW)
+        log_file(bench, 18).unlink()
+        lost = self.lost_tail(bench, LastStop())
+        assert lost is not None
+        assert (lost.kind, lost.first_offset, lost.end_offset) == (LossKind.TAIL, 18, 20)
+
+    def test_log_that_ends_where_it_ended(self, bench: Workbench) -> None:
+        for clean in (True, False):
+            assert self.lost_tail(bench, LastStop(clean, recovery_point=20, high_watermark=20)) is None
 
 
 class TestUnclean:

@@ -48,6 +48,11 @@ class DirectoryAssignments:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
+    async def lost_replicas_told(self) -> None:
+        """Return when the controller knows every replica that has lost its data."""
+        while LOST_DIR in self._untold.values() and self._task is not None:
+            await asyncio.wait([self._task], timeout=_RETRY_MS / 1000)
+
     def directory_lost(self, directory_id: Uuid) -> None:
         """It has failed: the controller moves what it knows to lie there, and is told what else did."""
         for (topic_id, index), untold in list(self._untold.items()):

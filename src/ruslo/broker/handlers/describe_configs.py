@@ -29,8 +29,11 @@ from ruslo.protocol.messages.describe_configs_response import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ruslo.storage.lost_data import LostDataList
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
+LOST_DATA = "ruslo.lost.data"
+_MAX_LOST_DATA_LINES = 100
 
 
 def handle(
@@ -74,7 +77,10 @@ def _entries(
                 ErrorCode.INVALID_REQUEST,
                 f"configs of broker {name!r} are asked of broker {services.node_id}; ask that one",
             )
-        return describe_broker(config, names)
+        entries = describe_broker(config, names)
+        if len(services.lost_data) and (not names or LOST_DATA in names):
+            entries.append(_lost_data_entry(services.lost_data))
+        return entries
     if resource.resource_type == BROKER_LOGGER:
         require_own_loggers(services.node_id, name)
         return [
@@ -105,6 +111,23 @@ def _assignor_error_entry(failure: str) -> ConfigEntry:
         sensitive=False,
         type=ConfigType.STRING,
         doc="Why the group's last assignment failed; it keeps the one before. Absent when nothing is wrong.",
+        synonyms=(),
+    )
+
+
+def _lost_data_entry(lost_data: LostDataList) -> ConfigEntry:
+    """No response of Kafka has room for it; a tool that does not know it shows it anyway."""
+    lines = [str(each) for each in lost_data]
+    if len(lines) > _MAX_LOST_DATA_LINES:
+        lines[_MAX_LOST_DATA_LINES:] = [f"and {len(lines) - _MAX_LOST_DATA_LINES} more"]
+    return ConfigEntry(
+        name=LOST_DATA,
+        value="\n".join(lines),
+        source=ConfigSource.STATIC_BROKER_CONFIG,
+        read_only=True,
+        sensitive=False,
+        type=ConfigType.STRING,
+        doc="The records that this broker lost, one line for each place. Absent when nothing is lost.",
         synonyms=(),
     )
 

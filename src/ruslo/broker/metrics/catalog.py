@@ -115,6 +115,8 @@ LOGS_TO_RECOVER = Metric("kafka_log_logmanager_remaininglogstorecover", "gauge",
     "Logs that are still to be opened after an unclean stop.", ("dir",))
 SEGMENTS_TO_RECOVER = Metric("kafka_log_logmanager_remainingsegmentstorecover", "gauge",
     "Segments that are still to be read after an unclean stop.", ("dir",))
+LOST_DATA = Metric("ruslo_lost_data", "gauge",
+    "Places in a log of this broker whose records are lost.", ("topic", "partition", "kind"))
 DIRECTORY_FREE = Metric("ruslo_log_directory_free_bytes", "gauge",
     "Bytes that the file system of a log directory has left.", ("dir",))
 UNCLEANABLE = Metric("kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,7 @@ def directory_families(logs: LogManager) -> Iterator[Family]:
     """Also while the logs are being opened."""
     recoveries = [(labels_text({"dir": each.path}), each.recovery) for each in logs.directories]
     yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
+    yield Family(catalog.LOST_DATA, list(_lost_data(logs)))
     yield Family(catalog.DIRECTORY_FREE, list(_free_space(logs)))
     yield Family(catalog.LOGS_TO_RECOVER, [Sample(labels, each.logs_left) for labels, each in recoveries])
     yield Family(
@@ -105,6 +107,12 @@ def scrub_families(scrubber: Scrubber) -> Iterator[Family]:
     yield single(catalog.DAMAGED_RANGES, scrubber.damaged_ranges)
     yield single(catalog.REBUILT_INDEXES, scrubber.rebuilt_indexes)
     yield single(catalog.REPAIRED_SEGMENTS, scrubber.repaired_segments)
+
+
+def _lost_data(logs: LogManager) -> Iterator[Sample]:
+    for (partition, kind), count in Counter((each.partition, each.kind) for each in logs.lost_data).items():
+        labels = {"topic": partition.topic, "partition": partition.partition, "kind": kind.value}
+        yield Sample(labels_text(labels), count)
 
 
 def _free_space(logs: LogManager) -> Iterator[Sample]:

@@ -17,6 +17,7 @@ from ruslo.broker.drivers.dynamic_config import DynamicConfig
 from ruslo.broker.metrics.traffic import Traffic
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
+from ruslo.broker.partitions.lost_replicas import LostReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
 from ruslo.broker.partitions.turns import in_portions
@@ -71,6 +72,7 @@ class PartitionManager:
         self.by_id: dict[str | Uuid, dict[int, Partition]] = {}
         self._offline: set[tuple[Uuid, int]] = set()
         """Partitions whose log directory failed."""
+        self._lost = LostReplicas(node_id, logs, assignments)
         self._topic_ids: dict[str, Uuid] = {}
         self._image = MetadataImage()
         """The newest that ``apply`` was given."""
@@ -110,6 +112,13 @@ class PartitionManager:
         if topic_id is not None and (topic_id, index) in self._offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
         topics = self._image.topics
+        if isinstance(topic, str) and topic in topics.by_name:
+            topic_id = topics.by_name[topic].id
+        if topic_id is not None and (topic_id, index) in self._lost:
+            return KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                "this replica lost its data and waits for a leader to fetch from",
+            )
         known = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
         if known is None and isinstance(topic, bytes):
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {uuid_to_text(topic)}")
@@ -121,8 +130,8 @@ class PartitionManager:
 
     @property
     def offline_count(self) -> int:
-        """Partitions that are not served because their log directory failed."""
-        return len(self._offline)
+        """Partitions that are not served because their log directory failed or their data is lost."""
+        return len(self._offline) + len(self._lost)
 
     def directories(self) -> list[tuple[str, bool]]:
         """Every log directory and whether it is in use."""
@@ -191,7 +200,9 @@ class PartitionManager:
         """After the first image: logs that the cluster does not know are kept, but out of the way."""
         self._starting = False
         for name in list(self._logs.logs):
-            if name.partition not in self.by_name.get(name.topic, {}):
+            topic = self._image.topics.by_name.get(name.topic)
+            held_back = topic is not None and (topic.id, name.partition) in self._lost
+            if name.partition not in self.by_name.get(name.topic, {}) and not held_back:
                 path = self._logs.set_aside(name)
                 ids = log_ids(partition=name)
                 logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
@@ -216,7 +227,10 @@ class PartitionManager:
             if self._is_offline(topic, index, directory_id):
                 return
             try:
+                if self._lost.hold_back(topic, index, starting=self._starting):
+                    return
                 log = self._open(topic, index, directory_id)
+                self._lost.opened(image, log)
             except (StorageError, KafkaError) as error:
                 self._note_offline(topic.name, topic.id, index)
                 if isinstance(error, DiskError) and not error.fatal:
@@ -305,6 +319,10 @@ class PartitionManager:
             # Should it come back, or a topic of that name, it begins anew in a directory that is there.
             self._offline.discard((topic.id, index))
             self._logs.forget_lost(TopicPartition(topic.name, index))
+        tp = TopicPartition(topic.name, index)
+        if self._lost.forget(topic, index) and self._logs.get(tp) is not None:
+            path = self._logs.set_aside(tp)
+            logger.warning("%s has lost data and left this broker: its log is kept as %s", tp, path)
 
     def _delete(self, partition: Partition) -> None:
         self._fetchers.leave((partition.topic_id, partition.index))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ruslo.client.lost_data import lost_data
 from ruslo.client.partition_health import partitions_at_risk
 from ruslo.console.console import Console, console_of
 from ruslo.console.events import event, stream
@@ -43,9 +44,11 @@ async def _health(console: Console) -> Health:
         snapshot = await console.sampler.fresh()
         at_risk = await partitions_at_risk(console.admin, snapshot.topics.values())
         described = await console.admin.brokers.describe_cluster()
+        lost = await lost_data(console.admin, [each.node.id for each in described.brokers if not each.fenced])
     except (KafkaError, TimeoutError) as error:
         return unreachable(reason(error))
-    return judge(snapshot, at_risk, [broker.node.id for broker in described.brokers if broker.fenced])
+    fenced = [broker.node.id for broker in described.brokers if broker.fenced]
+    return judge(snapshot, at_risk, fenced, lost)
 
 
 async def live(request: Request) -> Response:

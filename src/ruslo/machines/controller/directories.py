@@ -2,8 +2,10 @@
 
 A broker tells the first with AssignReplicasToDirs. Only so can the loss of a directory be told from a replica
 that never was: a broker that starts without it must not put an empty log in the place of the one that is
-gone. It tells the second in its heartbeats: the replicas there leave their in-sync sets and others lead, and
-the directory leaves the broker's registration, so that it is told once.
+gone. Of a replica whose log is gone, or shorter than it was, it tells that its directory is LOST before it is
+unfenced, and tells the real one when there is a leader to follow. It tells the second in its heartbeats: the
+replicas there leave their in-sync sets and others lead, and the directory leaves the broker's registration,
+so that it is told once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ruslo.machines.controller.records import (
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.machines.controller.topic_image import NO_LEADER
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import Uuid
+from ruslo.model.ids import LOST_DIR, Uuid
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from ruslo.protocol.messages.assign_replicas_to_dirs_response import (
     AssignReplicasToDirsResponse,
@@ -106,6 +108,7 @@ def _assign(
     known_dir = partition.directory_of(broker_id)
     if known_dir != directory_id:
         broker = state.image.cluster.brokers[broker_id]
+        is_the_same_log = directory_id != LOST_DIR and broker.has_online_dir(known_dir)
         change = change_partition(
             state,
             topic,
@@ -113,9 +116,9 @@ def _assign(
             # It may be told too late, when the directory has failed; or be back, and able to lead.
             without=() if broker.has_online_dir(directory_id) else (broker_id,),
             found_in=(broker_id, directory_id),
-            # The broker does without the directory it lay in, so this is another log, which begins empty.
-            # Nobody stopped uncleanly, but what made the replica eligible is gone with the old one.
-            begun_anew=NO_LEADER if broker.has_online_dir(known_dir) else broker_id,
+            # The broker cannot prove what it had, or does without the directory it lay in, so that this is
+            # another log, which begins empty. What made the replica eligible is gone with the old one.
+            begun_anew=NO_LEADER if is_the_same_log else broker_id,
         )
         record = PartitionChangeRecord(topic_id=topic_id, partition_id=index)
         if change is not None:

@@ -9,14 +9,18 @@ whose broker is unfenced, not stopping and has the replica's directory online.
  1  the present leader, if in the ISR and acceptable                  ISR as it is
  2  the first acceptable in replica order, in the ISR                 ISR as it is
  3  the ISR is empty: the first acceptable one in the ELR             ISR = leader
- 4  both are empty: the last known leader, if acceptable              ISR = leader, recovering (KIP-966)
+ 4  both are empty: the first of the last known ELR whose data are    ISR = leader, recovering (KIP-966)
+    not lost, if acceptable: the last leader, if it has them
  5  unclean election allowed: the first acceptable replica,           ISR = leader, recovering
-    one that is only being added last
+    one that is only being added last; if it was asked for, even one
+    that has lost its data
  6  nobody
 === =============================================================== ==================================
 
 The ELR (KIP-966) holds those who left the ISR after it fell below min.insync.replicas: the high watermark
-cannot have moved without them, so each has all committed records, as long as it stopped cleanly.
+cannot have moved without them, so each has all committed records, as long as it stopped cleanly. The last
+known ELR holds those who would be in the ELR, had they stopped cleanly; first among them whoever led when the
+ISR emptied. A replica whose directory is LOST has told that it cannot prove what it had (``directories``).
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ from ruslo.machines.controller.topic_image import (
     PartitionImage,
     TopicImage,
 )
-from ruslo.model.ids import UNASSIGNED_DIR, Uuid
+from ruslo.model.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
 
@@ -60,6 +64,10 @@ class PartitionChange:
     index: int
     partition: PartitionImage
     acceptable: Callable[[int], bool]
+    lost: Set[int]
+    """Replicas that have lost their data."""
+    alive: Callable[[int], bool]
+    """Whether a replica's broker is active, whatever its directories."""
     min_isr: int
     elr_enabled: bool
     unclean_election: bool
@@ -108,7 +116,9 @@ class PartitionChange:
             # Who is no replica any more must not pass for one: the leader epoch fences what it still sends.
             record.leader = partition.leader
         self._note_replicas(record)
-        self._remember_last_leader(record, leader)
+        last_known_elr = self._target_last_known_elr(isr, elr, leader, unclean=unclean)
+        if last_known_elr != partition.last_known_elr:
+            record.last_known_elr = list(last_known_elr)
         if _changes_nothing(record):
             return None
         return record, partition_record_version(self.metadata_version)
@@ -162,27 +172,44 @@ class PartitionChange:
         for replica in self.target_replicas:
             if replica in electable and acceptable(replica):
                 return replica, False
-        if not electable and len(partition.last_known_elr) == 1:
-            last_leader = partition.last_known_elr[0]
-            if acceptable(last_leader):
-                return last_leader, True
+        if not electable:
+            # One that has not lost its data is worth waiting for.
+            candidate = next((each for each in partition.last_known_elr if each not in self.lost), NO_LEADER)
+            if acceptable(candidate):
+                return candidate, True
         if self.unclean_election or self.election is Election.UNCLEAN:
             # Who is only being added may have nothing of the log yet.
             for replica in sorted(self.target_replicas, key=self.target_adding.__contains__):
                 if acceptable(replica):
                     return replica, True
+        if self.election is Election.UNCLEAN:
+            for replica in self.target_replicas:
+                if replica in self.lost and self.alive(replica):
+                    return replica, True
         return NO_LEADER, False
 
-    def _remember_last_leader(self, record: PartitionChangeRecord, leader: int) -> None:
-        """LastKnownElr holds the leader that was there when the ISR emptied, until there is one again."""
+    def _target_last_known_elr(
+        self, isr: tuple[int, ...], elr: tuple[int, ...], leader: int, *, unclean: bool
+    ) -> tuple[int, ...]:
         partition, known = self.partition, self.partition.last_known_elr
-        if self.elr_enabled and record.isr == []:
-            # If there was none, the ELR was off: then whoever led last stayed in the ISR.
-            last = (partition.leader,) if partition.leader != NO_LEADER else partition.isr[:1]
-            if known != last:
-                record.last_known_elr = list(last)
-        elif leader != NO_LEADER and known:
-            record.last_known_elr = []
+        if not self.elr_enabled:
+            return () if leader != NO_LEADER else known
+        if unclean or len(isr) >= min(self.min_isr, len(self.target_replicas)):
+            return ()
+        left = (each for each in sorted({*partition.elr, *partition.isr}) if each not in elr)
+        candidates = (*known, *left)
+        if not isr and partition.isr:
+            # If there was no leader, the ELR was off: then whoever led last stayed in the ISR.
+            last = partition.leader if partition.leader != NO_LEADER else partition.isr[0]
+            candidates = (last, *candidates)
+        return tuple(
+            each
+            for each in dict.fromkeys(candidates)
+            if each in self.target_replicas
+            and each not in isr
+            # With a leader there is another log than the lost one to go on with.
+            and not (leader != NO_LEADER and each in self.lost)
+        )
 
 
 class Reassignment(NamedTuple):
@@ -212,7 +239,7 @@ def change_partition(
     """The change of one partition after ``without`` have left, or ``joining`` is about to be unfenced.
 
     ``found_in``: a replica, and the directory in which its broker says that it lies.
-    ``begun_anew``: a replica whose log is not the one it had; it may lead, but not because of what it had.
+    ``begun_anew``: a replica that has lost the log it had; it may lead, but not because of what it had.
     ``clean_only``: nobody may lead who may lack records, even if the topic allows that.
     """
     partition = topic.partitions[index]
@@ -222,12 +249,16 @@ def change_partition(
     if found_in is not None:
         directories[found_in[0]] = found_in[1]
 
+    def alive(replica: int) -> bool:
+        broker = brokers.get(replica)
+        return broker is not None and (replica == joining or broker.active)
+
     def acceptable(replica: int) -> bool:
         broker = brokers.get(replica)
         return (
             broker is not None
             and replica not in leaving
-            and (replica == joining or broker.active)
+            and alive(replica)
             # A replica that is only just being added lies in none yet.
             and (replica not in directories or broker.has_online_dir(directories[replica]))
         )
@@ -245,6 +276,8 @@ def change_partition(
         index=index,
         partition=partition,
         acceptable=acceptable,
+        lost={replica for replica, directory in directories.items() if directory == LOST_DIR},
+        alive=alive,
         min_isr=state.min_insync_replicas(topic.name),
         elr_enabled=state.elr_enabled,
         unclean_election=not clean_only and state.unclean_leader_election(topic.name),

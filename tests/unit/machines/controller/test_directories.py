@@ -174,6 +174,81 @@ def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_m
     assert partition(bench, 0).leader == 3
 
 
+def all_crashed(min_isr: str = "2") -> MachineBench:
+    """All brokers crashed and register again. The last is 3, the last leader; 2 was in sync with it."""
+    bench = three_brokers()
+    topic = AlterConfigsResource(
+        resource_type=TOPIC,
+        resource_name="t",
+        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)],
+    )
+    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    for broker_id in (1, 2, 3):
+        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+        bench.answer(registration(broker_id, incarnation="b"), BrokerRegistrationResponse)
+    assert (partition(bench, 0).leader, partition(bench, 0).isr, partition(bench, 0).elr) == (-1, (), ())
+    return bench
+
+
+def test_last_leader_that_lost_its_data_is_not_elected() -> None:
+    bench = all_crashed()
+    assert partition(bench, 0).last_known_elr == (3, 2)
+    assert assign(bench, 0, LOST_DIR, 3) is ErrorCode.NONE
+    bench.heartbeat(3)
+    bench.heartbeat(1)
+    assert partition(bench, 0).leader == -1, "broker 2 has all committed records and is not back yet"
+    assert partition(bench, 1).leader == 3, "it has lost nothing of the other partition"
+    bench.heartbeat(2)
+    assert (partition(bench, 0).leader, partition(bench, 0).isr) == (2, (2,))
+    assign(bench, 0, numbered_uuid(300), 3)
+    assert (partition(bench, 0).leader, partition(bench, 0).isr) == (2, (2,))
+    assert 3 not in (*partition(bench, 0).elr, *partition(bench, 0).last_known_elr)
+
+
+def test_partition_waits_for_an_operator_if_nobody_has_all_records() -> None:
+    bench = all_crashed(min_isr="1")
+    assert partition(bench, 0).last_known_elr == (3,)
+    assign(bench, 0, LOST_DIR, 3)
+    for broker_id in (1, 2, 3):
+        bench.heartbeat(broker_id)
+    assert partition(bench, 0).leader == -1
+    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
+    assert partition(bench, 0).leader == 1
+
+
+def test_operator_may_have_a_replica_elected_that_lost_its_data() -> None:
+    bench = all_crashed()
+    assign(bench, 0, LOST_DIR, 3)
+    bench.heartbeat(3)
+    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
+    assert partition(bench, 0).leader == 3
+
+
+def test_replica_that_found_nobody_with_more_may_lead_again() -> None:
+    """All lost what only their page caches had."""
+    bench = all_crashed()
+    for broker_id in (2, 3):
+        assign(bench, 0, LOST_DIR, broker_id)
+        bench.heartbeat(broker_id)
+    assert partition(bench, 0).leader == -1
+    assign(bench, 0, numbered_uuid(200), 2)
+    assert (partition(bench, 0).leader, partition(bench, 0).isr) == (2, (2,))
+
+
+def test_replica_that_lost_its_data_leaves_the_elr_after_a_clean_stop() -> None:
+    bench = three_brokers()
+    topic = AlterConfigsResource(
+        resource_type=TOPIC,
+        resource_name="t",
+        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
+    )
+    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.heartbeat(3, want_fence=True)
+    assert partition(bench, 0).elr == (3,)
+    assign(bench, 0, LOST_DIR, 3)
+    assert (partition(bench, 0).elr, partition(bench, 0).last_known_elr) == ((), ())
+
+
 def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
     """The replicas that leave take their directories along; else nobody could work with the partition."""
     bench = three_brokers()

@@ -15,6 +15,7 @@ from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord
 from ruslo.testing.simulation.nodes.cluster import SimCluster, copy_of
+from ruslo.testing.simulation.nodes.damage import damage_replica
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
 from ruslo.testing.simulation.nodes.network import NetworkFaults
@@ -28,6 +29,7 @@ ACTIONS: Mapping[str, int] = {
     "kill_leader": 2,
     "kill_all": 1,
     "lose_power": 2,
+    "damage": 2,
     "restart": 3,
     "stop": 1,
     "pause": 2,
@@ -112,6 +114,23 @@ class NodeFaults:
         self._tell(f"node {host.id} loses power")
         host.lose_power()
         self._start_later(host)
+
+    def _damage(self) -> None:
+        """A node, or all of them, are killed, and one loses files before it starts again. The others
+        have everything that is acked, and keep it."""
+        if not self._cluster.is_whole():
+            return
+        hosts = list(self._cluster.hosts.values())
+        damaged = self._random.choice(hosts)
+        ended = self._random.choice((hosts, [damaged]))
+        self._tell(f"kill -9 of nodes {[host.id for host in ended]}, then node {damaged.id} loses files")
+        for host in ended:
+            host.kill()
+        for tp in self._random.sample(self._cluster.places, self._random.randint(1, 3)):
+            self._tell(f"on node {damaged.id}: {damage_replica(damaged.disk, tp, self._random)}")
+        damaged.data_lost = damaged.page_cache_lost = True
+        for host in ended:
+            self._start_later(host)
 
     def _black_out(self) -> None:
         """All lose power at once, and with it what the page cache held: only what is synced is promised."""

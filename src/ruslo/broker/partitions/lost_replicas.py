@@ -1,0 +1,157 @@
+"""Replicas of this broker that cannot prove what they had, found when it starts.
+
+The directory of such a replica is gone, or does not tell its topic, or its log ends before the checkpoints
+say. If an empty or short log led, the followers would truncate theirs. So before the broker is unfenced it
+tells the controller that the directory of the replica is LOST (KIP-858), which takes the replica out of the
+ISR, the ELR and all elections but those that an operator orders. The replica is not opened until
+
+- another broker leads: then it follows that one and catches up;
+- an operator has it elected;
+- there is no other replica with more: it is the sole one, or the others are LOST too. Then the loss is final.
+
+The metadata remembers LOST, so this holds over restarts.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
+from ruslo.machines.controller.topic_image import NO_LEADER, RECOVERING, PartitionImage, TopicImage
+from ruslo.model.ids import LOST_DIR, ZERO_UUID, Uuid
+from ruslo.model.log_ids import log_ids
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.log import Log
+from ruslo.storage.log_manager import LogManager
+from ruslo.storage.lost_data import UNKNOWN_OFFSET, LossKind, LostData
+
+logger = logging.getLogger(__name__)
+
+
+class LostReplicas:
+    def __init__(self, node_id: int, logs: LogManager, assignments: DirectoryAssignments) -> None:
+        self._node_id = node_id
+        self._logs = logs
+        self._assignments = assignments
+        self._losses: dict[tuple[Uuid, int], LostData] = {}
+        """The replicas that are held back, by topic id and partition."""
+
+    def __contains__(self, replica: tuple[Uuid, int]) -> bool:
+        return replica in self._losses
+
+    def __len__(self) -> int:
+        return len(self._losses)
+
+    def forget(self, topic: TopicImage, index: int) -> bool:
+        """The replica is not here any more; returns whether it was held back."""
+        self._logs.lost_data.forget(TopicPartition(topic.name, index))
+        return self._losses.pop((topic.id, index), None) is not None
+
+    def hold_back(self, topic: TopicImage, index: int, *, starting: bool) -> bool:
+        """Whether the replica must not be opened, as the metadata is now.
+
+        ``starting``: the broker was not running when it got this replica, so it may have had one.
+        """
+        image = topic.partitions[index]
+        loss = self._losses.get((topic.id, index))
+        if loss is None and (starting or image.directory_of(self._node_id) == LOST_DIR):
+            loss = self._find_loss(topic, index, image)
+        if loss is None:
+            return False
+        if self._may_open(image, loss):
+            self._losses.pop((topic.id, index), None)
+            self._report(image, loss)
+            return False
+        if (topic.id, index) not in self._losses:
+            self._losses[topic.id, index] = loss
+            if self._had_data(image, loss.partition):
+                self._logs.lost_data.add(loss)
+        if image.directory_of(self._node_id) != LOST_DIR:
+            self._assignments.tell(topic.id, index, LOST_DIR)
+        return True
+
+    def opened(self, image: PartitionImage, log: Log) -> None:
+        """Settle at which offset the log of a sole replica goes on: none is given out twice."""
+        log.lost_tail = None
+        if image.replicas != (self._node_id,):
+            return
+        lost = (each for each in self._logs.lost_data if each.partition == log.partition)
+        proven_end = max((each.end_offset for each in lost), default=UNKNOWN_OFFSET)
+        if proven_end > log.end_offset:
+            self._logs.continue_at(log, proven_end)
+
+    def _find_loss(self, topic: TopicImage, index: int, image: PartitionImage) -> LostData | None:
+        partition = TopicPartition(topic.name, index)
+        log = self._logs.get(partition)
+        if log is None:
+            return self._whole(partition, "its directory is gone", self._logs.last_known_end(partition))
+        if log.topic_id == ZERO_UUID and self._proves_topic(log, image):
+            logger.warning(
+                "The topic id of %s is recovered from the metadata: %s had none",
+                partition,
+                log.path,
+                extra=log_ids(partition=partition),
+            )
+            log.adopt(topic.id)
+        if log.topic_id == ZERO_UUID:
+            end = self._logs.last_known_end(partition)
+            return self._whole(partition, f"{log.path} does not tell its topic id", end)
+        if log.topic_id != topic.id:
+            return self._whole(partition, f"{log.path} is of another topic", None)
+        if log.lost_tail is None and image.directory_of(self._node_id) == LOST_DIR:
+            return LostData(partition, LossKind.UNSYNCED_TAIL, f"{log.path} was short at an earlier start")
+        return log.lost_tail
+
+    def _proves_topic(self, log: Log, image: PartitionImage) -> bool:
+        """Whether a log without a topic id is this partition's.
+
+        Who may lead because of what it has had a replica of this very topic, under the name it still has.
+        """
+        return (
+            log.end_offset > log.start_offset
+            and self._node_id in _with_all_records(image)
+            and log.epochs.latest <= image.leader_epoch
+        )
+
+    def _whole(self, partition: TopicPartition, detail: str, end_offset: int | None) -> LostData:
+        if end_offset is None:
+            return LostData(partition, LossKind.REPLICA, detail)
+        return LostData(partition, LossKind.REPLICA, detail, 0, end_offset)
+
+    def _may_open(self, image: PartitionImage, loss: LostData) -> bool:
+        me = self._node_id
+        if image.replicas == (me,):
+            return True
+        told = image.directory_of(me) == LOST_DIR
+        if image.leader not in (NO_LEADER, me):
+            return told or me not in _with_all_records(image)
+        if image.leader == me:
+            return told and image.recovery_state == RECOVERING
+        # What only the page cache had is lost by a power failure, which other replicas may have had too.
+        rivals = image.replicas
+        if loss.kind is LossKind.UNSYNCED_TAIL:
+            rivals = _with_all_records(image) or rivals
+        return told and all(image.directory_of(each) == LOST_DIR for each in rivals if each in image.replicas)
+
+    def _report(self, image: PartitionImage, loss: LostData) -> None:
+        if image.leader not in (NO_LEADER, self._node_id):
+            self._logs.lost_data.forget(loss.partition)
+            if self._had_data(image, loss.partition):
+                logger.error(
+                    "The replica of %s is fetched again from broker %d: %s",
+                    loss.partition,
+                    image.leader,
+                    loss.detail,
+                    extra=log_ids(partition=loss.partition),
+                )
+        elif self._had_data(image, loss.partition):
+            self._logs.lost_data.add(loss)
+
+    def _had_data(self, image: PartitionImage, partition: TopicPartition) -> bool:
+        """Whether this broker ever had the replica: it may have been assigned while the broker was away."""
+        return self._node_id in _with_all_records(image) or self._logs.last_known_end(partition) is not None
+
+
+def _with_all_records(image: PartitionImage) -> tuple[int, ...]:
+    """The replicas that may lead because they have, or had, every committed record."""
+    return (*image.isr, *image.elr, *image.last_known_elr)
