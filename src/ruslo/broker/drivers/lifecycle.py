@@ -300,6 +300,8 @@ class BrokerLifecycle:
 
     async def _heartbeat_forever(self) -> None:
         pause_ms = self._heartbeat_interval_ms
+        returning = False
+        """Whether the broker has registered again, and may not know of it yet."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):
@@ -311,7 +313,7 @@ class BrokerLifecycle:
                 logger.warning("heartbeat of broker %d failed: %s", self.identity.broker_id, error)
                 pause_ms = self._heartbeat_interval_ms
                 if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED and await self._register_again():
-                    pause_ms = _CATCH_UP_MS
+                    returning, pause_ms = True, _CATCH_UP_MS
                 if self._unacknowledged_since_ms is not None:
                     pause_ms = min(pause_ms, _RETRY_MS)
                     self._check_lost_directories(self._unacknowledged_since_ms)
@@ -321,8 +323,8 @@ class BrokerLifecycle:
                 logger.exception("heartbeat of broker %d failed", self.identity.broker_id)
                 continue
             pause_ms = self._heartbeat_interval_ms
-            if not response.is_caught_up:
-                # It has registered again, and is unfenced as soon as it knows of that.
+            returning = returning and not response.is_caught_up
+            if returning:
                 pause_ms = _CATCH_UP_MS
             elif response.is_fenced and self.state is LifecycleState.RUNNING:
                 logger.warning(
