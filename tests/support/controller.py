@@ -320,6 +320,7 @@ class AdminNode:
         self.raft.listeners += [self.metadata, self.controller]
         self.lifecycle = self.new_lifecycle()
         self.groups = NoGroups()
+        self.topics_in_creation: set[str] = set()
         self.producer_ids = ProducerIds(
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )

@@ -55,6 +55,7 @@ from ruslo.broker.server_limits import server_limits
 from ruslo.broker.services import Services
 from ruslo.broker.starting import StartingAnswers
 from ruslo.client.connection import ConnectionSettings
+from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
 from ruslo.net.server import Server
 
@@ -94,10 +95,17 @@ class BrokerRole:
             session_timeout_ms=config.int("broker.session.timeout.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
             offline_log_dirs=base.logs.offline_directory_ids,
+            cordoned_log_dirs=base.logs.cordoned_directory_ids,
             lost_directory_timeout_ms=config.int("log.dir.failure.timeout.ms"),
             on_failure=base.fail,
         )
         self.has_loaded = False
+        self._cordon(base.dynamic_config.current)
+        base.dynamic_config.subscribe(self._cordon)
+
+    def _cordon(self, current: BrokerConfig) -> None:
+        self._base.logs.cordon(current.cordoned_log_dirs)
+        self.lifecycle.report_cordons()
 
     async def start(self) -> None:
         """Return when clients may connect."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ruslo.config.alteration import (
     Alteration,
-    alter_broker,
+    alter_broker_keys,
     alter_group,
     alter_topic,
-    replace_broker,
+    replace_broker_keys,
     replace_group,
     replace_topic,
 )
@@ -20,7 +20,10 @@ from ruslo.model.errors import ErrorCode, KafkaError
 
 
 class BrokerConfigRules:
-    """Implements the machine's ``ConfigRules``, against the settings that hold at the time."""
+    """Implements the machine's ``ConfigRules``, against the settings that hold at the time.
+
+    A broker has checked changes of its own configs before it forwards them (``broker_config_changes``).
+    """
 
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:
         self._current = current
@@ -36,7 +39,7 @@ class BrokerConfigRules:
         if resource_type == TOPIC:
             return alter_topic(broker, current, alterations)
         if resource_type == BROKER:
-            return alter_broker(broker, current, alterations, per_broker=resource_name != CLUSTER_DEFAULT)
+            return alter_broker_keys(current, alterations, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return alter_group(broker, current, alterations)
         raise _without_configs(resource_type)
@@ -52,7 +55,7 @@ class BrokerConfigRules:
         if resource_type == TOPIC:
             return replace_topic(broker, current, new)
         if resource_type == BROKER:
-            return replace_broker(broker, new, per_broker=resource_name != CLUSTER_DEFAULT)
+            return replace_broker_keys(new, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return replace_group(broker, new)
         raise _without_configs(resource_type)

@@ -16,5 +16,7 @@ class RequestContext(NamedTuple):
     listener_name: str = "PLAINTEXT"
     peer_host: str = "127.0.0.1"
     principal: str = ANONYMOUS
+    forwarded: bool = False
+    """Whether a broker forwarded the request to this controller in an Envelope (KIP-590)."""
     connection: Connection | None = None
     """Over which it came; None for what this node asks itself."""

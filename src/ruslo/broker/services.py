@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ruslo.broker.request_context import RequestContext
@@ -33,11 +33,6 @@ class ControllerPort(Protocol):
     @property
     def committed_offset(self) -> int:
         """How far this broker's metadata must be to show what was answered last."""
-        ...
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there is one, as far as this node knows: else ``submit`` waits for an election first."""
         ...
 
     def submit(
@@ -87,3 +82,5 @@ class Services(NodeServices):
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     markers: MarkerWriter
+    topics_in_creation: set[str] = field(default_factory=set)
+    """Topics that Metadata requests asked for and the controller is creating."""

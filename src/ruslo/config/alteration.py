@@ -71,7 +71,31 @@ def alter_broker(
 def replace_broker(
     broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool
 ) -> dict[str, str]:
-    """Checks complete new dynamic settings. Kafka answers INVALID_REQUEST here (KAFKA-13609), so do we."""
+    """Checks complete new dynamic settings against the rest of this broker's settings."""
+    overrides = replace_broker_keys(new, per_broker=per_broker)
+    try:
+        if per_broker:
+            BrokerConfig(broker.static, broker.default_overrides, overrides)
+        else:
+            BrokerConfig(broker.static, overrides, broker.broker_overrides)
+    except InvalidConfig as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    return overrides
+
+
+def alter_broker_keys(
+    current: Mapping[str, str], alterations: Sequence[Alteration], *, per_broker: bool
+) -> dict[str, str]:
+    """Incremental change of a broker's dynamic settings, checked key by key only."""
+    return replace_broker_keys(_apply(dynamic_key, current, alterations), per_broker=per_broker)
+
+
+def replace_broker_keys(new: Mapping[str, str | None], *, per_broker: bool) -> dict[str, str]:
+    """Checks each of a broker's complete new dynamic settings by itself.
+
+    This is what a controller can do: it does not know the broker's property file, and its own may differ.
+    Kafka answers INVALID_REQUEST here (KAFKA-13609), and so does Ruslo.
+    """
     overrides = _without_nulls(new, "broker", ErrorCode.INVALID_REQUEST)
     for name, value in overrides.items():
         refusal = dynamic_refusal(name, per_broker=per_broker)
@@ -84,13 +108,6 @@ def replace_broker(
         except InvalidConfig as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     _require_storable(overrides)
-    try:
-        if per_broker:
-            BrokerConfig(broker.static, broker.default_overrides, overrides)
-        else:
-            BrokerConfig(broker.static, overrides, broker.broker_overrides)
-    except InvalidConfig as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     return overrides
 
 

@@ -155,6 +155,12 @@ class BrokerConfig:
         return self.list("log.dirs") or self.list("log.dir")
 
     @property
+    def cordoned_log_dirs(self) -> tuple[builtins.str, ...]:
+        """Log directories that get no new replicas (KIP-1066)."""
+        cordoned = self.list("cordoned.log.dirs")
+        return self.log_dirs if "*" in cordoned else cordoned
+
+    @property
     def metadata_log_dir(self) -> builtins.str:
         return self.opt_str("metadata.log.dir") or self.log_dirs[0]
 

@@ -78,6 +78,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "leader.imbalance.check.interval.seconds",
         # logs
         "log.dir",
+        "cordoned.log.dirs",
         "log.dirs",
         "num.recovery.threads.per.data.dir",
         "log.segment.bytes",

@@ -61,6 +61,8 @@ class LogDir:
         self.failure: StorageError | None = None
         self.holds_partitions = True
         """False for a directory that has the metadata log and nothing else (``metadata.log.dir``)."""
+        self.cordoned = False
+        """Whether new replicas go to other directories as long as there is one (KIP-1066)."""
         self.logs: dict[TopicPartition, Log] = {}
         self.meta: MetaProperties | None = None
         self.was_clean = False

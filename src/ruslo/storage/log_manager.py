@@ -8,7 +8,7 @@ that fails goes offline, and ``on_offline`` is told which partitions went with i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Protocol
@@ -151,18 +151,34 @@ class LogManager:
         """Of the directories that have failed, as far as their ids are known."""
         return [each.directory_id for each in self.directories if not each.online and each.meta is not None]
 
+    def cordon(self, paths: Collection[str]) -> None:
+        """Cordon these directories and no others."""
+        for directory in self.directories:
+            directory.cordoned = directory.path in paths
+
+    def cordoned_directory_ids(self) -> list[Uuid]:
+        """Ids of the cordoned directories, as far as they are known."""
+        return [each.directory_id for each in self.directories if each.cordoned and each.meta is not None]
+
     def directory_of(self, partition: TopicPartition) -> LogDir | None:
         return self._directory_of.get(partition)
 
     def create(
         self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
     ) -> Log:
-        """A new, empty log, in the directory with that id or else in the one with the fewest partitions."""
+        """A new, empty log, in the directory with that id or else in the one with the fewest partitions.
+
+        A cordoned directory is used only if all are: the controller may have placed the replica here before
+        it knew that.
+        """
         online = [directory for directory in self.online_directories() if directory.holds_partitions]
         named = [directory for directory in online if directory.directory_id == directory_id]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory is offline")
-        directory = named[0] if named else min(online, key=lambda directory: len(directory.logs))
+        if named:
+            directory = named[0]
+        else:
+            directory = min(online, key=lambda each: (each.cordoned, len(each.logs)))
         with self._guard(directory):
             log = directory.create(partition, topic_id, config)
         self.logs[partition] = log

@@ -217,6 +217,21 @@ class TestTopics:
             create(two.manager, "t", partition)
         assert sorted(len(directory.logs) for directory in two.manager.directories) == [2, 3]
 
+    def test_cordoned_directories_get_none_as_long_as_there_is_another(self, two: Broker) -> None:
+        manager = two.manager
+        free, cordoned = manager.directories
+        manager.cordon([cordoned.path])
+        assert manager.cordoned_directory_ids() == [cordoned.directory_id]
+        for partition in range(3):
+            create(manager, "t", partition)
+        assert (len(free.logs), len(cordoned.logs)) == (3, 0)
+        # The controller may have placed replicas here before it knew.
+        manager.cordon([free.path, cordoned.path])
+        create(manager, "t", 3)
+        assert (len(free.logs), len(cordoned.logs)) == (3, 1)
+        manager.cordon(())
+        assert manager.cordoned_directory_ids() == []
+
     def test_or_where_the_controller_says(self, two: Broker) -> None:
         for partition in range(3):
             log = create(two.manager, "t", partition, directory_id=bytes([1]) * 16)

@@ -105,10 +105,6 @@ class ControllerDriver:
     def is_active(self) -> bool:
         return self._active
 
-    @property
-    def is_known(self) -> bool:
-        return self._active
-
     def submit(
         self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
     ) -> asyncio.Future[Message]:

@@ -90,10 +90,6 @@ class ControllerGateway:
             return self._local.committed_offset
         return self._metadata.image.offset
 
-    @property
-    def is_known(self) -> bool:
-        return (self._local is not None and self._local.is_active) or self._raft.leader_endpoint is not None
-
     def submit(
         self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
     ) -> asyncio.Future[Message]:

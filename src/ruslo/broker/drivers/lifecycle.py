@@ -11,6 +11,11 @@ STOPPING   want to shut down                                      told to, or ti
 
 Heartbeats also name log directories that have failed, at once when one does. A broker that cannot say so
 within ``log.dir.failure.timeout.ms`` stops: nobody must take it for the leader of what it lost (KIP-858).
+Cordoned log directories (KIP-1066) are reported from the moment on at which the broker knows its dynamic
+configs, and at once when they change.
+
+A broker that is unregistered while it runs registers again, with a new epoch. (Apache Kafka's stays out of
+service until it is restarted.)
 """
 
 from __future__ import annotations
@@ -25,7 +30,9 @@ from typing import Protocol
 
 from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.machines.controller.broker_image import Endpoint
+from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.records import CORDONED_LOG_DIRS_SUPPORTED
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -101,6 +108,7 @@ class BrokerLifecycle:
         session_timeout_ms: int = 9000,
         registration_timeout_ms: int = 60_000,
         offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
+        cordoned_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
         lost_directory_timeout_ms: int = 30_000,
         on_failure: Callable[[str], None] = logger.critical,
     ) -> None:
@@ -126,12 +134,16 @@ class BrokerLifecycle:
         self._catching_up: asyncio.Task[None] | None = None
         self._registration_timeout_ms = registration_timeout_ms
         self._offline_log_dirs = offline_log_dirs
+        self._cordoned_log_dirs = cordoned_log_dirs
+        self._has_caught_up = False
+        """Whether the metadata, and so the dynamic configs, were once as new as the registration."""
         self._lost_directory_timeout_ms = lost_directory_timeout_ms
         self._on_failure = on_failure
         self._unacknowledged_since_ms: int | None = None
         """Since when a directory has failed of which the controller has not heard yet."""
         self._beat_now = asyncio.Event()
         self._heartbeats: asyncio.Task[None] | None = None
+        metadata.subscribe(self._metadata_changed)
 
     @property
     def has_session(self) -> bool:
@@ -164,6 +176,7 @@ class BrokerLifecycle:
                         raise
                 if not caught_up:
                     await asyncio.sleep(_CATCH_UP_MS / 1000)
+        self._has_caught_up = True
         self.state = LifecycleState.RECOVERY
         self._heartbeats = asyncio.create_task(self._heartbeat_forever())
 
@@ -187,6 +200,10 @@ class BrokerLifecycle:
         """A log directory has failed: the controller is told now, not with the next heartbeat."""
         if self._unacknowledged_since_ms is None:
             self._unacknowledged_since_ms = self._clock.monotonic_ms()
+        self._beat_now.set()
+
+    def report_cordons(self) -> None:
+        """The cordoned directories have changed: tell the controller now, not with the next heartbeat."""
         self._beat_now.set()
 
     def abandon(self) -> None:
@@ -283,6 +300,8 @@ class BrokerLifecycle:
 
     async def _heartbeat_forever(self) -> None:
         pause_ms = self._heartbeat_interval_ms
+        returning = False
+        """Whether the broker has registered again, and may not know of it yet."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):
@@ -293,6 +312,8 @@ class BrokerLifecycle:
             except KafkaError as error:
                 logger.warning("heartbeat of broker %d failed: %s", self.identity.broker_id, error)
                 pause_ms = self._heartbeat_interval_ms
+                if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED and await self._register_again():
+                    returning, pause_ms = True, _CATCH_UP_MS
                 if self._unacknowledged_since_ms is not None:
                     pause_ms = min(pause_ms, _RETRY_MS)
                     self._check_lost_directories(self._unacknowledged_since_ms)
@@ -302,10 +323,41 @@ class BrokerLifecycle:
                 logger.exception("heartbeat of broker %d failed", self.identity.broker_id)
                 continue
             pause_ms = self._heartbeat_interval_ms
-            if response.is_fenced and self.state is LifecycleState.RUNNING:
+            returning = returning and not response.is_caught_up
+            if returning:
+                pause_ms = _CATCH_UP_MS
+            elif response.is_fenced and self.state is LifecycleState.RUNNING:
                 logger.warning(
                     "broker %d is fenced by the controller; it asks to return", self.identity.broker_id
                 )
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        broker_id = self.identity.broker_id
+        if (
+            broker_id in delta.changed_brokers
+            and broker_id not in image.cluster.brokers
+            and self.state in (LifecycleState.RECOVERY, LifecycleState.RUNNING)
+        ):
+            # Other brokers have taken over. The next heartbeat finds that out too.
+            self._session_ends_ms = None
+            self._beat_now.set()
+
+    async def _register_again(self) -> bool:
+        """The controller does not know this broker any more: an operator has unregistered it."""
+        self.is_fenced = True
+        self._session_ends_ms = None
+        try:
+            registered = await self._try_to_register()
+        except KafkaError as error:
+            logger.error("broker %d cannot register again: %s", self.identity.broker_id, error)
+            return False
+        if registered:
+            logger.warning(
+                "broker %d was unregistered while it runs: it has registered again with epoch %d",
+                self.identity.broker_id,
+                self.epoch,
+            )
+        return registered
 
     def _check_lost_directories(self, since_ms: int) -> None:
         if self._clock.monotonic_ms() - since_ms >= self._lost_directory_timeout_ms:
@@ -328,8 +380,8 @@ class BrokerLifecycle:
             want_shut_down=want_shut_down,
             offline_log_dirs=list(offline_dirs),
         )
-        if image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
-            request.cordoned_log_dirs = []
+        if self._has_caught_up and image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
+            request.cordoned_log_dirs = list(self._cordoned_log_dirs())
         # One that took longer would have come too late.
         response = await self._controller.submit(request, timeout_ms=self._session_timeout_ms)
         assert isinstance(response, BrokerHeartbeatResponse)

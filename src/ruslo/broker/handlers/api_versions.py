@@ -2,17 +2,20 @@
 
 v3 is flexible, but its response header never is, so that any client can read it (KIP-511). v3+ carries the
 supported and finalized features (KIP-584); v3 leaves out features whose range starts at 0, which its readers
-refuse, v4 has them all (KIP-1022). An unknown version is answered in v0 by ``dispatch``.
+refuse, v4 has them all (KIP-1022). An unknown version is answered in v0 by ``dispatch``. From v3 on the
+client names its software; a name or version that Kafka does not accept is INVALID_REQUEST (KIP-511).
 """
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_NAME
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import (
@@ -24,11 +27,14 @@ from ruslo.protocol.messages.api_versions_response import (
 
 _HOT_APIS = ("Produce", "Fetch")
 """Served beside the table, by handlers of their own kind."""
+_SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
     services: NodeServices, request: ApiVersionsRequest, context: RequestContext
 ) -> ApiVersionsResponse:
+    if context.api_version >= 3:
+        _check_software_name(request)
     for_controllers = context.listener_name in services.config.controller_listener_names
     response = ApiVersionsResponse(api_keys=_api_keys(for_controllers))
     if context.api_version >= 3:
@@ -47,6 +53,16 @@ def handle(
             for name, level in finalized.items()
         ]
     return response
+
+
+def _check_software_name(request: ApiVersionsRequest) -> None:
+    for text in (request.client_software_name, request.client_software_version):
+        if _SOFTWARE_NAME.fullmatch(text) is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"client software name or version {text!r} is not valid: use letters, digits, '-' and '.', "
+                "with a letter or digit at both ends",
+            )
 
 
 @cache

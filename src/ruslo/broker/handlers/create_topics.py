@@ -1,7 +1,8 @@
 """CreateTopics v2-7: decided by the controller, answered when this broker knows the topics as well.
 
-v4: -1 for the defaults of partitions and replication factor (KIP-464). v5: the answer tells the resulting
-configs (KIP-525). v7: and the topic id (KIP-516).
+v4: -1 for the defaults of partitions and replication factor (KIP-464). v5: the response holds the resulting
+configs (KIP-525), which are those of the active controller, not of the broker that forwards the request. v7:
+the topic id (KIP-516).
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def _tell_configs(
     asked = {topic.name: topic.configs for topic in request.topics}
     known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     for result in response.topics:
-        if not result.error_code:
+        # A controller on another node has filled in its own effective configs already.
+        if not result.error_code and not result.configs:
             overrides = {each.name: each.value for each in asked[result.name] if each.value is not None}
             key = frozenset(overrides.items())
             if key not in known:

@@ -1,6 +1,6 @@
 """DescribeLogDirs v1-5: sizes of the log directories and of the partitions in them.
 
-v3 top-level error, v4 total and usable bytes of the volume (KIP-827), v5 cordoned directories.
+v3 top-level error, v4 total and usable bytes of the volume (KIP-827), v5 cordoned directories (KIP-1066).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import Services
 from ruslo.config.limits import LONG_MAX
+from ruslo.machines.controller.records import CORDONED_LOG_DIRS_SUPPORTED
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ruslo.protocol.messages.describe_log_dirs_response import (
@@ -26,6 +27,8 @@ def handle(
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    cordons_supported = services.metadata.image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED
+    cordoned = {each.path for each in services.logs.directories if each.cordoned and cordons_supported}
     results = []
     for directory, online in services.partitions.directories():
         if not online:
@@ -58,6 +61,7 @@ def handle(
                 # Storage that is called endless may claim more than fits.
                 total_bytes=min(volume.f_blocks * volume.f_frsize, LONG_MAX),
                 usable_bytes=min(volume.f_bavail * volume.f_frsize, LONG_MAX),
+                is_cordoned=directory in cordoned,
             )
         )
     return DescribeLogDirsResponse(results=results)

@@ -37,6 +37,7 @@ async def handle(
         listener_name=context.listener_name,
         peer_host=host,
         principal=principal,
+        forwarded=True,
     )
     try:
         response = served.handle(services, message, original)

@@ -1,14 +1,19 @@
 """IncrementalAlterConfigs v0-1 (KIP-339): set, delete, append, subtract single configs of a resource.
 
-Levels of loggers (KIP-412) live in this process and are changed here; everything else is the controller's.
+Levels of loggers (KIP-412) live in this process and are changed here; everything else is the controller's. A
+broker checks changes of its own configs first: no other node knows its property file.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from ruslo.broker.broker_config_changes import check_broker_change
 from ruslo.broker.loggers import change_logger_levels
 from ruslo.broker.request_context import RequestContext
 from ruslo.broker.services import NodeServices
-from ruslo.machines.controller.config_image import BROKER_LOGGER
+from ruslo.config.alteration import Alteration, alter_broker_keys
+from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -23,13 +28,32 @@ from ruslo.protocol.messages.incremental_alter_configs_response import (
 async def handle(
     services: NodeServices, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    loggers = [each for each in request.resources if each.resource_type == BROKER_LOGGER]
-    others = [each for each in request.resources if each.resource_type != BROKER_LOGGER]
-    responses = [_change_loggers(services, each, request.validate_only) for each in loggers]
-    if others:
-        forwarded = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
+    responses: list[AlterConfigsResourceResponse] = []
+    accepted: list[AlterConfigsResource] = []
+    for resource in request.resources:
+        if resource.resource_type == BROKER_LOGGER:
+            responses.append(_change_loggers(services, resource, request.validate_only))
+        elif resource.resource_type == BROKER and (error := _refusal(services, resource, context)):
+            responses.append(_answer(resource, error))
+        else:
+            accepted.append(resource)
+    if accepted:
+        forwarded = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
         responses += await _submit(services, forwarded, context)
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _refusal(
+    services: NodeServices, resource: AlterConfigsResource, context: RequestContext
+) -> KafkaError | None:
+    alterations = [Alteration(each.name, each.config_operation, each.value) for each in resource.configs]
+    try:
+        check_broker_change(
+            services, context, resource.resource_name, partial(alter_broker_keys, alterations=alterations)
+        )
+    except KafkaError as error:
+        return error
+    return None
 
 
 async def _submit(

@@ -1,4 +1,7 @@
-"""Metadata v0-13: brokers, topics, who leads what. Unknown topics may be created on the way.
+"""Metadata v0-13: brokers, topics, and the leader of each partition. Unknown topics may be created.
+
+As in Apache Kafka, the response does not wait for a creation: it says UNKNOWN_TOPIC_OR_PARTITION, and the
+client finds the topic when it asks again.
 
 v0: an empty list of topics means all; from v1 null does, and an empty one means none. v4: the client says
 whether topics may be created. v8: authorized operations (KIP-430). v10: topic ids, to ask by from v12 on.
@@ -9,7 +12,10 @@ then put together at once, of one state of the metadata.
 
 from __future__ import annotations
 
+import logging
+from asyncio import Future
 from collections.abc import Awaitable, Iterable, Set
+from functools import partial
 
 from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.controller_id import controller_id
@@ -21,6 +27,7 @@ from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -29,6 +36,8 @@ from ruslo.protocol.messages.metadata_response import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+
+logger = logging.getLogger(__name__)
 
 _CREATION_TIMEOUT_MS = 30_000
 USE_DEFAULT = -1
@@ -43,19 +52,16 @@ def handle(
     services: Services, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     missing = _to_create(services, request)
-    if missing:
-        return _create_and_answer(services, request, context, missing)
     outdated = _outdated(services, request, context)
     if outdated:
-        return _answer_in_turns(services, request, context, outdated)
-    return _answer(services, request, context, {})
-
-
-async def _create_and_answer(
-    services: Services, request: MetadataRequest, context: RequestContext, missing: set[str]
-) -> MetadataResponse:
-    refusals = await _create(services, missing)
-    return _answer(services, request, context, refusals)
+        response: MetadataResponse | Awaitable[MetadataResponse] = _answer_in_turns(
+            services, request, context, outdated
+        )
+    else:
+        response = _answer(services, request, context)
+    if missing:
+        _create(services, missing)
+    return response
 
 
 def _outdated(services: Services, request: MetadataRequest, context: RequestContext) -> list[TopicImage]:
@@ -102,16 +108,14 @@ async def _answer_in_turns(
         outdated = _outdated(services, request, context)
         if not outdated:
             break
-    return _answer(services, request, context, {})
+    return _answer(services, request, context)
 
 
 def _asks_for_all(request: MetadataRequest, context: RequestContext) -> bool:
     return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
-def _answer(
-    services: Services, request: MetadataRequest, context: RequestContext, refusals: dict[str, ErrorCode]
-) -> MetadataResponse:
+def _answer(services: Services, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version, image = context.api_version, services.metadata.image
     lost = services.metadata.topic_answers.lost_leaders()
     response = MetadataResponse(
@@ -124,9 +128,7 @@ def _answer(
             _known(services, topic, request, context, lost) for topic in image.topics.by_name.values()
         ]
     else:
-        response.topics = [
-            _asked(services, each, request, context, refusals, lost) for each in request.topics
-        ]
+        response.topics = [_asked(services, each, request, context, lost) for each in request.topics]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
@@ -137,7 +139,6 @@ def _asked(
     asked: MetadataRequestTopic,
     request: MetadataRequest,
     context: RequestContext,
-    refusals: dict[str, ErrorCode],
     lost: Set[int],
 ) -> MetadataResponseTopic:
     topics = services.metadata.image.topics
@@ -154,7 +155,7 @@ def _asked(
         return _known(services, by_name, request, context, lost)
     if topic_name_problem(asked.name) is not None:
         return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
-    return _failed(refusals.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), asked.name)
+    return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
 
 
 def _known(
@@ -225,22 +226,36 @@ def _with_own_defaults(services: Services, name: str) -> CreatableTopic:
     )
 
 
-async def _create(services: Services, missing: set[str]) -> dict[str, ErrorCode]:
-    """The errors of what could not be created.
-
-    As in Apache Kafka, nobody waits here for an election: the rest of the connection would wait with it.
-    """
-    if not services.controller.is_known:
-        return dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
+def _create(services: Services, missing: set[str]) -> None:
+    """Start the creation of topics that no earlier request is creating."""
+    missing -= services.topics_in_creation
+    if not missing:
+        return
     request = CreateTopicsRequest(
         topics=[_with_own_defaults(services, name) for name in sorted(missing)],
         timeout_ms=_CREATION_TIMEOUT_MS,
     )
-    try:
-        response = await services.controller.submit(request, timeout_ms=request.timeout_ms)
-    except KafkaError:
-        # There is no controller just now: the client asks again, as it does for a topic without a leader.
-        return dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)
+    services.topics_in_creation |= missing
+    creation = services.controller.submit(request, timeout_ms=request.timeout_ms)
+    creation.add_done_callback(partial(_creation_ended, services.topics_in_creation, missing))
+
+
+def _creation_ended(in_creation: set[str], names: set[str], creation: Future[Message]) -> None:
+    in_creation -= names
+    if creation.cancelled():
+        return
+    if isinstance(error := creation.exception(), KafkaError):
+        logger.warning("%d topic(s) were not created on first use: %s", len(names), error)
+        return
+    response = creation.result()
     assert isinstance(response, CreateTopicsResponse)
-    await services.metadata.wait_for(services.controller.committed_offset)
-    return {topic.name: ErrorCode(topic.error_code) for topic in response.topics if topic.error_code}
+    # Another broker may have created a topic in the same moment.
+    refused = [t for t in response.topics if t.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
+    if refused:
+        logger.warning(
+            "%d topic(s) were not created on first use; the first is %s: %s (%s)",
+            len(refused),
+            refused[0].name,
+            refused[0].error_message,
+            ErrorCode(refused[0].error_code).name,
+        )

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ruslo.machines.controller.config_image import BROKER, CLIENT_METRICS, CLUSTER_DEFAULT, GROUP, TOPIC
-from ruslo.machines.controller.records import VersionedRecord, partition_record_version
-from ruslo.machines.controller.state import MIN_INSYNC_REPLICAS, ControllerState, Decision, check_record_count
+from ruslo.machines.controller.records import (
+    CORDONED_LOG_DIRS_SUPPORTED,
+    VersionedRecord,
+    partition_record_version,
+)
+from ruslo.machines.controller.state import (
+    CORDONED_LOG_DIRS,
+    MIN_INSYNC_REPLICAS,
+    ControllerState,
+    Decision,
+    check_record_count,
+)
 from ruslo.machines.controller.topic_image import NO_LEADER
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
@@ -113,6 +123,8 @@ def _config_records(
     cleared: list[VersionedRecord] = []
     for name in touched:
         value = new.get(name)
+        if name == CORDONED_LOG_DIRS and resource_type == BROKER:
+            _check_cordons_supported(state)
         # An unchanged broker config is written too: it makes brokers read key stores and the like again.
         if value == current.get(name) and (resource_type != BROKER or value is None):
             continue
@@ -142,6 +154,15 @@ def _last_leaders(state: ControllerState, topic_name: str) -> Iterator[Versioned
                     topic_id=topic.id, partition_id=index, last_known_elr=list(partition.last_known_elr)
                 )
                 yield record, partition_record_version(state.metadata_version)
+
+
+def _check_cordons_supported(state: ControllerState) -> None:
+    if state.metadata_version < CORDONED_LOG_DIRS_SUPPORTED:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{CORDONED_LOG_DIRS} needs metadata.version {CORDONED_LOG_DIRS_SUPPORTED}, and the cluster has "
+            f"{state.metadata_version}: upgrade metadata.version first",
+        )
 
 
 def _check_min_insync_replicas(resource_name: str, value: str | None) -> None:

@@ -62,13 +62,14 @@ def place_replicas(
     if replication_factor > len(usable):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a replication factor of {replication_factor} cannot be reached with {len(usable)} broker(s); "
-            f"lower it or start more brokers",
+            f"a replication factor of {replication_factor} cannot be reached with {len(usable)} broker(s) "
+            f"that accept replicas; lower it, start more brokers or uncordon log directories",
         )
     if not unfenced_count:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replica(s) cannot be placed: all brokers are fenced or stopping",
+            f"{replication_factor} replica(s) cannot be placed: all brokers are fenced, stopping or have all "
+            f"their log directories cordoned",
         )
     return _placements(usable, unfenced_count, partition_count, replication_factor, random)
 

@@ -26,6 +26,7 @@ MAX_RECORDS_PER_REQUEST = 10_000
 """A user's request must fit into one atomic batch."""
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,9 +14,11 @@ from ruslo.broker.drivers.metadata import MetadataDriver
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.no_op_record import NoOpRecord
+from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.testing.simulation.clock import SimClock
 from tests.support.controller import AdminNode, CalmQuorum, admin_node, numbered_uuid, registration
 
@@ -190,6 +193,62 @@ def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None:
                 await asyncio.sleep(0.001)
         assert "log.dir.failure.timeout.ms=1" in failures[0]
         lifecycle.abandon()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_cordoned_directories_are_reported_once_the_configs_are_known() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        node.raft.lead()
+        cordoned: list[bytes] = [FIRST]
+        told: list[list[bytes] | None] = []
+        lifecycle = node.lifecycle = node.new_lifecycle(
+            heartbeat_interval_ms=60_000, cordoned_log_dirs=lambda: cordoned, log_dirs=[FIRST, SECOND]
+        )
+        submit = node.controller.submit
+
+        def watched(request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
+            if isinstance(request, BrokerHeartbeatRequest):
+                told.append(request.cordoned_log_dirs)
+            return submit(request, timeout_ms=timeout_ms)
+
+        lifecycle._controller = SimpleNamespace(submit=watched)
+        await lifecycle.register()
+        assert set(map(str, told)) == {"None"}, "dynamic configs may still be unknown"
+        await lifecycle.unfence()
+        assert node.image.cluster.brokers[1].cordoned_log_dirs == (FIRST,)
+        cordoned.append(SECOND)
+        lifecycle.report_cordons()
+        async with asyncio.timeout(60):
+            while node.image.cluster.brokers[1].accepts_new_replicas:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await lifecycle.shut_down()
+        node.controller.stop()
+
+    asyncio.run(story())
+
+
+def test_a_live_broker_that_is_unregistered_registers_again() -> None:
+    async def story() -> None:
+        node = AdminNode()
+        node.raft.lead()
+        lifecycle = node.lifecycle = node.new_lifecycle(heartbeat_interval_ms=60_000)
+        await lifecycle.register()
+        await lifecycle.unfence()
+        await create(node)
+        epoch = lifecycle.epoch
+        await node.controller.submit(UnregisterBrokerRequest(broker_id=1))
+        assert not is_sure(lifecycle), "others lead by now"
+        async with asyncio.timeout(60):
+            while not is_sure(lifecycle):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        broker = node.image.cluster.brokers[1]
+        assert broker.active
+        assert broker.epoch == lifecycle.epoch > epoch
+        assert node.image.topics.by_name["t"].partitions[0].leader == 1
+        assert await lifecycle.shut_down()
         node.controller.stop()
 
     asyncio.run(story())

@@ -8,6 +8,7 @@ import pytest
 
 from ruslo.broker.api_table import HANDLERS
 from ruslo.broker.handlers import api_versions
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from tests.support.controller import FEATURES, admin_node
@@ -46,9 +47,28 @@ def test_table(version: int) -> None:
 def test_controller_listeners_serve_less() -> None:
     async def story() -> None:
         async with admin_node() as node:
-            answer = await exchange(api_versions.handle, node, ApiVersionsRequest(), 4, "CONTROLLER")
+            request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+            answer = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
             names = {API_BY_KEY[each.api_key].name for each in answer.api_keys}
             assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
             assert not {"Produce", "Metadata", "ListOffsets"} & names
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
+@pytest.mark.parametrize("bad", ["", "-name", "name-", "a b", "name!", "n\n"])
+def test_the_client_names_its_software(bad: str, listener: str) -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            for name, software_version in ((bad, "1.0"), ("test", bad)):
+                request = ApiVersionsRequest(
+                    client_software_name=name, client_software_version=software_version
+                )
+                for version in (3, 4):
+                    with pytest.raises(KafkaError) as refused:
+                        await exchange(api_versions.handle, node, request, version, listener)
+                    assert refused.value.code is ErrorCode.INVALID_REQUEST
+                assert (await exchange(api_versions.handle, node, request, 2, listener)).api_keys
 
     asyncio.run(story())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,7 +31,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
-from tests.support.controller import AdminNode, admin_node
+from tests.support.controller import FEATURES, AdminNode, admin_node
 from tests.support.handlers import exchange
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -54,11 +55,13 @@ def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceR
     return {each.name: each for each in result.configs}
 
 
-async def alter(node: AdminNode, kind: int, name: str, *changes: tuple[str, int, str | None]) -> ErrorCode:
+async def alter(
+    node: object, kind: int, name: str, *changes: tuple[str, int, str | None], listener: str = "PLAINTEXT"
+) -> ErrorCode:
     configs = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in changes]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    (answer,) = (await exchange(incremental_alter_configs.handle, node, request)).responses
+    (answer,) = (await exchange(incremental_alter_configs.handle, node, request, None, listener)).responses
     return ErrorCode(answer.error_code)
 
 
@@ -98,6 +101,71 @@ def test_brokers() -> None:
                 "min.insync.replicas",
             }
             assert node.dynamic_config.current.int("log.cleaner.threads") == 3
+
+    asyncio.run(story())
+
+
+async def replace(node: object, name: str, key: str, value: str, listener: str = "PLAINTEXT") -> ErrorCode:
+    config = legacy.AlterableConfig(name=key, value=value)
+    resource = legacy.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[config])
+    request = AlterConfigsRequest(resources=[resource])
+    (answer,) = (await exchange(alter_configs.handle, node, request, None, listener)).responses
+    return ErrorCode(answer.error_code)
+
+
+def test_a_broker_checks_its_own_configs() -> None:
+    """The controller does not know the broker's property file, and its own differs."""
+
+    async def story() -> None:
+        async with admin_node() as active:
+            # The change is stored by the machine of a node with other settings.
+            own = AdminNode({"log.dirs": "/a,/b", "log.cleaner.dedupe.buffer.size": "2097152"})
+            settings = {"config": own.config, "dynamic_config": own.dynamic_config}
+            broker = SimpleNamespace(**{**vars(active), **settings})
+            threads = ("log.cleaner.threads", 0, "2")
+            for name in ("1", ""):
+                assert await alter(broker, BROKER, name, threads) is ErrorCode.INVALID_REQUEST
+                assert await replace(broker, name, "log.cleaner.threads", "2") is ErrorCode.INVALID_REQUEST
+                assert await alter(active, BROKER, name, threads) is ErrorCode.NONE
+                assert await alter(active, BROKER, name, ("log.cleaner.threads", 1, None)) is ErrorCode.NONE
+            assert await alter(broker, BROKER, "1", ("cordoned.log.dirs", 0, "/b")) is ErrorCode.NONE
+            assert await replace(broker, "1", "cordoned.log.dirs", "*") is ErrorCode.NONE
+            assert dict(active.image.configs.of(BROKER, "1")) == {"cordoned.log.dirs": "*"}
+            refused = [("1", "/c"), ("1", "*,/a"), ("", "*"), ("2", "/a")]
+            for name, value in refused:
+                change = ("cordoned.log.dirs", 0, value)
+                assert await alter(broker, BROKER, name, change) is ErrorCode.INVALID_REQUEST
+                assert await replace(broker, name, "cordoned.log.dirs", value) is ErrorCode.INVALID_REQUEST
+
+    asyncio.run(story())
+
+
+def test_a_controller_only_takes_cordons_away() -> None:
+    async def story() -> None:
+        async with admin_node({"log.dirs": "/a,/b"}) as node:
+
+            async def direct(value: str) -> ErrorCode:
+                change = ("cordoned.log.dirs", 0, value)
+                return await alter(node, BROKER, "1", change, listener="CONTROLLER")
+
+            assert await direct("/a") is ErrorCode.INVALID_CONFIG
+            replaced = await replace(node, "1", "cordoned.log.dirs", "*", "CONTROLLER")
+            assert replaced is ErrorCode.INVALID_CONFIG
+            assert await alter(node, BROKER, "1", ("cordoned.log.dirs", 0, "/a,/b")) is ErrorCode.NONE
+            assert await direct("/a, /b") is ErrorCode.NONE
+            assert await direct("/b") is ErrorCode.NONE
+            assert await direct("/a") is ErrorCode.INVALID_CONFIG
+            assert await direct("") is ErrorCode.NONE
+
+    asyncio.run(story())
+
+
+def test_cordons_need_their_metadata_version() -> None:
+    async def story() -> None:
+        async with admin_node({"log.dirs": "/a,/b"}, {**FEATURES, "metadata.version": 29}) as node:
+            for value in ("/a", ""):
+                change = ("cordoned.log.dirs", 0, value)
+                assert await alter(node, BROKER, "1", change) is ErrorCode.INVALID_CONFIG
 
     asyncio.run(story())
 

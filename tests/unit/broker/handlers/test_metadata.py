@@ -1,26 +1,23 @@
-"""Metadata in all versions: which topics, which brokers, which errors, creation on the way."""
+"""Metadata in all versions: which topics, which brokers, which errors, creation of topics."""
 
 from __future__ import annotations
 
 import asyncio
 from inspect import isawaitable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from ruslo.broker.drivers.controller_gateway import ControllerGateway
-from ruslo.broker.drivers.raft import RaftDriver
 from ruslo.broker.handlers import metadata
 from ruslo.broker.partitions import turns
 from ruslo.broker.request_context import RequestContext
-from ruslo.model.errors import ErrorCode
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
-from ruslo.storage.disk import LocalDisk
 from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, broker_config, numbered_uuid
 from tests.support.handlers import exchange
 from tests.support.live_node import until
@@ -177,16 +174,28 @@ def test_an_id_counts_more_than_the_name_beside_it() -> None:
     asyncio.run(story())
 
 
-def test_creation_on_the_way() -> None:
+async def creation(node: AdminNode) -> None:
+    """Returns when nothing is being created any more."""
+    async with asyncio.timeout(30):
+        while node.topics_in_creation:  # noqa: ASYNC110 (has no event)
+            await asyncio.sleep(0)
+
+
+def test_creation_is_not_waited_for() -> None:
     async def story() -> None:
         async with admin_node({"num.partitions": "3"}) as node:
+            unknown = {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             response = await exchange(metadata.handle, node, asking("new", "a/b", create=True))
-            assert errors(response) == {"new": ErrorCode.NONE, "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+            assert errors(response) == unknown | {"a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+            await creation(node)
+            response = await exchange(metadata.handle, node, asking("new", create=True))
+            assert errors(response) == {"new": ErrorCode.NONE}
             assert len(response.topics[0].partitions) == 3
             # Versions below 4 cannot say no.
             assert errors(await exchange(metadata.handle, node, asking("old", create=True), 1)) == {
-                "old": ErrorCode.NONE
+                "old": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             }
+            await creation(node)
             assert errors(await exchange(metadata.handle, node, asking("never", "__consumer_offsets"))) == {
                 "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -195,6 +204,7 @@ def test_creation_on_the_way() -> None:
             assert errors(
                 await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))
             ) == {"__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            await creation(node)
             assert set(node.image.topics.by_name) == {"new", "old"}
 
     asyncio.run(story())
@@ -217,16 +227,16 @@ def test_a_broker_creates_with_the_defaults_that_it_was_given(own: dict[str, str
 
 
 @pytest.mark.parametrize(
-    ("settings", "code"),
-    [
-        ({"auto.create.topics.enable": "false"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ({"default.replication.factor": "3"}, ErrorCode.INVALID_REPLICATION_FACTOR),
-    ],
+    "settings", [{"auto.create.topics.enable": "false"}, {"default.replication.factor": "3"}]
 )
-def test_creation_that_cannot_be(settings: dict[str, str], code: ErrorCode) -> None:
+def test_creation_that_cannot_be(settings: dict[str, str]) -> None:
     async def story() -> None:
         async with admin_node(settings) as node:
-            assert errors(await exchange(metadata.handle, node, asking("new", create=True))) == {"new": code}
+            for _ in range(2):
+                response = await exchange(metadata.handle, node, asking("new", create=True))
+                assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+                await creation(node)
+            assert not node.image.topics.by_name
 
     asyncio.run(story())
 
@@ -236,39 +246,36 @@ def test_creation_without_a_controller() -> None:
         async with admin_node() as node:
             node.raft.resign()
             response = await exchange(metadata.handle, node, asking("new", create=True))
-            assert errors(response) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
+            assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
             assert response.controller_id == 1, "some live broker, which would pass requests on"
+            await creation(node)
 
     asyncio.run(story())
 
 
-def test_creation_waits_for_no_election(tmp_path: Path) -> None:
-    """Produce requests behind it on the connection would wait as well, as long as there is no controller."""
+def test_a_creation_is_sent_once() -> None:
+    """The controller gets one request for a topic, however often clients ask while it is being created."""
 
     async def story() -> None:
         async with admin_node() as node:
-            node.raft.resign()
-            raft = RaftDriver(
-                config=node.config,
-                disk=LocalDisk(str(tmp_path)),
-                clock=node.clock,
-                directory_id=numbered_uuid(1),
-                endpoints=(),
-                on_failure=lambda error: None,
-            )
-            gateway = ControllerGateway(
-                node.controller, raft, node.metadata, node.clock, node_id=1, request_timeout_ms=30_000
-            )
-            services = SimpleNamespace(**{**vars(node), "controller": gateway})
-            answer = asyncio.ensure_future(exchange(metadata.handle, services, asking("new", create=True)))
-            try:
-                for _ in range(10):
-                    await asyncio.sleep(0)
-                assert answer.done()
-                assert errors(answer.result()) == {"new": ErrorCode.LEADER_NOT_AVAILABLE}
-            finally:
-                answer.cancel()
-                await gateway.stop()
+            sent: list[list[str]] = []
+            pending: list[asyncio.Future[Message]] = []
+
+            def submit(request: CreateTopicsRequest, *, timeout_ms: int) -> asyncio.Future[Message]:
+                sent.append([topic.name for topic in request.topics])
+                pending.append(asyncio.get_running_loop().create_future())
+                return pending[-1]
+
+            services = SimpleNamespace(**{**vars(node), "controller": SimpleNamespace(submit=submit)})
+            for names in (("a",), ("a",), ("a", "b")):
+                response = await exchange(metadata.handle, services, asking(*names, create=True))
+                assert errors(response) == dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            assert sent == [["a"], ["b"]]
+            pending[0].set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "none has been elected"))
+            pending[1].cancel()
+            await creation(node)
+            await exchange(metadata.handle, services, asking("a", create=True))
+            assert sent == [["a"], ["b"], ["a"]]
 
     asyncio.run(story())
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -18,6 +21,12 @@ from ruslo.protocol.messages.describe_log_dirs_request import DescribableLogDirT
 from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from ruslo.protocol.messages.describe_producers_response import DescribeProducersResponse
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from ruslo.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -161,6 +170,47 @@ def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
             good, lost = answer.results
             assert good.error_code == 0
             assert (ErrorCode(lost.error_code), lost.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+
+    run(story())
+
+
+def test_cordoned_log_dirs(tmp_path: Path) -> None:
+    """Dynamic and static cordons: no new partitions, shown by DescribeLogDirs (KIP-1066)."""
+
+    async def story() -> None:
+        directories = [tmp_path / "a", tmp_path / "b"]
+        async with live_node(directories) as node, connected(node.bootstrap) as client:
+
+            async def cordon(*paths: Path) -> list[bool]:
+                config = AlterableConfig(name="cordoned.log.dirs", value=",".join(map(str, paths)))
+                own = str(node.node.config.node_id)
+                resource = AlterConfigsResource(resource_type=4, resource_name=own, configs=[config])
+                request = IncrementalAlterConfigsRequest(resources=[resource])
+                (altered,) = (await client.call(request, IncrementalAlterConfigsResponse)).responses
+                assert altered.error_code == 0, altered.error_message
+                answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+                return [each.is_cordoned for each in answer.results]
+
+            async def create(name: str) -> ErrorCode:
+                topic = CreatableTopic(name=name, num_partitions=4, replication_factor=1)
+                request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
+                (made,) = (await client.call(request, CreateTopicsResponse)).topics
+                return ErrorCode(made.error_code)
+
+            assert await cordon() == [False, False]
+            assert await cordon(directories[0]) == [True, False]
+            assert await create("one") is ErrorCode.NONE
+            assert {each.log.directory for each in node.node.broker.partitions} == {str(directories[1])}
+            assert await cordon(*directories) == [True, True]
+            async with asyncio.timeout(30):
+                # The broker's next heartbeat tells the controller; it is sent at once.
+                while node.node.metadata.image.cluster.brokers[1].accepts_new_replicas:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+            assert await create("two") is ErrorCode.INVALID_REPLICATION_FACTOR
+
+        async with live_node(directories, {"cordoned.log.dirs": "*"}) as node:
+            cordoned = [each.cordoned for each in node.node.logs.directories]
+            assert cordoned == [True, True], "the dynamic value"
 
     run(story())
 

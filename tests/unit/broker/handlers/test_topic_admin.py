@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from ruslo.broker.handlers import create_partitions, create_topics, delete_topics
+from ruslo.broker.request_context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -15,6 +17,7 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.support.controller import admin_node
 from tests.support.handlers import exchange
@@ -52,6 +55,36 @@ def test_create_in_every_version(version: int) -> None:
                 assert values["retention.ms"] == ("5", 1)
                 assert values["segment.bytes"] == ("1073741824", 5)
                 assert refused.configs == []
+
+    asyncio.run(story())
+
+
+def test_configs_are_those_of_the_controller() -> None:
+    """A broker forwards the request: its own settings do not hold for the topic's other replicas."""
+
+    async def story() -> None:
+        async with (
+            admin_node({"log.retention.ms": "70000"}) as active,
+            admin_node({"log.retention.ms": "60000", "log.segment.bytes": "2000000"}) as broker,
+        ):
+
+            class Forwarding:
+                committed_offset = broker.image.offset
+
+                def submit(
+                    self, request: CreateTopicsRequest, context: RequestContext, *, timeout_ms: int
+                ) -> asyncio.Task[CreateTopicsResponse]:
+                    answer = exchange(
+                        create_topics.handle, active, request, context.api_version, "CONTROLLER"
+                    )
+                    return asyncio.ensure_future(answer)
+
+            services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
+            (made,) = (await exchange(create_topics.handle, services, creating("t", flush_ms="5"))).topics
+            values = {each.name: (each.value, each.config_source) for each in made.configs or []}
+            assert values["retention.ms"] == ("70000", 4)
+            assert values["segment.bytes"] == ("1073741824", 5)
+            assert values["flush.ms"] == ("5", 1)
 
     asyncio.run(story())
 

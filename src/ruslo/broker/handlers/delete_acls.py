@@ -1,0 +1,15 @@
+"""DeleteAcls v1-3 (KIP-140): there is no authorizer, so each filter is SECURITY_DISABLED, as in Kafka."""
+
+from __future__ import annotations
+
+from ruslo.broker.handlers.describe_acls import NO_AUTHORIZER
+from ruslo.broker.request_context import RequestContext
+from ruslo.broker.services import NodeServices
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.delete_acls_request import DeleteAclsRequest
+from ruslo.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
+
+
+def handle(services: NodeServices, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    refusal = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
