@@ -1,10 +1,11 @@
 """The check of the records inside a produced batch, and the changes a leader makes to a batch it takes.
 
 Answers are Kafka's: a record without key or with a wrong timestamp is named in ``record_errors`` (KIP-467);
-records that do not add up are INVALID_RECORD; a payload that cannot be unfolded, and offsets that a
-compressed batch must not have, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe here
-because nothing has been appended. One limit is our own: a batch that unfolds to too many bytes or records
-is MESSAGE_TOO_LARGE, which lets clients split it.
+records that do not add up are INVALID_RECORD; a payload that cannot be decompressed, and offset deltas other
+than 0, 1, 2... in a compressed batch, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe
+here because nothing has been appended. Two checks are our own: an uncompressed batch with wrong offset deltas
+is INVALID_RECORD (Kafka stores it), and a batch with too many decompressed bytes or records is
+MESSAGE_TOO_LARGE, which lets clients split it.
 """
 
 from __future__ import annotations
@@ -95,17 +96,19 @@ def _decode_and_check(
         )
     earliest = now_ms - rules.before_max_ms
     latest = now_ms + rules.after_max_ms
-    # In an uncompressed batch nobody minds, and a batch that gets another codec is numbered anew.
+    # A batch that gets another codec is renumbered. Otherwise readers rely on offsets without gaps: compaction
+    # keeps the records as they are, and a consumer that asks for a missing offset would get the batch again.
     codec = attributes & CODEC_MASK
-    checks_offsets = codec and rules.target_codec in (KEEP_CODEC, codec)
+    checks_offsets = rules.target_codec in (KEEP_CODEC, codec)
     records: list[Record] = []
     errors: list[tuple[ErrorCode, RecordError]] = []
     try:
         for index, record in enumerate(read_records(batch, rules.max_decompressed_bytes)):
             if checks_offsets and record.offset != index:
                 raise BatchRefused(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"record {index} of a compressed batch has offset {record.offset}; nothing was appended",
+                    ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.INVALID_RECORD,
+                    f"record {index} of the batch has offset delta {record.offset} instead of {index}; "
+                    "nothing was appended",
                 )
             records.append(record)
             timestamp = record.timestamp
