@@ -46,6 +46,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
         "socket.request.max.bytes",
+        "queued.max.request.bytes",
         "connections.max.idle.ms",
         "max.connections",
         "max.connections.per.ip",

@@ -50,7 +50,7 @@ _MAX_RATIOS: Final = (1, 1032, 22, 255, 32768)
 * zstd: 32,768, a run-length block of 128 KiB takes four bytes
 """
 _MAX_COUNT: Final = MAX_DECOMPRESSED_BYTES // _SMALLEST_RECORD
-"""A batch with more records could not be read: a reader decompresses no more than these bytes of one batch."""
+"""A batch with more records could not be read: readers decompress no more than these bytes of one batch."""
 
 
 def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:

@@ -56,8 +56,16 @@ class AcceptedBatch(NamedTuple):
     """The broker's time on a LogAppendTime topic, else -1; the Produce response carries it."""
 
 
-def validate_records(view: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int) -> AcceptedBatch:
+def validate_records(
+    view: memoryview,
+    header: HeaderFields,
+    rules: BatchRules,
+    now_ms: int,
+    max_decompressed_bytes: int | None = None,
+) -> AcceptedBatch:
     """Decode and check every record of a batch that ``check_batch`` let pass; raises BatchRefused.
+
+    ``max_decompressed_bytes`` may be less than the rules allow.
 
     The batch that comes back has the topic's codec and timestamp type and a true maxTimestamp. It is
     changed in place where the view allows it.
@@ -65,7 +73,8 @@ def validate_records(view: memoryview, header: HeaderFields, rules: BatchRules, 
     batch = view[: header[1] + LENGTH_OVERHEAD]
     attributes = header[5]
     codec = attributes & CODEC_MASK
-    records, errors = _decode_and_check(batch, header, rules, now_ms)
+    max_bytes = rules.max_decompressed_bytes if max_decompressed_bytes is None else max_decompressed_bytes
+    records, errors = _decode_and_check(batch, header, rules, now_ms, max_bytes)
     if errors:
         raise _refusal(errors)
     if rules.target_codec not in (KEEP_CODEC, codec):
@@ -86,7 +95,7 @@ def stamp_log_append_time(batch: memoryview, header: HeaderFields, now_ms: int) 
 
 
 def _decode_and_check(
-    batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int
+    batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int, max_bytes: int
 ) -> tuple[list[Record], list[tuple[ErrorCode, RecordError]]]:
     attributes = header[5]
     if header[12] > MAX_DECODED_RECORDS:
@@ -96,14 +105,14 @@ def _decode_and_check(
         )
     earliest = now_ms - rules.before_max_ms
     latest = now_ms + rules.after_max_ms
-    # A batch that gets another codec is renumbered. Otherwise readers rely on offsets without gaps: compaction
-    # keeps the records as they are, and a consumer that asks for a missing offset would get the batch again.
+    # A batch that gets another codec is renumbered. Any other is stored as it is, and a consumer that asks
+    # for an offset that no record has would get the same batch again and again.
     codec = attributes & CODEC_MASK
     checks_offsets = rules.target_codec in (KEEP_CODEC, codec)
     records: list[Record] = []
     errors: list[tuple[ErrorCode, RecordError]] = []
     try:
-        for index, record in enumerate(read_records(batch, rules.max_decompressed_bytes)):
+        for index, record in enumerate(read_records(batch, max_bytes)):
             if checks_offsets and record.offset != index:
                 raise BatchRefused(
                     ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.INVALID_RECORD,
