@@ -162,6 +162,9 @@ class Reader:
         null = "n < 0 or " if checks_null else ""
         with code.block(f"if {null}{total} > {limit} - pos:"):
             code.line(f"raise {code.use('length_error')}({self._label(field)}, n, {limit} - pos)")
+        if self.message.kind == "request":
+            # Only requests come from clients that nothing is known of.
+            code.line(f"{code.use('take_elements')}(n)")
         target = f"self.{field.attribute}"
         if field.struct is not None:
             items = f"{field.attribute}_items"
@@ -222,6 +225,7 @@ class Reader:
                 return
             with code.block("if n > 127:"):
                 code.line(f"n, pos = {code.use('uvarint_tail')}(buf, pos, n)")
+            code.line(f"{code.use('take_elements')}(n)")
             code.line("tag = -1")
             code.line("unknown_tags: dict[int, bytes] = {}")
             with code.block("for _ in range(n):"):

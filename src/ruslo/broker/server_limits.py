@@ -23,6 +23,7 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         max_connections_per_ip=config.int("max.connections.per.ip"),
         max_connections_of_ip=_by_address(tuple(config.connection_overrides_per_ip.items())),
         protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
+        max_request_bytes=_request_bytes(config),
         idle_ms=config.int("connections.max.idle.ms"),
         backlog=config.int("socket.listen.backlog.size"),
         send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),
@@ -52,6 +53,12 @@ def _addresses(host: str) -> set[str]:
             error,
         )
         return set()
+
+
+def _request_bytes(config: BrokerConfig) -> int:
+    """Where nothing is set, two requests of the largest size fit, or a few hundred usual ones."""
+    queued = config.int("queued.max.request.bytes")
+    return queued if queued > 0 else max(2 * config.int("socket.request.max.bytes"), 256 * 1024 * 1024)
 
 
 def _buffer_bytes(config: BrokerConfig, key: str) -> int:

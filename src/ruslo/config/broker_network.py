@@ -62,7 +62,8 @@ NETWORK_KEYS = (
     ConfigKey("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY,
         "Requests that may wait for processing before no more are read."),
     ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY,
-        "Bytes of requests that may wait before no more are read; -1 is no limit."),
+        "Bytes that requests above 1 MB may take together while they arrive; a connection whose request does "
+        "not fit is not read from meanwhile. -1: twice socket.request.max.bytes, but at least 256 MB."),
     ConfigKey("fetch.max.bytes", INT, 57_671_680, at_least(1_024), MEDIUM, READ_ONLY,
         "Most bytes in one answer to a fetch."),
     ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1_000, at_least(0), MEDIUM, READ_ONLY,

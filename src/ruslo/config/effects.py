@@ -47,6 +47,7 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "socket.receive.buffer.bytes",
         "socket.send.buffer.bytes",
         "socket.request.max.bytes",
+        "queued.max.request.bytes",
         "connections.max.idle.ms",
         "max.connections",
         "max.connections.per.ip",

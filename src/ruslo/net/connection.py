@@ -16,6 +16,8 @@ The rules that keep it flat and bounded:
   memory. Few records are read instead and leave in one write with what surrounds them: each write wakes the
   reader, who can do nothing with half an answer. The transport's write buffer is limited to zero, so between
   callbacks it is either empty, and the socket may be written directly, or the connection is paused.
+* The memory of frames above a megabyte is counted over all connections (``request_memory``); where there is
+  none left, the connection is not read from until there is.
 * A client that does not read its replies, or that has too many requests waiting, is not read from either.
 """
 
@@ -27,17 +29,21 @@ import os
 import select
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias, cast
 
 from ruslo.model.errors import ProtocolError
 from ruslo.model.log_ids import log_ids
 from ruslo.net.foreign_protocols import LOOKED_AT_BYTES, foreign_protocol
+from ruslo.net.request_memory import LARGE_FRAME_BYTES, RequestMemory
 
 logger = logging.getLogger(__name__)
 
 INITIAL_BUFFER_BYTES = 8 * 1024
 IDLE_BUFFER_BYTES = 64 * 1024
 """A buffer larger than this goes back to its first size when the connection falls idle."""
+KEPT_BUFFER_BYTES = 4 * 1024 * 1024
+"""A buffer larger than this goes back to its first size with the request that needed it."""
 MAX_PENDING_REPLIES = 64
 MAX_UNSENT_CHUNKS = 64
 """So many answers are gathered before they are sent, also when more requests are in the buffer."""
@@ -144,6 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         "_handle_frame",
         "_hold_until",
         "_max_frame_bytes",
+        "_memory",
+        "_memory_bytes",
         "_out",
         "_owner",
         "_peer_finished",
@@ -155,6 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         "_start",
         "_transport",
         "_view",
+        "_waits_for_memory",
         "_when_lost",
         "_write_paused",
         "active",
@@ -164,11 +173,20 @@ class Connection(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self, handle_frame: FrameHandler, owner: ConnectionOwner, listener_name: str, max_frame_bytes: int
+        self,
+        handle_frame: FrameHandler,
+        owner: ConnectionOwner,
+        listener_name: str,
+        max_frame_bytes: int,
+        memory: RequestMemory,
     ) -> None:
         self._handle_frame = handle_frame
         self._owner = owner
         self._max_frame_bytes = max_frame_bytes
+        self._memory = memory
+        self._memory_bytes = 0
+        """Taken of ``memory`` for the frame that is arriving."""
+        self._waits_for_memory = False
         self.listener_name = listener_name
         self.peer_host = "?"
         self.peer_port = 0
@@ -217,6 +235,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         while self._pending:
             self._pending.popleft().abandon()
+        if self._memory_bytes:
+            self._give_memory_back()
         self._owner.connection_closed(self)
         if self._when_lost is not None:
             self._when_lost()
@@ -267,6 +287,8 @@ class Connection(asyncio.BufferedProtocol):
         self._process()
         if self._blocked and self._end == self._capacity:
             self._pause_reading()
+        if self._end == self._capacity >= LARGE_FRAME_BYTES:
+            self._take_memory()
 
     def eof_received(self) -> bool:
         """The client sends nothing more: stay open only for requests that it sent and that are held back."""
@@ -301,8 +323,7 @@ class Connection(asyncio.BufferedProtocol):
                 if self._peer_finished:
                     self._end_waits()
         except ProtocolError as error:
-            self._owner.protocol_violated(self, error)
-            self.close()
+            self.refuse(error)
         except Exception:
             # Nobody knows how far the handler came: its frame must not be handled again, and the client must
             # not wait for the answer. The event loop reports it, and would go on when it called this itself.
@@ -313,8 +334,15 @@ class Connection(asyncio.BufferedProtocol):
                 self._start = self._end = 0
             else:
                 self._start = start
+            if self._memory_bytes:
+                self._give_memory_back()
             if self._out:
                 self._flush()
+
+    def refuse(self, error: ProtocolError) -> None:
+        """Close the connection: the client sent what is not a request."""
+        self._owner.protocol_violated(self, error)
+        self.close()
 
     def _frame_problem(self, size: int, beginning: bytes) -> str:
         return foreign_protocol(beginning) or (
@@ -344,6 +372,45 @@ class Connection(asyncio.BufferedProtocol):
         self._capacity = capacity
         self._start, self._end = 0, held
 
+    def _take_memory(self) -> None:
+        """The buffer is full and must grow for a large frame: take the memory first, or stop reading."""
+        if self._waits_for_memory or self._closing or (self._end - self._start) * 2 <= self._capacity:
+            return
+        size = 4 + int.from_bytes(self._buffer[self._start : self._start + 4], "big")
+        missing = size - self._memory_bytes
+        if missing <= 0:
+            return
+        if self._memory.take(missing, partial(self._memory_granted, missing)):
+            self._memory_bytes = size
+        else:
+            self._waits_for_memory = True
+            self._pause_reading()
+
+    def _memory_granted(self, size: int) -> bool:
+        """Called when there is memory again: whether the connection still wants it."""
+        self._waits_for_memory = False
+        if self._transport is None:
+            return False
+        self._memory_bytes += size
+        self._resume_if_free()
+        return True
+
+    def _give_memory_back(self) -> None:
+        """Give it back unless the rest of the frame, or of the next large one, is still to come."""
+        if self._transport is not None:
+            held = self._end - self._start
+            if held > LARGE_FRAME_BYTES:
+                return
+            if self._capacity > KEPT_BUFFER_BYTES:
+                self._replace_buffer(max(2 * held, INITIAL_BUFFER_BYTES))
+        size, self._memory_bytes = self._memory_bytes, 0
+        self._memory.give_back(size)
+
+    @property
+    def holds_memory(self) -> bool:
+        """Whether it has taken memory for a frame that has not arrived whole."""
+        return self._memory_bytes > 0 and not self._waits_for_memory
+
     def shrink_if_idle(self) -> bool:
         """Called by the idle sweep: whether nothing came or went since the last call."""
         if self.active:
@@ -365,7 +432,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _is_free(self) -> bool:
         """Whether nothing stands in the way of the next request any more."""
-        return not self._write_paused and not self._closing and len(self._pending) <= self._hold_until
+        return (
+            not (self._write_paused or self._closing or self._waits_for_memory)
+            and len(self._pending) <= self._hold_until
+        )
 
     def _resume_if_free(self) -> None:
         if self._is_free():
@@ -442,6 +512,11 @@ class Connection(asyncio.BufferedProtocol):
         reply = Reply(self)
         self._pending.append(reply)
         return reply
+
+    def hold(self) -> Reply:
+        """As ``defer``; and the next request is taken, of the same pipeline too, when all are answered."""
+        self._pipeline = ""
+        return self.defer()
 
     def release_replies(self) -> None:
         pending = self._pending

@@ -15,6 +15,7 @@ from ruslo.model.errors import ConfigError, ProtocolError
 from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection, FrameHandler
 from ruslo.net.log_throttle import LogThrottle
+from ruslo.net.request_memory import RequestMemory
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ class ServerLimits:
     """Addresses with a limit of their own, which replaces ``max_connections_per_ip``."""
     protected_listener: str | None = None
     """Who comes to this one gets in beyond ``max_connections``; somebody on another listener goes for it."""
+    max_request_bytes: int = 256 * 1024 * 1024
+    """What large requests of all connections may take together while they arrive."""
     backlog: int = 50
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -50,6 +53,7 @@ class Server:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
+        self.request_memory = RequestMemory(limits.max_request_bytes)
         self._handle_frame: FrameHandler = _not_started
         self._servers: list[asyncio.Server] = []
         self.listener_names: list[str] = []
@@ -73,7 +77,13 @@ class Server:
         all_interfaces = not host or (host == "::" and port != 0)
         try:
             server = await loop.create_server(
-                lambda: Connection(self._handle_frame, self, listener_name, self._limits.max_frame_bytes),
+                lambda: Connection(
+                    self._handle_frame,
+                    self,
+                    listener_name,
+                    self._limits.max_frame_bytes,
+                    self.request_memory,
+                ),
                 None if all_interfaces else host,
                 port,
                 backlog=limits.backlog,
@@ -188,7 +198,8 @@ class Server:
             if connection.shrink_if_idle():
                 rounds = self._idle_rounds.get(connection, 0) + 1
                 self._idle_rounds[connection] = rounds
-                if 0 <= self._limits.idle_ms <= rounds * self._sweep_seconds * 1000:
+                stalls = connection.holds_memory and self.request_memory.is_short
+                if stalls or 0 <= self._limits.idle_ms <= rounds * self._sweep_seconds * 1000:
                     # Not close: a client that never reads would keep its answers, and files, for ever.
                     connection.abort()
             else:

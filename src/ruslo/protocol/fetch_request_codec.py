@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.model.ids import ZERO_UUID
-from ruslo.protocol.flat_reader import FlatReader
+from ruslo.protocol.flat_reader import MAX_ELEMENTS, FlatReader, too_many_elements
 from ruslo.protocol.primitives import (
     DECODE_ERRORS,
     STRING_BYTES_MAX,
@@ -58,6 +58,8 @@ class FetchBody(NamedTuple):
     rack_id: str
 
 
+_PARTITION_TAGS_MAX = 2
+"""Tagged fields of a partition that followers send."""
 _NO_TAGS = (ZERO_UUID, UNKNOWN_HIGH_WATERMARK)
 _OLD_EMPTY_END = bytes(6)  # version 11: nothing forgotten, no rack
 
@@ -109,6 +111,7 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
         count, pos = uvarint_tail(buf, pos, count)
     if count == 0 or count > end - pos:
         raise length_error("topics of Fetch request", count - 1, end - pos)
+    elements = count
     topics: list[TopicFetch] = []
     for _ in range(count - 1):
         if version >= _TOPIC_IDS_FROM:
@@ -122,11 +125,16 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
             count, pos = uvarint_tail(buf, pos, count)
         if count == 0 or count > end - pos:
             raise length_error("partitions of Fetch request", count - 1, end - pos)
+        elements += count
+        if elements > MAX_ELEMENTS:
+            raise too_many_elements("Fetch request")
         partitions: list[PartitionFetch] = []
         for _ in range(count - 1):
             fields = _PARTITION_V12.unpack_from(buf, pos)
             pos += 32
             if buf[pos]:
+                if buf[pos] > _PARTITION_TAGS_MAX:
+                    elements = _count_tags(elements, buf[pos])
                 reader = FlatReader("Fetch request", buf, pos, end, flexible=True)
                 partitions.append(fields + _decode_partition_tags(reader, version))
                 pos = reader.pos
@@ -135,6 +143,7 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
                 pos += 1
         topics.append((topic, partitions))
         if buf[pos]:
+            elements = _count_tags(elements, buf[pos])
             pos = _skip_tags(buf, pos, end)
         else:
             pos += 1
@@ -194,6 +203,7 @@ def _decode_old(buf: ReadBuffer, pos: int, end: int, version: int) -> FetchBody:
     pos += 4
     if not 0 <= count <= end - pos:
         raise length_error("topics of Fetch request", count, end - pos)
+    elements = count
     topics: list[TopicFetch] = []
     for _ in range(count):
         (size,) = _INT16.unpack_from(buf, pos)
@@ -205,6 +215,9 @@ def _decode_old(buf: ReadBuffer, pos: int, end: int, version: int) -> FetchBody:
         pos = stop + 4
         if not 0 <= count <= end - pos:
             raise length_error("partitions of Fetch request", count, end - pos)
+        elements += count
+        if elements > MAX_ELEMENTS:
+            raise too_many_elements("Fetch request")
         partitions: list[PartitionFetch] = []
         leader_epoch = start = -1
         for _ in range(count):
@@ -270,6 +283,13 @@ def _compact_string(buf: ReadBuffer, pos: int, end: int) -> tuple[str, int]:
     if size == 0 or stop > end or size > STRING_BYTES_MAX + 1:
         raise length_error("string of Fetch request", size - 1, end - pos)
     return str(buf[pos:stop], "utf-8"), stop
+
+
+def _count_tags(elements: int, count_byte: int) -> int:
+    """Tagged fields that no client sends count as elements; a count of two bytes is refused outright."""
+    if count_byte > 127 or elements + count_byte > MAX_ELEMENTS:
+        raise too_many_elements("Fetch request")
+    return elements + count_byte
 
 
 def _skip_tags(buf: ReadBuffer, pos: int, end: int) -> int:

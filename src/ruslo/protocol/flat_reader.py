@@ -18,14 +18,25 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
 
+MAX_ELEMENTS = 20_000
+"""Topics and partitions in one Produce or Fetch request: as many are answered in 50 ms."""
+
+
+def too_many_elements(name: str) -> ProtocolError:
+    return ProtocolError(
+        f"malformed {name}: more than {MAX_ELEMENTS} topics and partitions; send several smaller requests"
+    )
+
+
 class FlatReader:
     """Reads field after field of ``buf[pos:end]``; ``name`` is what errors call the whole."""
 
-    __slots__ = ("_flexible", "_name", "buf", "end", "pos")
+    __slots__ = ("_elements_left", "_flexible", "_name", "buf", "end", "pos")
 
     def __init__(self, name: str, buf: ReadBuffer, pos: int, end: int, flexible: bool) -> None:
         self._name = name
         self._flexible = flexible
+        self._elements_left = MAX_ELEMENTS
         self.buf = buf
         self.pos = pos
         self.end = end
@@ -71,6 +82,7 @@ class FlatReader:
         length = self._length()
         if not 0 <= length <= self.end - self.pos:
             raise length_error(f"array of {self._name}", length, self.end - self.pos)
+        self._count(length)
         return length
 
     def int32_array(self) -> list[int]:
@@ -86,6 +98,8 @@ class FlatReader:
         self.pos += 1
         if count > 127:
             count, self.pos = uvarint_tail(self.buf, self.pos, count)
+        if count:
+            self._count(count)
         tag = -1
         for _ in range(count):
             tag, _, self.pos = read_tag(self.buf, self.pos, self.end, tag)
@@ -93,6 +107,7 @@ class FlatReader:
     def tags(self) -> list[tuple[int, int, int]]:
         """The tagged fields of a struct: tag, first byte of the value, byte behind it."""
         count, self.pos = read_uvarint(self.buf, self.pos)
+        self._count(count)
         fields: list[tuple[int, int, int]] = []
         tag = -1
         for _ in range(count):
@@ -110,6 +125,11 @@ class FlatReader:
     def _compact_length(self) -> int:
         length, self.pos = read_uvarint(self.buf, self.pos)
         return length - 1
+
+    def _count(self, elements: int) -> None:
+        self._elements_left -= elements
+        if self._elements_left < 0:
+            raise too_many_elements(self._name)
 
     def _take(self, size: int) -> int:
         """Step over bytes that must be there; where they begin."""

@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Final, Self
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
-from ruslo.protocol.primitives import DECODE_ERRORS, ENCODE_ERRORS
+from ruslo.protocol.primitives import (
+    DECODE_ERRORS,
+    ENCODE_ERRORS,
+    NO_ELEMENT_LIMIT,
+    elements_left,
+    set_element_limit,
+)
 
 UNSET: Final[Any] = object()
 """Stands for a default that is a list or a struct, which must be made anew for every object."""
@@ -66,6 +72,19 @@ class Message(Struct):
             return cls._read(buf, pos, len(buf), version)
         except DECODE_ERRORS as error:
             raise ProtocolError(f"malformed {cls.__name__} version {version}: {error}") from error
+
+    @classmethod
+    def read_bounded(cls, buf: ReadBuffer, version: int, max_elements: int) -> tuple[Self, int]:
+        """Decode a request with at most ``max_elements`` in all its arrays: the request, and how many it has.
+
+        What follows the request is passed over.
+        """
+        set_element_limit(max_elements)
+        try:
+            message, _ = cls.read(buf, 0, version)
+            return message, max_elements - elements_left()
+        finally:
+            set_element_limit(NO_ELEMENT_LIMIT)
 
     @classmethod
     def from_bytes(cls, buf: ReadBuffer, version: int) -> Self:

@@ -7,6 +7,7 @@ frame costs no more memory than a small multiple of its own size.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Mapping
 
 from ruslo.model.buffers import ReadBuffer
@@ -21,8 +22,38 @@ DECODE_ERRORS = (struct.error, IndexError, UnicodeDecodeError)
 ENCODE_ERRORS = (struct.error, UnicodeEncodeError, AttributeError, TypeError, ValueError, OverflowError)
 """What encoding runs into when a field holds a value its type cannot carry."""
 
+NO_ELEMENT_LIMIT = 1 << 62
+
 _UVARINT_BYTES_MAX = 5
 _UINT32_MAX = 0xFFFFFFFF
+
+
+class _ElementBudget(threading.local):
+    """Array elements and tagged fields that the message being decoded in this thread may still have."""
+
+    left = NO_ELEMENT_LIMIT
+
+
+_budget = _ElementBudget()
+
+
+def set_element_limit(elements: int) -> None:
+    """Limit the array elements of the message that this thread decodes next, over all its arrays."""
+    _budget.left = elements
+
+
+def elements_left() -> int:
+    return _budget.left
+
+
+def take_elements(count: int) -> None:
+    """Count the elements of an array before the first one is decoded."""
+    left = _budget.left - count
+    if left < 0:
+        raise ProtocolError(
+            f"too many array elements: {-left} more than one request may have; send several smaller requests"
+        )
+    _budget.left = left
 
 
 def uvarint_tail(buf: ReadBuffer, pos: int, first: int) -> tuple[int, int]:
@@ -122,6 +153,7 @@ def read_unknown_tags(
     count = first_count_byte
     if count > 127:
         count, pos = uvarint_tail(buf, pos, count)
+    take_elements(count)
     tags: dict[int, bytes] = {}
     tag = -1
     for _ in range(count):

@@ -24,8 +24,9 @@ from ruslo.records.batch import (
     LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
+    TRANSACTIONAL,
 )
-from ruslo.records.compression import Codec
+from ruslo.records.compression import MAX_DECOMPRESSED_BYTES, Codec
 from ruslo.records.rules import KEEP_CODEC, BatchRefused, BatchRules
 
 HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
@@ -39,6 +40,17 @@ _SMALLEST_LENGTH: Final = 14
 """The length field of the smallest message of the oldest format; Kafka calls anything below corrupt."""
 _SMALLEST_RECORD: Final = 7
 """Its length, attributes, time, offset, absent key, absent value and number of headers: a byte each."""
+_MAX_RATIOS: Final = (1, 1032, 22, 255, 32768)
+"""The most bytes that one byte of a codec can become, by codec id.
+
+* none: 1
+* gzip: 1032, a match of 258 bytes takes two bits
+* snappy: 22, a copy of 64 bytes takes three bytes
+* lz4: 255, one more byte of a match length
+* zstd: 32,768, a run-length block of 128 KiB takes four bytes
+"""
+_MAX_COUNT: Final = MAX_DECOMPRESSED_BYTES // _SMALLEST_RECORD
+"""A batch with more records could not be read: readers decompress no more than these bytes of one batch."""
 
 
 def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
@@ -49,17 +61,19 @@ def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
     """
     if len(view) >= HEADER_SIZE:
         header: HeaderFields = _unpack_header(view)
-        base_offset, length, _, magic, crc, attributes, last, _, _, producer_id, _, sequence, count = header
+        base_offset, length, _, magic, crc, attributes, last, _, _, producer_id, epoch, sequence, count = (
+            header
+        )
         if (
             base_offset == 0
             and length + LENGTH_OVERHEAD == len(view)
             and magic == MAGIC
             and length <= rules.max_length
-            and 0 < count == last + 1
+            and 0 < count == last + 1 <= _MAX_COUNT
             and not attributes & CONTROL
             and attributes & CODEC_MASK <= _LAST_CODEC
-            and (attributes & CODEC_MASK or count * _SMALLEST_RECORD <= len(view) - HEADER_SIZE)
-            and (sequence >= 0 or producer_id < 0)
+            and count * _SMALLEST_RECORD <= (len(view) - HEADER_SIZE) * _MAX_RATIOS[attributes & CODEC_MASK]
+            and (sequence >= 0 and epoch >= 0 if producer_id >= 0 else not attributes & TRANSACTIONAL)
             and crc32c(view[ATTRIBUTES_AT:]) == crc
         ):
             return header
@@ -95,7 +109,7 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
             ErrorCode.CORRUPT_MESSAGE, f"the record batch has {size} bytes, its header alone {HEADER_SIZE}"
         )
     header: HeaderFields = _unpack_header(view)
-    _, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
+    _, _, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
     if crc32c(view[ATTRIBUTES_AT:size]) != crc:
         raise BatchRefused(
             ErrorCode.CORRUPT_MESSAGE,
@@ -111,11 +125,13 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
             ErrorCode.INVALID_RECORD,
             f"the record batch claims {count} records and offsets 0 to {last_delta}; each offset needs one",
         )
-    if not attributes & CODEC_MASK and count * _SMALLEST_RECORD > size - HEADER_SIZE:
+    codec = attributes & CODEC_MASK
+    most = min((size - HEADER_SIZE) * _MAX_RATIOS[codec] // _SMALLEST_RECORD, _MAX_COUNT)
+    if count > most:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"the record batch claims {count} records in {size - HEADER_SIZE} bytes; "
-            f"a record takes {_SMALLEST_RECORD} at least",
+            f"the record batch claims {count} records; {size - HEADER_SIZE} bytes "
+            f"({Codec(codec).name.lower()}) can hold at most {most}",
         )
     if attributes & CONTROL:
         raise BatchRefused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
@@ -123,6 +139,17 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
             f"the record batch has producer id {producer_id} but sequence {sequence}",
+        )
+    if producer_id >= 0 and epoch < 0:
+        raise BatchRefused(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"the record batch has producer id {producer_id} but producer epoch {epoch}; epochs start at 0",
+        )
+    if producer_id < 0 and attributes & TRANSACTIONAL:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"the record batch is transactional but has producer id {producer_id}; request one with "
+            "InitProducerId",
         )
     # A batch that gets another codec is measured when it has it.
     if size > rules.segment_bytes and rules.target_codec in (KEEP_CODEC, attributes & CODEC_MASK):

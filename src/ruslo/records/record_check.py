@@ -1,10 +1,11 @@
 """The check of the records inside a produced batch, and the changes a leader makes to a batch it takes.
 
 Answers are Kafka's: a record without key or with a wrong timestamp is named in ``record_errors`` (KIP-467);
-records that do not add up are INVALID_RECORD; a payload that cannot be unfolded, and offsets that a
-compressed batch must not have, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe here
-because nothing has been appended. One limit is our own: a batch that unfolds to too many bytes or records
-is MESSAGE_TOO_LARGE, which lets clients split it.
+records that do not add up are INVALID_RECORD; a payload that cannot be decompressed, and offset deltas other
+than 0, 1, 2... in a compressed batch, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe
+here because nothing has been appended. Two checks are our own: an uncompressed batch with wrong offset deltas
+is INVALID_RECORD (Kafka stores it), and a batch with too many decompressed bytes or records is
+MESSAGE_TOO_LARGE, which lets clients split it.
 """
 
 from __future__ import annotations
@@ -55,8 +56,16 @@ class AcceptedBatch(NamedTuple):
     """The broker's time on a LogAppendTime topic, else -1; the Produce response carries it."""
 
 
-def validate_records(view: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int) -> AcceptedBatch:
+def validate_records(
+    view: memoryview,
+    header: HeaderFields,
+    rules: BatchRules,
+    now_ms: int,
+    max_decompressed_bytes: int | None = None,
+) -> AcceptedBatch:
     """Decode and check every record of a batch that ``check_batch`` let pass; raises BatchRefused.
+
+    ``max_decompressed_bytes`` may be less than the rules allow.
 
     The batch that comes back has the topic's codec and timestamp type and a true maxTimestamp. It is
     changed in place where the view allows it.
@@ -64,7 +73,8 @@ def validate_records(view: memoryview, header: HeaderFields, rules: BatchRules, 
     batch = view[: header[1] + LENGTH_OVERHEAD]
     attributes = header[5]
     codec = attributes & CODEC_MASK
-    records, errors = _decode_and_check(batch, header, rules, now_ms)
+    max_bytes = rules.max_decompressed_bytes if max_decompressed_bytes is None else max_decompressed_bytes
+    records, errors = _decode_and_check(batch, header, rules, now_ms, max_bytes)
     if errors:
         raise _refusal(errors)
     if rules.target_codec not in (KEEP_CODEC, codec):
@@ -85,7 +95,7 @@ def stamp_log_append_time(batch: memoryview, header: HeaderFields, now_ms: int) 
 
 
 def _decode_and_check(
-    batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int
+    batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int, max_bytes: int
 ) -> tuple[list[Record], list[tuple[ErrorCode, RecordError]]]:
     attributes = header[5]
     if header[12] > MAX_DECODED_RECORDS:
@@ -95,17 +105,19 @@ def _decode_and_check(
         )
     earliest = now_ms - rules.before_max_ms
     latest = now_ms + rules.after_max_ms
-    # In an uncompressed batch nobody minds, and a batch that gets another codec is numbered anew.
+    # A batch that gets another codec is renumbered. Any other is stored as it is, and a consumer that asks
+    # for an offset that no record has would get the same batch again and again.
     codec = attributes & CODEC_MASK
-    checks_offsets = codec and rules.target_codec in (KEEP_CODEC, codec)
+    checks_offsets = rules.target_codec in (KEEP_CODEC, codec)
     records: list[Record] = []
     errors: list[tuple[ErrorCode, RecordError]] = []
     try:
-        for index, record in enumerate(read_records(batch, rules.max_decompressed_bytes)):
+        for index, record in enumerate(read_records(batch, max_bytes)):
             if checks_offsets and record.offset != index:
                 raise BatchRefused(
-                    ErrorCode.UNKNOWN_SERVER_ERROR,
-                    f"record {index} of a compressed batch has offset {record.offset}; nothing was appended",
+                    ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.INVALID_RECORD,
+                    f"record {index} of the batch has offset delta {record.offset} instead of {index}; "
+                    "nothing was appended",
                 )
             records.append(record)
             timestamp = record.timestamp

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,7 @@ from ruslo.net import server as server_module
 from ruslo.net.connection import (
     INITIAL_BUFFER_BYTES,
     JOINED_RANGE_BYTES,
+    KEPT_BUFFER_BYTES,
     MAX_PENDING_REPLIES,
     Connection,
     Reply,
@@ -641,3 +642,97 @@ def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
             assert "2 more connections from 127.0.0.1 were refused or closed" in caplog.text
 
     uvloop.run(main())
+
+
+class TestRequestMemory:
+    LARGE = frame(bytes(3_000_000))
+    LIMITS = ServerLimits(
+        max_frame_bytes=200_000_000,
+        max_connections=100,
+        max_connections_per_ip=100,
+        idle_ms=60_000,
+        max_request_bytes=3_000_000,
+    )
+
+    def echo(self) -> Echo:
+        echo = Echo()
+        echo.on_frame = lambda connection, body: connection.send(frame(b"ok"))
+        return echo
+
+    def test_a_large_frame_waits_until_another_one_has_been_handled(self) -> None:
+        async def story() -> None:
+            echo = self.echo()
+            async with (
+                serving(echo, self.LIMITS) as port,
+                client(port) as (first_reader, first),
+                client(port) as (second_reader, second),
+                client(port) as (third_reader, third),
+            ):
+                memory = echo.server.request_memory
+                first.write(self.LARGE[:-1])
+                await until(lambda: memory.taken_bytes > 0)
+                second.write(self.LARGE)
+                await until(lambda: memory.is_short)
+                assert memory.taken_bytes == len(self.LARGE)
+                third.write(frame(b"small"))
+                assert await read_frame(third_reader) == b"ok"
+                first.write(self.LARGE[-1:])
+                assert await read_frame(first_reader) == b"ok"
+                assert await read_frame(second_reader) == b"ok"
+                assert memory.taken_bytes == 0
+                assert not memory.is_short
+
+        uvloop.run(story())
+
+    def test_a_closed_connection_gives_its_memory_to_the_next(self) -> None:
+        async def story() -> None:
+            echo = self.echo()
+            async with (
+                serving(echo, self.LIMITS) as port,
+                client(port) as (_, first),
+                client(port) as (_, second),
+                client(port) as (reader, third),
+            ):
+                memory = echo.server.request_memory
+                first.write(self.LARGE[:-1])
+                await until(lambda: memory.taken_bytes > 0)
+                second.write(self.LARGE[:-1])
+                await until(lambda: memory.is_short)
+                second.close()
+                await until(lambda: len(echo.server.connections) == 2)
+                third.write(self.LARGE)
+                first.close()
+                assert await read_frame(reader) == b"ok"
+                assert memory.taken_bytes == 0
+
+        uvloop.run(story())
+
+    def test_a_stalled_frame_is_given_up_when_others_wait(self) -> None:
+        async def story() -> None:
+            echo = self.echo()
+            async with (
+                serving(echo, replace(self.LIMITS, idle_ms=500)) as port,
+                client(port) as (first_reader, first),
+                client(port) as (reader, second),
+            ):
+                memory = echo.server.request_memory
+                first.write(self.LARGE[:-1])
+                await until(lambda: memory.taken_bytes > 0)
+                second.write(self.LARGE)
+                assert await read_frame(reader) == b"ok"
+                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                    await read_frame(first_reader)
+
+        uvloop.run(story())
+
+    def test_the_buffer_of_a_large_frame_is_freed_with_it(self) -> None:
+        async def story() -> None:
+            echo = self.echo()
+            async with serving(echo, self.LIMITS) as port, client(port) as (reader, writer):
+                writer.write(frame(bytes(20_000_000)) + frame(bytes(5_000_000)) + frame(b"small"))
+                for _ in range(3):
+                    assert await read_frame(reader) == b"ok"
+                assert echo.connections[0]._capacity <= KEPT_BUFFER_BYTES
+                assert echo.server.request_memory.taken_bytes == 0
+
+        uvloop.run(story())

@@ -180,3 +180,52 @@ def test_mutated_batches_are_refused_or_good() -> None:
         assert header[3] == layout.MAGIC
         assert header[12] == header[6] + 1 > 0
         assert header[1] + layout.LENGTH_OVERHEAD <= len(batch)
+
+
+@pytest.mark.parametrize("epoch", [-1, -2, -(2**15)])
+@pytest.mark.parametrize("validation", ["header", "full"])
+def test_a_producer_id_needs_an_epoch(epoch: int, validation: str) -> None:
+    rules = BatchRules.of(LogConfig(record_validation=validation))
+    batch = build_batch(KEYED, producer_id=4, producer_epoch=0, base_sequence=0)
+    changed(batch, ">h", layout.PRODUCER_ID_AT + 8, epoch)
+    assert refusal(batch, rules) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("producer_id", [-1, -2])
+def test_a_transactional_batch_needs_a_producer_id(producer_id: int) -> None:
+    batch = build_batch(KEYED, attributes=layout.TRANSACTIONAL, producer_epoch=0, base_sequence=0)
+    changed(batch, ">q", layout.PRODUCER_ID_AT, producer_id)
+    assert refusal(batch) == ErrorCode.INVALID_RECORD
+
+
+def claiming(codec: Codec, payload_bytes: int, count: int) -> bytearray:
+    """A batch that claims ``count`` records in a payload of ``payload_bytes``, which are not looked at."""
+    batch = bytearray(build_batch(KEYED)[: layout.HEADER_SIZE]) + bytes(payload_bytes)
+    struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
+    struct.pack_into(">h", batch, layout.ATTRIBUTES_AT, codec)
+    struct.pack_into(">i", batch, layout.LAST_OFFSET_DELTA_AT, count - 1)
+    struct.pack_into(">i", batch, layout.COUNT_AT, count)
+    set_crc(batch)
+    return batch
+
+
+RATIOS = {Codec.NONE: 1, Codec.GZIP: 1032, Codec.SNAPPY: 22, Codec.LZ4: 255, Codec.ZSTD: 32768}
+
+
+@pytest.mark.parametrize(("codec", "ratio"), RATIOS.items())
+def test_a_batch_claims_no_more_records_than_its_bytes_can_hold(codec: Codec, ratio: int) -> None:
+    most = 70 * ratio // 7
+    assert check_batch(memoryview(claiming(codec, 70, most)), RULES)
+    for count in (most + 1, 2**31 - 1):
+        assert refusal(claiming(codec, 70, count)) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_the_most_compressible_records_fit_the_bound(codec: Codec) -> None:
+    batch = build_batch([Record(index, NOW, None, None) for index in range(20_000)], codec=codec)
+    assert check_batch(memoryview(batch), RULES)
+
+
+def test_no_batch_claims_more_records_than_a_reader_would_decompress() -> None:
+    assert check_batch(memoryview(claiming(Codec.ZSTD, 100_000, 2**27 // 7)), RULES)
+    assert refusal(claiming(Codec.ZSTD, 100_000, 2**27 // 7 + 1)) == ErrorCode.INVALID_RECORD

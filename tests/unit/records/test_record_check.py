@@ -207,8 +207,8 @@ class TestPayload:
         payload[3] = 8  # offset delta 4
         return with_payload(compress(codec, bytes(payload)), count=1, attributes=codec)
 
-    def test_offset_deltas_matter_in_compressed_batches_only(self) -> None:
-        assert validated(self.gaps(Codec.NONE), PLAIN)
+    def test_offset_deltas_must_count_from_zero(self) -> None:
+        assert refused(self.gaps(Codec.NONE), PLAIN).code == ErrorCode.INVALID_RECORD
         assert refused(self.gaps(Codec.LZ4), PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     def test_a_batch_that_gets_another_codec_is_numbered_anew(self) -> None:

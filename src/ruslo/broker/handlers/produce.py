@@ -11,7 +11,9 @@ producer retries the former safely, but takes the latter for "not appended".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.handlers.produce_results import (
     ALL,
@@ -26,18 +28,35 @@ from ruslo.broker.handlers.produce_results import (
     refused,
     respond_when_acked,
 )
-from ruslo.broker.handlers.transactional_produce import TransactionalProduce
+from ruslo.broker.handlers.record_decoding import (
+    Position,
+    UndecodedBatch,
+    Validated,
+    are_uncompressed,
+    is_small,
+    undecoded_batches,
+    validate_all,
+    validate_small,
+)
+from ruslo.broker.handlers.transactional_produce import OUTSTANDING, TransactionalProduce
 from ruslo.broker.metrics.api_stats import ApiStats, now_ns
 from ruslo.broker.partitions.ack_wait import PendingAck
+from ruslo.broker.partitions.partition import UndecodedRecords
+from ruslo.broker.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.protocol.produce_codec import PartitionResult, decode_produce_request
+from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_produce_request
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
     from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
+
+
+_Request: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int]"
+"""Connection, results so far, appends to wait for, acks, timeout, version, correlation id, begin."""
 
 
 class ProduceHandler:
@@ -54,6 +73,8 @@ class ProduceHandler:
         self._transactional = transactional
         self._clock = clock
         self._stats = stats
+        self._thread = WorkerThread()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
@@ -61,7 +82,7 @@ class ProduceHandler:
         begun_ns = now_ns()
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
         if transactional_id is not None:
-            TransactionalProduce(
+            request = TransactionalProduce(
                 self._partitions,
                 self._transactional,
                 self._whereabouts,
@@ -73,13 +94,15 @@ class ProduceHandler:
                 timeout_ms=timeout_ms,
                 version=version,
                 correlation_id=correlation_id,
-            ).handle(topics, memoryview(buf), self._clock.now_ms())
+            )
+            self._handle_transactional(request, connection, topics, buf, version)
             return
         by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
         now_ms = self._clock.now_ms()
         view = memoryview(buf)
         results: Results = []
         unacked: list[Unacked] = []
+        undecoded: list[UndecodedBatch] = []
         failed = False
         for topic, asked in topics:
             known = by_topic.get(topic)
@@ -93,7 +116,16 @@ class ProduceHandler:
                         )
                     if acks == ALL:
                         partition.require_min_isr()
-                    appended = partition.append(view[start:stop], now_ms)
+                    appended = partition.append(view[start:stop], now_ms, False)
+                except UndecodedRecords as records:
+                    assert partition is not None
+                    position = (len(results), len(answers))
+                    header, rules = records.header, records.rules
+                    undecoded.append(
+                        UndecodedBatch(position, index, partition, view[start:stop], header, rules)
+                    )
+                    answers.append(OUTSTANDING)
+                    continue
                 except KafkaError as error:
                     failed = True
                     answers.append(refused(index, error, partition))
@@ -121,7 +153,47 @@ class ProduceHandler:
                     )
                 )
             results.append((topic, answers))
+        parsed = (connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns)
+        if undecoded:
+            self._decode(undecoded, parsed, failed, now_ms)
+        else:
+            self._answer(parsed, failed)
+
+    def _handle_transactional(
+        self,
+        request: TransactionalProduce,
+        connection: Connection,
+        topics: Sequence[TopicRecords],
+        buf: bytearray,
+        version: int,
+    ) -> None:
+        by_topic: Mapping[str | bytes, Mapping[int, Partition]]
+        by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
+        now_ms = self._clock.now_ms()
+        view = memoryview(buf)
+        undecoded = undecoded_batches(by_topic, topics, view, now_ms)
+        if not undecoded or (is_small(undecoded) and are_uncompressed(undecoded)):
+            request.handle(topics, view, now_ms)
+            return
+        # What needs no decoding waits too, so that the request is handled at once and in its order.
+        start, end = min(at for at, _ in _spans(topics)), max(stop for _, stop in _spans(topics))
+        kept = memoryview(bytearray(view[start:end]))
+        moved = [
+            (topic, [(index, at - start, stop - start) for index, at, stop in asked])
+            for topic, asked in topics
+        ]
+        undecoded = undecoded_batches(by_topic, moved, kept, now_ms)
+        self._when_decoded(
+            undecoded,
+            connection,
+            now_ms,
+            lambda validated: request.handle(moved, kept, self._clock.now_ms(), validated),
+        )
+
+    def _answer(self, request: _Request, failed: bool) -> None:
+        connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
         if failed:
+            by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
             count_failures(self._stats, by_topic, results)
         if acks == 0:
             self._stats.answered(begun_ns)
@@ -146,3 +218,85 @@ class ProduceHandler:
         else:
             connection.send(encode(results, version, correlation_id))
             self._stats.answered(begun_ns)
+
+    # -- batches whose records have to be decoded ------------------------------------------------------------
+
+    def _decode(
+        self, undecoded: Sequence[UndecodedBatch], request: _Request, failed: bool, now_ms: int
+    ) -> None:
+        """Decode and append; batches of the request that needed no decoding have been appended before."""
+        validated = validate_small(undecoded, now_ms)
+        if validated is not None:
+            self._append_validated(undecoded, validated, request, failed)
+            return
+        undecoded = [each.owned() for each in undecoded]
+        self._when_decoded(
+            undecoded,
+            request[0],
+            now_ms,
+            lambda validated: self._append_validated(undecoded, validated, request, failed),
+        )
+
+    def _append_validated(
+        self,
+        undecoded: Sequence[UndecodedBatch],
+        validated: Mapping[Position, Validated],
+        request: _Request,
+        failed: bool,
+    ) -> None:
+        _, results, unacked, acks, *_ = request
+        now_ms = self._clock.now_ms()
+        for each in undecoded:
+            partition, (topic_at, at) = each.partition, each.position
+            answers = results[topic_at][1]
+            try:
+                accepted = validated[each.position]
+                if isinstance(accepted, KafkaError):
+                    raise accepted
+                if acks == ALL:
+                    partition.require_min_isr()
+                appended = partition.append_validated(accepted, now_ms)
+            except KafkaError as error:
+                failed = True
+                answers[at] = refused(each.index, error, partition)
+                continue
+            except StorageError as error:
+                failed = True
+                self._partitions.storage_failed(error)
+                answers[at] = refused(each.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                continue
+            log = partition.log
+            if not partition.is_acked(appended.end_offset, acks == ALL):
+                append = PendingAck(partition, appended.end_offset, partition.leader_epoch, acks == ALL)
+                unacked.append((topic_at, at, append))
+            base_offset, append_time_ms = appended.base_offset, appended.log_append_time_ms
+            answers[at] = (each.index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
+        self._answer(request, failed)
+
+    def _when_decoded(
+        self,
+        undecoded: Sequence[UndecodedBatch],
+        connection: Connection,
+        now_ms: int,
+        then: Callable[[Mapping[Position, Validated]], None],
+    ) -> None:
+        """Decode in a thread; ``then`` answers behind the place that is held in the connection's order."""
+        held = connection.hold()
+
+        async def decode() -> None:
+            try:
+                then(await self._thread.run(validate_all, undecoded, now_ms))
+            except Exception:
+                # What was appended is not known: the client must not take silence for anything else.
+                connection.abort()
+                raise
+            held.send(())
+
+        task = asyncio.get_running_loop().create_task(decode())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _spans(topics: Sequence[TopicRecords]) -> Iterator[tuple[int, int]]:
+    """Where the batches of a request begin and end."""
+    return ((start, stop) for _, asked in topics for _, start, stop in asked if start >= 0)

@@ -6,7 +6,7 @@ TRANSACTION_ABORTABLE. v12+: the leader adds the partition itself, with the firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,10 @@ from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import TRANSACTIONAL
+from ruslo.records.record_check import AcceptedBatch
 
 if TYPE_CHECKING:
+    from ruslo.broker.handlers.record_decoding import Position, Validated
     from ruslo.broker.metrics.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from ruslo.net.connection import Connection, Reply
     from ruslo.protocol.leader_hints import NodeEndpoint
 
-_OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
+OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
 
 
 class TransactionalProduce:
@@ -78,14 +80,21 @@ class TransactionalProduce:
         self._failed = False
         self._reply: Reply | None = None
 
-    def handle(self, topics: Sequence[TopicRecords], view: memoryview, now_ms: int) -> None:
+    def handle(
+        self,
+        topics: Sequence[TopicRecords],
+        view: memoryview,
+        now_ms: int,
+        validated: Mapping[Position, Validated] | None = None,
+    ) -> None:
+        """``validated``: batches whose records have been decoded, by their position in the request."""
         by_topic = self._partitions.by_id if self._version >= TOPIC_IDS_FROM else self._partitions.by_name
         for topic_at, (topic, asked) in enumerate(topics):
             known = by_topic.get(topic, {})
             answers: list[PartitionResult] = []
             self._results.append((topic, answers))
             for at, (index, start, stop) in enumerate(asked):
-                answers.append(_OUTSTANDING)
+                answers.append(OUTSTANDING)
                 self._outstanding += 1
                 batch = view[start:stop]
                 try:
@@ -98,7 +107,10 @@ class TransactionalProduce:
                 try:
                     if self._acks == ALL:
                         partition.require_min_isr()
-                    appended = self._append(partition, batch, now_ms, topic_at, at, index)
+                    decoded = validated.get((topic_at, at)) if validated is not None else None
+                    if isinstance(decoded, KafkaError):
+                        raise decoded
+                    appended = self._append(partition, batch, now_ms, topic_at, at, index, decoded)
                 except (KafkaError, StorageError) as error:
                     self._settled(topic_at, at, index, partition, error)
                 else:
@@ -113,11 +125,23 @@ class TransactionalProduce:
             self._finish()
 
     def _append(
-        self, partition: Partition, batch: memoryview, now_ms: int, topic_at: int, at: int, index: int
+        self,
+        partition: Partition,
+        batch: memoryview,
+        now_ms: int,
+        topic_at: int,
+        at: int,
+        index: int,
+        decoded: AcceptedBatch | None,
     ) -> Appended | None:
         """None: it waits for the coordinator."""
-        header = partition.check(batch)
+        if decoded is not None:
+            batch, header, _ = decoded
+        else:
+            header = partition.check(batch)
         if not header[5] & TRANSACTIONAL:
+            if decoded is not None:
+                return partition.append_validated(decoded, now_ms)
             return partition.append(batch, now_ms)
         producer = header[9], header[10]
         if self._producer is None:
@@ -128,13 +152,15 @@ class TransactionalProduce:
                 "a transactional request has batches of more than one producer",
             )
         appended = self._appends.append(
-            self._transactional_id, partition, batch, header, self._version, now_ms
+            self._transactional_id, partition, batch, header, self._version, now_ms, decoded is not None
         )
         if isinstance(appended, Appended):
             return appended
         done = partial(self._settled, topic_at, at, index, partition)
         kept = memoryview(bytearray(batch))
-        self._waiting.append(WaitingBatch(partition, kept, header, appended, self._version, done))
+        self._waiting.append(
+            WaitingBatch(partition, kept, header, appended, self._version, done, decoded is not None)
+        )
         return None
 
     def _settled(

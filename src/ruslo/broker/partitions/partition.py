@@ -25,7 +25,14 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.records.batch import HEADER, LENGTH_OVERHEAD, TRANSACTIONAL
-from ruslo.records.validation import BatchRules, check_batch, finish_batch, needs_work
+from ruslo.records.validation import (
+    AcceptedBatch,
+    BatchRules,
+    check_batch,
+    finish_batch,
+    needs_records,
+    needs_work,
+)
 from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import LogRead
@@ -42,6 +49,15 @@ _rules_of = lru_cache(maxsize=256)(BatchRules.of)
 
 UNKNOWN_SIZE = 1 << 62
 """More than any reader waits for."""
+
+
+class UndecodedRecords(Exception):
+    """A batch that passed ``check_batch``, but whose records have to be decoded before it is appended."""
+
+    def __init__(self, header: HeaderFields, rules: BatchRules) -> None:
+        super().__init__("the records of a batch must be decoded")
+        self.header = header
+        self.rules = rules
 
 
 class Appended(NamedTuple):
@@ -221,11 +237,12 @@ class Partition:
 
     # -- appending -------------------------------------------------------------------------------------------
 
-    def append(self, batch: memoryview, now_ms: int) -> Appended:
+    def append(self, batch: memoryview, now_ms: int, decodes_records: bool = True) -> Appended:
         """Validate and append what a producer sent for this partition.
 
         Raises KafkaError (its subclass BatchRefused tells which records are to blame) or DiskError; then
-        nothing was changed.
+        nothing was changed. Without ``decodes_records`` it raises UndecodedRecords for a batch whose records
+        have to be decoded: the caller does that and calls ``append_validated``.
         """
         if not self._takes_produce:
             raise self._why_not_produce()
@@ -237,6 +254,8 @@ class Partition:
                 "a transactional batch came in a request without transactional id",
             )
         if needs_work(header, rules, now_ms):
+            if not decodes_records and needs_records(header, rules, now_ms):
+                raise UndecodedRecords(header, rules)
             batch, header, _ = finish_batch(batch, header, rules, now_ms)
         elif header[1] + LENGTH_OVERHEAD != len(batch):
             batch = batch[: header[1] + LENGTH_OVERHEAD]
@@ -246,6 +265,28 @@ class Partition:
             return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
         self._appended(len(batch), header[12])
         return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def append_validated(self, accepted: AcceptedBatch, now_ms: int) -> Appended:
+        """Append a batch whose records were decoded after UndecodedRecords; raises as ``append``."""
+        if not self._takes_produce:
+            raise self._why_not_produce()
+        batch, header, _ = accepted
+        log = self.log
+        result = log.append_leader(batch, header, self.leader_epoch, now_ms)
+        if result.duplicate:
+            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
+        self._appended(len(batch), header[12])
+        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+
+    def undecoded(self, batch: memoryview, now_ms: int) -> tuple[HeaderFields, BatchRules] | None:
+        """Header and rules of a batch whose records have to be decoded; None also for one to be refused."""
+        if not self._takes_produce:
+            return None
+        try:
+            header = check_batch(batch, self._rules)
+        except KafkaError:
+            return None
+        return (header, self._rules) if needs_records(header, self._rules, now_ms) else None
 
     def check(self, batch: memoryview) -> HeaderFields:
         """The header of a batch that may be appended as far as the batch itself can tell; or KafkaError."""
@@ -261,14 +302,16 @@ class Partition:
         *,
         transaction_v2: bool,
         guard: VerificationGuard | None,
+        validated: bool = False,
     ) -> Appended:
         """Append a batch that ``check`` has passed and whose transaction is known to be open.
 
-        ``guard``: under which the coordinator was asked; None if nobody had to be. Raises as ``append``.
+        ``guard``: under which the coordinator was asked; None if nobody had to be. ``validated``: its records
+        have been decoded and need no more work. Raises as ``append``.
         """
         if not self._takes_produce:
             raise self._why_not_produce()
-        if needs_work(header, self._rules, now_ms):
+        if not validated and needs_work(header, self._rules, now_ms):
             batch, header, _ = finish_batch(batch, header, self._rules, now_ms)
         log = self.log
         result = log.append_leader(

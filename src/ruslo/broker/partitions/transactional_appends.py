@@ -71,6 +71,8 @@ class WaitingBatch:
     """Of the Produce request."""
     done: Callable[[Outcome], None]
     """Must not raise."""
+    validated: bool = False
+    """Whether the records have been decoded."""
 
     @property
     def place(self) -> _Place:
@@ -108,6 +110,7 @@ class TransactionalAppends:
         header: HeaderFields,
         version: int,
         now_ms: int,
+        validated: bool = False,
     ) -> Appended | VerificationGuard:
         """Append a checked batch whose transaction is known to be open, or say under what it has to wait.
 
@@ -125,7 +128,12 @@ class TransactionalAppends:
             if code is not ErrorCode.NONE:
                 raise _produce_error(code, version)
         return partition.append_transactional(
-            batch, header, now_ms, transaction_v2=version >= TRANSACTION_V2_FROM, guard=guard
+            batch,
+            header,
+            now_ms,
+            transaction_v2=version >= TRANSACTION_V2_FROM,
+            guard=guard,
+            validated=validated,
         )
 
     def guard(
@@ -225,6 +233,7 @@ def _append(batch: WaitingBatch, now_ms: int) -> Outcome:
             now_ms,
             transaction_v2=batch.version >= TRANSACTION_V2_FROM,
             guard=batch.guard,
+            validated=batch.validated,
         )
     except (KafkaError, StorageError) as error:
         return error

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -78,6 +79,7 @@ class AddPartitionsToTxnRequest(Message):
                 n -= 1
             if n < 0 or n * 14 > limit - pos:
                 raise length_error("AddPartitionsToTxnRequest.transactions", n, limit - pos)
+            take_elements(n)
             transactions_items: list[AddPartitionsToTxnTransaction] = []
             for _ in range(n):
                 transactions_item, pos = AddPartitionsToTxnTransaction._read(buf, pos, limit, version)
@@ -113,6 +115,7 @@ class AddPartitionsToTxnRequest(Message):
                 pos += 4
             if n < 0 or n * 3 > limit - pos:
                 raise length_error("AddPartitionsToTxnRequest.v3_and_below_topics", n, limit - pos)
+            take_elements(n)
             v3_and_below_topics_items: list[AddPartitionsToTxnTopic] = []
             for _ in range(n):
                 v3_and_below_topics_item, pos = AddPartitionsToTxnTopic._read(buf, pos, limit, version)
@@ -230,6 +233,7 @@ class AddPartitionsToTxnTopic(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("AddPartitionsToTxnTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None
@@ -323,6 +327,7 @@ class AddPartitionsToTxnTransaction(Struct):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AddPartitionsToTxnTransaction.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[AddPartitionsToTxnTopic] = []
         for _ in range(n):
             topics_item, pos = AddPartitionsToTxnTopic._read(buf, pos, limit, version)

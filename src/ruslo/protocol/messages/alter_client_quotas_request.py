@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -69,6 +70,7 @@ class AlterClientQuotasRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterClientQuotasRequest.entries", n, limit - pos)
+        take_elements(n)
         entries_items: list[EntryData] = []
         for _ in range(n):
             entries_item, pos = EntryData._read(buf, pos, limit, version)
@@ -138,6 +140,7 @@ class EntryData(Struct):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("EntryData.entity", n, limit - pos)
+        take_elements(n)
         entity_items: list[EntityData] = []
         for _ in range(n):
             entity_item, pos = EntityData._read(buf, pos, limit, version)
@@ -154,6 +157,7 @@ class EntryData(Struct):
             pos += 4
         if n < 0 or n * 11 > limit - pos:
             raise length_error("EntryData.ops", n, limit - pos)
+        take_elements(n)
         ops_items: list[OpData] = []
         for _ in range(n):
             ops_item, pos = OpData._read(buf, pos, limit, version)

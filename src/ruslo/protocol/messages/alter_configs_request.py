@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -69,6 +70,7 @@ class AlterConfigsRequest(Message):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("AlterConfigsRequest.resources", n, limit - pos)
+        take_elements(n)
         resources_items: list[AlterConfigsResource] = []
         for _ in range(n):
             resources_item, pos = AlterConfigsResource._read(buf, pos, limit, version)
@@ -158,6 +160,7 @@ class AlterConfigsResource(Struct):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterConfigsResource.configs", n, limit - pos)
+        take_elements(n)
         configs_items: list[AlterableConfig] = []
         for _ in range(n):
             configs_item, pos = AlterableConfig._read(buf, pos, limit, version)

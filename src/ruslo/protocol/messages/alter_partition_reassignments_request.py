@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -72,6 +73,7 @@ class AlterPartitionReassignmentsRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterPartitionReassignmentsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[ReassignableTopic] = []
         for _ in range(n):
             topics_item, pos = ReassignableTopic._read(buf, pos, limit, version)
@@ -143,6 +145,7 @@ class ReassignableTopic(Struct):
             n -= 1
         if n < 0 or n * 6 > limit - pos:
             raise length_error("ReassignableTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[ReassignablePartition] = []
         for _ in range(n):
             partitions_item, pos = ReassignablePartition._read(buf, pos, limit, version)
@@ -213,6 +216,7 @@ class ReassignablePartition(Struct):
         else:
             if n * 4 > limit - pos:
                 raise length_error("ReassignablePartition.replicas", n, limit - pos)
+            take_elements(n)
             self.replicas = list(unpack_from(f">{n}i", buf, pos))
             pos += n * 4
         self.unknown_tags = None

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     absent_error,
     length_error,
     read_unknown_tags,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -71,6 +72,7 @@ class AlterPartitionRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("AlterPartitionRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicData] = []
         for _ in range(n):
             topics_item, pos = TopicData._read(buf, pos, limit, version)
@@ -130,6 +132,7 @@ class TopicData(Struct):
             n -= 1
         if n < 0 or n * 15 > limit - pos:
             raise length_error("TopicData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)
@@ -208,6 +211,7 @@ class PartitionData(Struct):
                 n -= 1
             if n < 0 or n * 4 > limit - pos:
                 raise length_error("PartitionData.new_isr", n, limit - pos)
+            take_elements(n)
             self.new_isr = list(unpack_from(f">{n}i", buf, pos))
             pos += n * 4
         else:
@@ -220,6 +224,7 @@ class PartitionData(Struct):
                 n -= 1
             if n < 0 or n * 13 > limit - pos:
                 raise length_error("PartitionData.new_isr_with_epochs", n, limit - pos)
+            take_elements(n)
             new_isr_with_epochs_items: list[BrokerState] = []
             for _ in range(n):
                 new_isr_with_epochs_item, pos = BrokerState._read(buf, pos, limit, version)

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -59,6 +60,7 @@ class AlterReplicaLogDirsRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterReplicaLogDirsRequest.dirs", n, limit - pos)
+        take_elements(n)
         dirs_items: list[AlterReplicaLogDir] = []
         for _ in range(n):
             dirs_item, pos = AlterReplicaLogDir._read(buf, pos, limit, version)
@@ -139,6 +141,7 @@ class AlterReplicaLogDir(Struct):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterReplicaLogDir.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[AlterReplicaLogDirTopic] = []
         for _ in range(n):
             topics_item, pos = AlterReplicaLogDirTopic._read(buf, pos, limit, version)
@@ -230,6 +233,7 @@ class AlterReplicaLogDirTopic(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("AlterReplicaLogDirTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

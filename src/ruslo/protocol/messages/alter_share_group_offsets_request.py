@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -68,6 +69,7 @@ class AlterShareGroupOffsetsRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterShareGroupOffsetsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[AlterShareGroupOffsetsRequestTopic] = []
         for _ in range(n):
             topics_item, pos = AlterShareGroupOffsetsRequestTopic._read(buf, pos, limit, version)
@@ -143,6 +145,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
             n -= 1
         if n < 0 or n * 13 > limit - pos:
             raise length_error("AlterShareGroupOffsetsRequestTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[AlterShareGroupOffsetsRequestPartition] = []
         for _ in range(n):
             partitions_item, pos = AlterShareGroupOffsetsRequestPartition._read(buf, pos, limit, version)

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -60,6 +61,7 @@ class AlterUserScramCredentialsRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("AlterUserScramCredentialsRequest.deletions", n, limit - pos)
+        take_elements(n)
         deletions_items: list[ScramCredentialDeletion] = []
         for _ in range(n):
             deletions_item, pos = ScramCredentialDeletion._read(buf, pos, limit, version)
@@ -72,6 +74,7 @@ class AlterUserScramCredentialsRequest(Message):
             n -= 1
         if n < 0 or n * 9 > limit - pos:
             raise length_error("AlterUserScramCredentialsRequest.upsertions", n, limit - pos)
+        take_elements(n)
         upsertions_items: list[ScramCredentialUpsertion] = []
         for _ in range(n):
             upsertions_item, pos = ScramCredentialUpsertion._read(buf, pos, limit, version)

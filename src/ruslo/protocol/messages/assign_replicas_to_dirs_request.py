@@ -13,6 +13,7 @@ from ruslo.protocol.message import Message, Struct, UNSET
 from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -68,6 +69,7 @@ class AssignReplicasToDirsRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("AssignReplicasToDirsRequest.directories", n, limit - pos)
+        take_elements(n)
         directories_items: list[DirectoryData] = []
         for _ in range(n):
             directories_item, pos = DirectoryData._read(buf, pos, limit, version)
@@ -127,6 +129,7 @@ class DirectoryData(Struct):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("DirectoryData.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicData] = []
         for _ in range(n):
             topics_item, pos = TopicData._read(buf, pos, limit, version)
@@ -188,6 +191,7 @@ class TopicData(Struct):
             n -= 1
         if n < 0 or n * 5 > limit - pos:
             raise length_error("TopicData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)

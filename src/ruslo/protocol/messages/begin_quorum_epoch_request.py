@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -103,6 +104,7 @@ class BeginQuorumEpochRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("BeginQuorumEpochRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicData] = []
         for _ in range(n):
             topics_item, pos = TopicData._read(buf, pos, limit, version)
@@ -116,6 +118,7 @@ class BeginQuorumEpochRequest(Message):
                 n -= 1
             if n < 0 or n * 5 > limit - pos:
                 raise length_error("BeginQuorumEpochRequest.leader_endpoints", n, limit - pos)
+            take_elements(n)
             leader_endpoints_items: list[LeaderEndpoint] = []
             for _ in range(n):
                 leader_endpoints_item, pos = LeaderEndpoint._read(buf, pos, limit, version)
@@ -225,6 +228,7 @@ class TopicData(Struct):
             pos += 4
         if n < 0 or n * 12 > limit - pos:
             raise length_error("TopicData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)

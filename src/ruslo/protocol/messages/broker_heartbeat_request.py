@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     read_uuids,
     tag_size_error,
     tag_version_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -84,6 +85,7 @@ class BrokerHeartbeatRequest(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):
@@ -99,6 +101,7 @@ class BrokerHeartbeatRequest(Message):
                         n -= 1
                     if n < 0 or n * 16 > tag_end - pos:
                         raise length_error("BrokerHeartbeatRequest.offline_log_dirs", n, tag_end - pos)
+                    take_elements(n)
                     self.offline_log_dirs = read_uuids(buf, pos, n)
                     pos += n * 16
                 elif tag == 1:
@@ -114,6 +117,7 @@ class BrokerHeartbeatRequest(Message):
                     else:
                         if n * 16 > tag_end - pos:
                             raise length_error("BrokerHeartbeatRequest.cordoned_log_dirs", n, tag_end - pos)
+                        take_elements(n)
                         self.cordoned_log_dirs = read_uuids(buf, pos, n)
                         pos += n * 16
                 else:

@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     read_uuids,
     tag_size_error,
     tag_version_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -84,6 +85,7 @@ class BrokerRegistrationChangeRecord(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

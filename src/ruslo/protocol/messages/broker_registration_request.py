@@ -17,6 +17,7 @@ from ruslo.protocol.primitives import (
     read_unknown_tags,
     read_uuids,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -114,6 +115,7 @@ class BrokerRegistrationRequest(Message):
             n -= 1
         if n < 0 or n * 7 > limit - pos:
             raise length_error("BrokerRegistrationRequest.listeners", n, limit - pos)
+        take_elements(n)
         listeners_items: list[Listener] = []
         for _ in range(n):
             listeners_item, pos = Listener._read(buf, pos, limit, version)
@@ -126,6 +128,7 @@ class BrokerRegistrationRequest(Message):
             n -= 1
         if n < 0 or n * 6 > limit - pos:
             raise length_error("BrokerRegistrationRequest.features", n, limit - pos)
+        take_elements(n)
         features_items: list[Feature] = []
         for _ in range(n):
             features_item, pos = Feature._read(buf, pos, limit, version)
@@ -157,6 +160,7 @@ class BrokerRegistrationRequest(Message):
                 n -= 1
             if n < 0 or n * 16 > limit - pos:
                 raise length_error("BrokerRegistrationRequest.log_dirs", n, limit - pos)
+            take_elements(n)
             self.log_dirs = read_uuids(buf, pos, n)
             pos += n * 16
         else:

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     read_tag,
     read_unknown_tags,
     tag_size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -167,6 +168,7 @@ class TopicPartitions(Struct):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

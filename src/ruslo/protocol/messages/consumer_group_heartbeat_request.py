@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -148,6 +149,7 @@ class ConsumerGroupHeartbeatRequest(Message):
         else:
             if n > limit - pos:
                 raise length_error("ConsumerGroupHeartbeatRequest.subscribed_topic_names", n, limit - pos)
+            take_elements(n)
             subscribed_topic_names_items: list[str] = []
             for _ in range(n):
                 n = buf[pos] - 1
@@ -200,6 +202,7 @@ class ConsumerGroupHeartbeatRequest(Message):
         else:
             if n * 18 > limit - pos:
                 raise length_error("ConsumerGroupHeartbeatRequest.topic_partitions", n, limit - pos)
+            take_elements(n)
             topic_partitions_items: list[TopicPartitions] = []
             for _ in range(n):
                 topic_partitions_item, pos = TopicPartitions._read(buf, pos, limit, version)
@@ -350,6 +353,7 @@ class TopicPartitions(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("TopicPartitions.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -78,6 +79,7 @@ class ControllerRegistrationRequest(Message):
             n -= 1
         if n < 0 or n * 7 > limit - pos:
             raise length_error("ControllerRegistrationRequest.listeners", n, limit - pos)
+        take_elements(n)
         listeners_items: list[Listener] = []
         for _ in range(n):
             listeners_item, pos = Listener._read(buf, pos, limit, version)
@@ -90,6 +92,7 @@ class ControllerRegistrationRequest(Message):
             n -= 1
         if n < 0 or n * 6 > limit - pos:
             raise length_error("ControllerRegistrationRequest.features", n, limit - pos)
+        take_elements(n)
         features_items: list[Feature] = []
         for _ in range(n):
             features_item, pos = Feature._read(buf, pos, limit, version)

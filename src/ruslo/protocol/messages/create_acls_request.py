@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -63,6 +64,7 @@ class CreateAclsRequest(Message):
             pos += 4
         if n < 0 or n * 8 > limit - pos:
             raise length_error("CreateAclsRequest.creations", n, limit - pos)
+        take_elements(n)
         creations_items: list[AclCreation] = []
         for _ in range(n):
             creations_item, pos = AclCreation._read(buf, pos, limit, version)

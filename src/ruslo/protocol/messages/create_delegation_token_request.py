@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -105,6 +106,7 @@ class CreateDelegationTokenRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("CreateDelegationTokenRequest.renewers", n, limit - pos)
+        take_elements(n)
         renewers_items: list[CreatableRenewers] = []
         for _ in range(n):
             renewers_item, pos = CreatableRenewers._read(buf, pos, limit, version)

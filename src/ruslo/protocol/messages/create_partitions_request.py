@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -71,6 +72,7 @@ class CreatePartitionsRequest(Message):
             pos += 4
         if n < 0 or n * 7 > limit - pos:
             raise length_error("CreatePartitionsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[CreatePartitionsTopic] = []
         for _ in range(n):
             topics_item, pos = CreatePartitionsTopic._read(buf, pos, limit, version)
@@ -163,6 +165,7 @@ class CreatePartitionsTopic(Struct):
         else:
             if n * 2 > limit - pos:
                 raise length_error("CreatePartitionsTopic.assignments", n, limit - pos)
+            take_elements(n)
             assignments_items: list[CreatePartitionsAssignment] = []
             for _ in range(n):
                 assignments_item, pos = CreatePartitionsAssignment._read(buf, pos, limit, version)
@@ -241,6 +244,7 @@ class CreatePartitionsAssignment(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("CreatePartitionsAssignment.broker_ids", n, limit - pos)
+        take_elements(n)
         self.broker_ids = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -73,6 +74,7 @@ class CreateTopicsRequest(Message):
             pos += 4
         if n < 0 or n * 10 > limit - pos:
             raise length_error("CreateTopicsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[CreatableTopic] = []
         for _ in range(n):
             topics_item, pos = CreatableTopic._read(buf, pos, limit, version)
@@ -170,6 +172,7 @@ class CreatableTopic(Struct):
             pos += 4
         if n < 0 or n * 6 > limit - pos:
             raise length_error("CreatableTopic.assignments", n, limit - pos)
+        take_elements(n)
         assignments_items: list[CreatableReplicaAssignment] = []
         for _ in range(n):
             assignments_item, pos = CreatableReplicaAssignment._read(buf, pos, limit, version)
@@ -186,6 +189,7 @@ class CreatableTopic(Struct):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("CreatableTopic.configs", n, limit - pos)
+        take_elements(n)
         configs_items: list[CreatableTopicConfig] = []
         for _ in range(n):
             configs_item, pos = CreatableTopicConfig._read(buf, pos, limit, version)
@@ -275,6 +279,7 @@ class CreatableReplicaAssignment(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("CreatableReplicaAssignment.broker_ids", n, limit - pos)
+        take_elements(n)
         self.broker_ids = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

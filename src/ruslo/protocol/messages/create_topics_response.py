@@ -18,6 +18,7 @@ from ruslo.protocol.primitives import (
     read_unknown_tags,
     size_error,
     tag_size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -225,6 +226,7 @@ class CreatableTopicResult(Struct):
             if n:
                 if n > 127:
                     n, pos = uvarint_tail(buf, pos, n)
+                take_elements(n)
                 tag = -1
                 unknown_tags: dict[int, bytes] = {}
                 for _ in range(n):

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -63,6 +64,7 @@ class DeleteAclsRequest(Message):
             pos += 4
         if n < 0 or n * 8 > limit - pos:
             raise length_error("DeleteAclsRequest.filters", n, limit - pos)
+        take_elements(n)
         filters_items: list[DeleteAclsFilter] = []
         for _ in range(n):
             filters_item, pos = DeleteAclsFilter._read(buf, pos, limit, version)

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -59,6 +60,7 @@ class DeleteGroupsRequest(Message):
             pos += 4
         if n < 0 or n > limit - pos:
             raise length_error("DeleteGroupsRequest.groups_names", n, limit - pos)
+        take_elements(n)
         groups_names_items: list[str] = []
         for _ in range(n):
             if version >= 2:

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -67,6 +68,7 @@ class DeleteRecordsRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("DeleteRecordsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[DeleteRecordsTopic] = []
         for _ in range(n):
             topics_item, pos = DeleteRecordsTopic._read(buf, pos, limit, version)
@@ -150,6 +152,7 @@ class DeleteRecordsTopic(Struct):
             pos += 4
         if n < 0 or n * 12 > limit - pos:
             raise length_error("DeleteRecordsTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[DeleteRecordsPartition] = []
         for _ in range(n):
             partitions_item, pos = DeleteRecordsPartition._read(buf, pos, limit, version)

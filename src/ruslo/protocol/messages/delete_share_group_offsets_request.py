@@ -13,6 +13,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -64,6 +65,7 @@ class DeleteShareGroupOffsetsRequest(Message):
             n -= 1
         if n < 0 or n * 2 > limit - pos:
             raise length_error("DeleteShareGroupOffsetsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[DeleteShareGroupOffsetsRequestTopic] = []
         for _ in range(n):
             topics_item, pos = DeleteShareGroupOffsetsRequestTopic._read(buf, pos, limit, version)

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -72,6 +73,7 @@ class DeleteShareGroupStateRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("DeleteShareGroupStateRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[DeleteStateData] = []
         for _ in range(n):
             topics_item, pos = DeleteStateData._read(buf, pos, limit, version)
@@ -139,6 +141,7 @@ class DeleteStateData(Struct):
             n -= 1
         if n < 0 or n * 5 > limit - pos:
             raise length_error("DeleteStateData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)

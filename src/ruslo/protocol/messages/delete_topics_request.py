@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -70,6 +71,7 @@ class DeleteTopicsRequest(Message):
                 n -= 1
             if n < 0 or n * 18 > limit - pos:
                 raise length_error("DeleteTopicsRequest.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[DeleteTopicState] = []
             for _ in range(n):
                 topics_item, pos = DeleteTopicState._read(buf, pos, limit, version)
@@ -89,6 +91,7 @@ class DeleteTopicsRequest(Message):
                 pos += 4
             if n < 0 or n > limit - pos:
                 raise length_error("DeleteTopicsRequest.topic_names", n, limit - pos)
+            take_elements(n)
             topic_names_items: list[str] = []
             for _ in range(n):
                 if version >= 4:

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -69,6 +70,7 @@ class DescribeClientQuotasRequest(Message):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("DescribeClientQuotasRequest.components", n, limit - pos)
+        take_elements(n)
         components_items: list[ComponentData] = []
         for _ in range(n):
             components_item, pos = ComponentData._read(buf, pos, limit, version)

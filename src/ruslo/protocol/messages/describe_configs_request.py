@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -73,6 +74,7 @@ class DescribeConfigsRequest(Message):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("DescribeConfigsRequest.resources", n, limit - pos)
+        take_elements(n)
         resources_items: list[DescribeConfigsResource] = []
         for _ in range(n):
             resources_item, pos = DescribeConfigsResource._read(buf, pos, limit, version)
@@ -174,6 +176,7 @@ class DescribeConfigsResource(Struct):
         else:
             if n > limit - pos:
                 raise length_error("DescribeConfigsResource.configuration_keys", n, limit - pos)
+            take_elements(n)
             configuration_keys_items: list[str] = []
             for _ in range(n):
                 if version >= 4:

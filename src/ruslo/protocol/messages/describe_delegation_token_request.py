@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -62,6 +63,7 @@ class DescribeDelegationTokenRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("DescribeDelegationTokenRequest.owners", n, limit - pos)
+            take_elements(n)
             owners_items: list[DescribeDelegationTokenOwner] = []
             for _ in range(n):
                 owners_item, pos = DescribeDelegationTokenOwner._read(buf, pos, limit, version)

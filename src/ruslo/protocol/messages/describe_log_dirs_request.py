@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -62,6 +63,7 @@ class DescribeLogDirsRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("DescribeLogDirsRequest.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[DescribableLogDirTopic] = []
             for _ in range(n):
                 topics_item, pos = DescribableLogDirTopic._read(buf, pos, limit, version)
@@ -148,6 +150,7 @@ class DescribableLogDirTopic(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("DescribableLogDirTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -49,6 +50,7 @@ class DescribeProducersRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("DescribeProducersRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicRequest] = []
         for _ in range(n):
             topics_item, pos = TopicRequest._read(buf, pos, limit, version)
@@ -115,6 +117,7 @@ class TopicRequest(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("TopicRequest.partition_indexes", n, limit - pos)
+        take_elements(n)
         self.partition_indexes = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -52,6 +53,7 @@ class DescribeQuorumRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("DescribeQuorumRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicData] = []
         for _ in range(n):
             topics_item, pos = TopicData._read(buf, pos, limit, version)
@@ -118,6 +120,7 @@ class TopicData(Struct):
             n -= 1
         if n < 0 or n * 5 > limit - pos:
             raise length_error("TopicData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)

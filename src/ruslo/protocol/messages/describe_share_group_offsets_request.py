@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -49,6 +50,7 @@ class DescribeShareGroupOffsetsRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("DescribeShareGroupOffsetsRequest.groups", n, limit - pos)
+        take_elements(n)
         groups_items: list[DescribeShareGroupOffsetsRequestGroup] = []
         for _ in range(n):
             groups_item, pos = DescribeShareGroupOffsetsRequestGroup._read(buf, pos, limit, version)
@@ -118,6 +120,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
         else:
             if n * 3 > limit - pos:
                 raise length_error("DescribeShareGroupOffsetsRequestGroup.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[DescribeShareGroupOffsetsRequestTopic] = []
             for _ in range(n):
                 topics_item, pos = DescribeShareGroupOffsetsRequestTopic._read(buf, pos, limit, version)
@@ -196,6 +199,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("DescribeShareGroupOffsetsRequestTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

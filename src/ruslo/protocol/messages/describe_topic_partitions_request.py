@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -62,6 +63,7 @@ class DescribeTopicPartitionsRequest(Message):
             n -= 1
         if n < 0 or n * 2 > limit - pos:
             raise length_error("DescribeTopicPartitionsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicRequest] = []
         for _ in range(n):
             topics_item, pos = TopicRequest._read(buf, pos, limit, version)

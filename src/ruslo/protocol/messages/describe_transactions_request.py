@@ -13,6 +13,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -48,6 +49,7 @@ class DescribeTransactionsRequest(Message):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("DescribeTransactionsRequest.transactional_ids", n, limit - pos)
+        take_elements(n)
         transactional_ids_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1

@@ -13,6 +13,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -51,6 +52,7 @@ class DescribeUserScramCredentialsRequest(Message):
         else:
             if n * 2 > limit - pos:
                 raise length_error("DescribeUserScramCredentialsRequest.users", n, limit - pos)
+            take_elements(n)
             users_items: list[UserName] = []
             for _ in range(n):
                 users_item, pos = UserName._read(buf, pos, limit, version)

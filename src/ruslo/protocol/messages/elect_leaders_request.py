@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -79,6 +80,7 @@ class ElectLeadersRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("ElectLeadersRequest.topic_partitions", n, limit - pos)
+            take_elements(n)
             topic_partitions_items: list[TopicPartitions] = []
             for _ in range(n):
                 topic_partitions_item, pos = TopicPartitions._read(buf, pos, limit, version)
@@ -172,6 +174,7 @@ class TopicPartitions(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("TopicPartitions.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -94,6 +95,7 @@ class EndQuorumEpochRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("EndQuorumEpochRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicData] = []
         for _ in range(n):
             topics_item, pos = TopicData._read(buf, pos, limit, version)
@@ -107,6 +109,7 @@ class EndQuorumEpochRequest(Message):
                 n -= 1
             if n < 0 or n * 5 > limit - pos:
                 raise length_error("EndQuorumEpochRequest.leader_endpoints", n, limit - pos)
+            take_elements(n)
             leader_endpoints_items: list[LeaderEndpoint] = []
             for _ in range(n):
                 leader_endpoints_item, pos = LeaderEndpoint._read(buf, pos, limit, version)
@@ -214,6 +217,7 @@ class TopicData(Struct):
             pos += 4
         if n < 0 or n * 14 > limit - pos:
             raise length_error("TopicData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)
@@ -299,6 +303,7 @@ class PartitionData(Struct):
             pos += 4
             if n < 0 or n * 4 > limit - pos:
                 raise length_error("PartitionData.preferred_successors", n, limit - pos)
+            take_elements(n)
             self.preferred_successors = list(unpack_from(f">{n}i", buf, pos))
             pos += n * 4
         else:
@@ -311,6 +316,7 @@ class PartitionData(Struct):
                 n -= 1
             if n < 0 or n * 21 > limit - pos:
                 raise length_error("PartitionData.preferred_candidates", n, limit - pos)
+            take_elements(n)
             preferred_candidates_items: list[ReplicaInfo] = []
             for _ in range(n):
                 preferred_candidates_item, pos = ReplicaInfo._read(buf, pos, limit, version)

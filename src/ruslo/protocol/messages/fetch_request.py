@@ -19,6 +19,7 @@ from ruslo.protocol.primitives import (
     size_error,
     tag_size_error,
     tag_version_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -133,6 +134,7 @@ class FetchRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("FetchRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[FetchTopic] = []
         for _ in range(n):
             topics_item, pos = FetchTopic._read(buf, pos, limit, version)
@@ -150,6 +152,7 @@ class FetchRequest(Message):
                 pos += 4
             if n < 0 or n * 3 > limit - pos:
                 raise length_error("FetchRequest.forgotten_topics_data", n, limit - pos)
+            take_elements(n)
             forgotten_topics_data_items: list[ForgottenTopic] = []
             for _ in range(n):
                 forgotten_topics_data_item, pos = ForgottenTopic._read(buf, pos, limit, version)
@@ -183,6 +186,7 @@ class FetchRequest(Message):
             if n:
                 if n > 127:
                     n, pos = uvarint_tail(buf, pos, n)
+                take_elements(n)
                 tag = -1
                 unknown_tags: dict[int, bytes] = {}
                 for _ in range(n):
@@ -386,6 +390,7 @@ class FetchTopic(Struct):
             pos += 4
         if n < 0 or n * 16 > limit - pos:
             raise length_error("FetchTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[FetchPartition] = []
         for _ in range(n):
             partitions_item, pos = FetchPartition._read(buf, pos, limit, version)
@@ -511,6 +516,7 @@ class FetchPartition(Struct):
             if n:
                 if n > 127:
                     n, pos = uvarint_tail(buf, pos, n)
+                take_elements(n)
                 tag = -1
                 unknown_tags: dict[int, bytes] = {}
                 for _ in range(n):
@@ -627,6 +633,7 @@ class ForgottenTopic(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("ForgottenTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

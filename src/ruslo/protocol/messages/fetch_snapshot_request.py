@@ -18,6 +18,7 @@ from ruslo.protocol.primitives import (
     size_error,
     tag_size_error,
     tag_version_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -79,6 +80,7 @@ class FetchSnapshotRequest(Message):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("FetchSnapshotRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TopicSnapshot] = []
         for _ in range(n):
             topics_item, pos = TopicSnapshot._read(buf, pos, limit, version)
@@ -91,6 +93,7 @@ class FetchSnapshotRequest(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):
@@ -186,6 +189,7 @@ class TopicSnapshot(Struct):
             n -= 1
         if n < 0 or n * 30 > limit - pos:
             raise length_error("TopicSnapshot.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionSnapshot] = []
         for _ in range(n):
             partitions_item, pos = PartitionSnapshot._read(buf, pos, limit, version)
@@ -268,6 +272,7 @@ class PartitionSnapshot(Struct):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

@@ -18,6 +18,7 @@ from ruslo.protocol.primitives import (
     size_error,
     tag_size_error,
     tag_version_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -94,6 +95,7 @@ class FetchSnapshotResponse(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):
@@ -291,6 +293,7 @@ class PartitionSnapshot(Struct):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

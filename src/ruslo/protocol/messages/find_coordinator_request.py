@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -88,6 +89,7 @@ class FindCoordinatorRequest(Message):
                 n -= 1
             if n < 0 or n > limit - pos:
                 raise length_error("FindCoordinatorRequest.coordinator_keys", n, limit - pos)
+            take_elements(n)
             coordinator_keys_items: list[str] = []
             for _ in range(n):
                 n = buf[pos] - 1

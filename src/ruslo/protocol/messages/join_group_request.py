@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -158,6 +159,7 @@ class JoinGroupRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("JoinGroupRequest.protocols", n, limit - pos)
+        take_elements(n)
         protocols_items: list[JoinGroupRequestProtocol] = []
         for _ in range(n):
             protocols_item, pos = JoinGroupRequestProtocol._read(buf, pos, limit, version)

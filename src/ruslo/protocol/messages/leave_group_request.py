@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -94,6 +95,7 @@ class LeaveGroupRequest(Message):
                 pos += 4
             if n < 0 or n * 3 > limit - pos:
                 raise length_error("LeaveGroupRequest.members", n, limit - pos)
+            take_elements(n)
             members_items: list[MemberIdentity] = []
             for _ in range(n):
                 members_item, pos = MemberIdentity._read(buf, pos, limit, version)

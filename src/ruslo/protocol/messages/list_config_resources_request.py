@@ -13,6 +13,7 @@ from ruslo.protocol.primitives import (
     absent_error,
     length_error,
     read_unknown_tags,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -49,6 +50,7 @@ class ListConfigResourcesRequest(Message):
                 n -= 1
             if n < 0 or n > limit - pos:
                 raise length_error("ListConfigResourcesRequest.resource_types", n, limit - pos)
+            take_elements(n)
             self.resource_types = list(unpack_from(f">{n}b", buf, pos))
             pos += n
         else:

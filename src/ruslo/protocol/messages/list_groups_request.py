@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -56,6 +57,7 @@ class ListGroupsRequest(Message):
                 n -= 1
             if n < 0 or n > limit - pos:
                 raise length_error("ListGroupsRequest.states_filter", n, limit - pos)
+            take_elements(n)
             states_filter_items: list[str] = []
             for _ in range(n):
                 n = buf[pos] - 1
@@ -79,6 +81,7 @@ class ListGroupsRequest(Message):
                 n -= 1
             if n < 0 or n > limit - pos:
                 raise length_error("ListGroupsRequest.types_filter", n, limit - pos)
+            take_elements(n)
             types_filter_items: list[str] = []
             for _ in range(n):
                 n = buf[pos] - 1

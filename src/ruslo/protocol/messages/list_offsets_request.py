@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -84,6 +85,7 @@ class ListOffsetsRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("ListOffsetsRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[ListOffsetsTopic] = []
         for _ in range(n):
             topics_item, pos = ListOffsetsTopic._read(buf, pos, limit, version)
@@ -176,6 +178,7 @@ class ListOffsetsTopic(Struct):
             pos += 4
         if n < 0 or n * 12 > limit - pos:
             raise length_error("ListOffsetsTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[ListOffsetsPartition] = []
         for _ in range(n):
             partitions_item, pos = ListOffsetsPartition._read(buf, pos, limit, version)

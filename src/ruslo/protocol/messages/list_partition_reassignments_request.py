@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -63,6 +64,7 @@ class ListPartitionReassignmentsRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("ListPartitionReassignmentsRequest.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[ListPartitionReassignmentsTopics] = []
             for _ in range(n):
                 topics_item, pos = ListPartitionReassignmentsTopics._read(buf, pos, limit, version)
@@ -133,6 +135,7 @@ class ListPartitionReassignmentsTopics(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("ListPartitionReassignmentsTopics.partition_indexes", n, limit - pos)
+        take_elements(n)
         self.partition_indexes = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -67,6 +68,7 @@ class ListTransactionsRequest(Message):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("ListTransactionsRequest.state_filters", n, limit - pos)
+        take_elements(n)
         state_filters_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1
@@ -87,6 +89,7 @@ class ListTransactionsRequest(Message):
             n -= 1
         if n < 0 or n * 8 > limit - pos:
             raise length_error("ListTransactionsRequest.producer_id_filters", n, limit - pos)
+        take_elements(n)
         self.producer_id_filters = list(unpack_from(f">{n}q", buf, pos))
         pos += n * 8
         if version >= 1:

@@ -17,6 +17,7 @@ from ruslo.protocol.primitives import (
     null_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -83,6 +84,7 @@ class MetadataRequest(Message):
         else:
             if n < 0 or n * 2 > limit - pos:
                 raise length_error("MetadataRequest.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[MetadataRequestTopic] = []
             for _ in range(n):
                 topics_item, pos = MetadataRequestTopic._read(buf, pos, limit, version)

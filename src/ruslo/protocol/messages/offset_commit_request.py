@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -144,6 +145,7 @@ class OffsetCommitRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("OffsetCommitRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[OffsetCommitRequestTopic] = []
         for _ in range(n):
             topics_item, pos = OffsetCommitRequestTopic._read(buf, pos, limit, version)
@@ -281,6 +283,7 @@ class OffsetCommitRequestTopic(Struct):
             pos += 4
         if n < 0 or n * 14 > limit - pos:
             raise length_error("OffsetCommitRequestTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[OffsetCommitRequestPartition] = []
         for _ in range(n):
             partitions_item, pos = OffsetCommitRequestPartition._read(buf, pos, limit, version)

@@ -17,6 +17,7 @@ from ruslo.protocol.primitives import (
     read_tag,
     size_error,
     tag_size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -113,6 +114,7 @@ class OffsetCommitValue(Message):
             if n:
                 if n > 127:
                     n, pos = uvarint_tail(buf, pos, n)
+                take_elements(n)
                 tag = -1
                 unknown_tags: dict[int, bytes] = {}
                 for _ in range(n):

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     absent_error,
     length_error,
     size_error,
+    take_elements,
 )
 
 _pack_h = Layout(">h").pack
@@ -61,6 +62,7 @@ class OffsetDeleteRequest(Message):
         pos += 4
         if n < 0 or n * 6 > limit - pos:
             raise length_error("OffsetDeleteRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[OffsetDeleteRequestTopic] = []
         for _ in range(n):
             topics_item, pos = OffsetDeleteRequestTopic._read(buf, pos, limit, version)
@@ -118,6 +120,7 @@ class OffsetDeleteRequestTopic(Struct):
         pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("OffsetDeleteRequestTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[OffsetDeleteRequestPartition] = []
         for _ in range(n):
             partitions_item, pos = OffsetDeleteRequestPartition._read(buf, pos, limit, version)

@@ -17,6 +17,7 @@ from ruslo.protocol.primitives import (
     null_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -98,6 +99,7 @@ class OffsetFetchRequest(Message):
             else:
                 if n < 0 or n * 3 > limit - pos:
                     raise length_error("OffsetFetchRequest.topics", n, limit - pos)
+                take_elements(n)
                 topics_items: list[OffsetFetchRequestTopic] = []
                 for _ in range(n):
                     topics_item, pos = OffsetFetchRequestTopic._read(buf, pos, limit, version)
@@ -114,6 +116,7 @@ class OffsetFetchRequest(Message):
                 n -= 1
             if n < 0 or n * 3 > limit - pos:
                 raise length_error("OffsetFetchRequest.groups", n, limit - pos)
+            take_elements(n)
             groups_items: list[OffsetFetchRequestGroup] = []
             for _ in range(n):
                 groups_item, pos = OffsetFetchRequestGroup._read(buf, pos, limit, version)
@@ -240,6 +243,7 @@ class OffsetFetchRequestTopic(Struct):
             pos += 4
         if n < 0 or n * 4 > limit - pos:
             raise length_error("OffsetFetchRequestTopic.partition_indexes", n, limit - pos)
+        take_elements(n)
         self.partition_indexes = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None
@@ -349,6 +353,7 @@ class OffsetFetchRequestGroup(Struct):
         else:
             if n * 3 > limit - pos:
                 raise length_error("OffsetFetchRequestGroup.topics", n, limit - pos)
+            take_elements(n)
             topics_items: list[OffsetFetchRequestTopics] = []
             for _ in range(n):
                 topics_item, pos = OffsetFetchRequestTopics._read(buf, pos, limit, version)
@@ -453,6 +458,7 @@ class OffsetFetchRequestTopics(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("OffsetFetchRequestTopics.partition_indexes", n, limit - pos)
+        take_elements(n)
         self.partition_indexes = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

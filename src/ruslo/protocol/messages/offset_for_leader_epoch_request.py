@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -72,6 +73,7 @@ class OffsetForLeaderEpochRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("OffsetForLeaderEpochRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[OffsetForLeaderTopic] = []
         for _ in range(n):
             topics_item, pos = OffsetForLeaderTopic._read(buf, pos, limit, version)
@@ -154,6 +156,7 @@ class OffsetForLeaderTopic(Struct):
             pos += 4
         if n < 0 or n * 12 > limit - pos:
             raise length_error("OffsetForLeaderTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[OffsetForLeaderPartition] = []
         for _ in range(n):
             partitions_item, pos = OffsetForLeaderPartition._read(buf, pos, limit, version)

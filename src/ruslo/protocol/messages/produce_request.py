@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -98,6 +99,7 @@ class ProduceRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("ProduceRequest.topic_data", n, limit - pos)
+        take_elements(n)
         topic_data_items: list[TopicProduceData] = []
         for _ in range(n):
             topic_data_item, pos = TopicProduceData._read(buf, pos, limit, version)
@@ -208,6 +210,7 @@ class TopicProduceData(Struct):
             pos += 4
         if n < 0 or n * 6 > limit - pos:
             raise length_error("TopicProduceData.partition_data", n, limit - pos)
+        take_elements(n)
         partition_data_items: list[PartitionProduceData] = []
         for _ in range(n):
             partition_data_item, pos = PartitionProduceData._read(buf, pos, limit, version)

@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -112,6 +113,7 @@ class ShareAcknowledgeRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("ShareAcknowledgeRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[AcknowledgeTopic] = []
         for _ in range(n):
             topics_item, pos = AcknowledgeTopic._read(buf, pos, limit, version)
@@ -199,6 +201,7 @@ class AcknowledgeTopic(Struct):
             n -= 1
         if n < 0 or n * 6 > limit - pos:
             raise length_error("AcknowledgeTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[AcknowledgePartition] = []
         for _ in range(n):
             partitions_item, pos = AcknowledgePartition._read(buf, pos, limit, version)
@@ -260,6 +263,7 @@ class AcknowledgePartition(Struct):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("AcknowledgePartition.acknowledgement_batches", n, limit - pos)
+        take_elements(n)
         acknowledgement_batches_items: list[AcknowledgementBatch] = []
         for _ in range(n):
             acknowledgement_batches_item, pos = AcknowledgementBatch._read(buf, pos, limit, version)
@@ -323,6 +327,7 @@ class AcknowledgementBatch(Struct):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("AcknowledgementBatch.acknowledge_types", n, limit - pos)
+        take_elements(n)
         self.acknowledge_types = list(unpack_from(f">{n}b", buf, pos))
         pos += n
         self.unknown_tags = None

@@ -16,6 +16,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -143,6 +144,7 @@ class ShareFetchRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("ShareFetchRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[FetchTopic] = []
         for _ in range(n):
             topics_item, pos = FetchTopic._read(buf, pos, limit, version)
@@ -155,6 +157,7 @@ class ShareFetchRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("ShareFetchRequest.forgotten_topics_data", n, limit - pos)
+        take_elements(n)
         forgotten_topics_data_items: list[ForgottenTopic] = []
         for _ in range(n):
             forgotten_topics_data_item, pos = ForgottenTopic._read(buf, pos, limit, version)
@@ -249,6 +252,7 @@ class FetchTopic(Struct):
             n -= 1
         if n < 0 or n * 6 > limit - pos:
             raise length_error("FetchTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[FetchPartition] = []
         for _ in range(n):
             partitions_item, pos = FetchPartition._read(buf, pos, limit, version)
@@ -310,6 +314,7 @@ class FetchPartition(Struct):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("FetchPartition.acknowledgement_batches", n, limit - pos)
+        take_elements(n)
         acknowledgement_batches_items: list[AcknowledgementBatch] = []
         for _ in range(n):
             acknowledgement_batches_item, pos = AcknowledgementBatch._read(buf, pos, limit, version)
@@ -373,6 +378,7 @@ class AcknowledgementBatch(Struct):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("AcknowledgementBatch.acknowledge_types", n, limit - pos)
+        take_elements(n)
         self.acknowledge_types = list(unpack_from(f">{n}b", buf, pos))
         pos += n
         self.unknown_tags = None
@@ -428,6 +434,7 @@ class ForgottenTopic(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("ForgottenTopic.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -58,6 +59,7 @@ class ShareGroupDescribeRequest(Message):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("ShareGroupDescribeRequest.group_ids", n, limit - pos)
+        take_elements(n)
         group_ids_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -108,6 +109,7 @@ class ShareGroupHeartbeatRequest(Message):
         else:
             if n > limit - pos:
                 raise length_error("ShareGroupHeartbeatRequest.subscribed_topic_names", n, limit - pos)
+            take_elements(n)
             subscribed_topic_names_items: list[str] = []
             for _ in range(n):
                 n = buf[pos] - 1

@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     read_tag,
     read_unknown_tags,
     tag_size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -88,6 +89,7 @@ class ShareUpdateValue(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

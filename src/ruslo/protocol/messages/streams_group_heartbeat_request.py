@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -187,6 +188,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.active_tasks", n, limit - pos)
+            take_elements(n)
             active_tasks_items: list[TaskIds] = []
             for _ in range(n):
                 active_tasks_item, pos = TaskIds._read(buf, pos, limit, version)
@@ -202,6 +204,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.standby_tasks", n, limit - pos)
+            take_elements(n)
             standby_tasks_items: list[TaskIds] = []
             for _ in range(n):
                 standby_tasks_item, pos = TaskIds._read(buf, pos, limit, version)
@@ -217,6 +220,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.warmup_tasks", n, limit - pos)
+            take_elements(n)
             warmup_tasks_items: list[TaskIds] = []
             for _ in range(n):
                 warmup_tasks_item, pos = TaskIds._read(buf, pos, limit, version)
@@ -251,6 +255,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 3 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.client_tags", n, limit - pos)
+            take_elements(n)
             client_tags_items: list[KeyValue] = []
             for _ in range(n):
                 client_tags_item, pos = KeyValue._read(buf, pos, limit, version)
@@ -266,6 +271,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 14 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.task_offsets", n, limit - pos)
+            take_elements(n)
             task_offsets_items: list[TaskOffset] = []
             for _ in range(n):
                 task_offsets_item, pos = TaskOffset._read(buf, pos, limit, version)
@@ -281,6 +287,7 @@ class StreamsGroupHeartbeatRequest(Message):
         else:
             if n * 14 > limit - pos:
                 raise length_error("StreamsGroupHeartbeatRequest.task_end_offsets", n, limit - pos)
+            take_elements(n)
             task_end_offsets_items: list[TaskOffset] = []
             for _ in range(n):
                 task_end_offsets_item, pos = TaskOffset._read(buf, pos, limit, version)
@@ -554,6 +561,7 @@ class TopicInfo(Struct):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("TopicInfo.topic_configs", n, limit - pos)
+        take_elements(n)
         topic_configs_items: list[KeyValue] = []
         for _ in range(n):
             topic_configs_item, pos = KeyValue._read(buf, pos, limit, version)
@@ -752,6 +760,7 @@ class TaskIds(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("TaskIds.partitions", n, limit - pos)
+        take_elements(n)
         self.partitions = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None
@@ -815,6 +824,7 @@ class Topology(Struct):
             n -= 1
         if n < 0 or n * 8 > limit - pos:
             raise length_error("Topology.subtopologies", n, limit - pos)
+        take_elements(n)
         subtopologies_items: list[Subtopology] = []
         for _ in range(n):
             subtopologies_item, pos = Subtopology._read(buf, pos, limit, version)
@@ -902,6 +912,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("Subtopology.source_topics", n, limit - pos)
+        take_elements(n)
         source_topics_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1
@@ -922,6 +933,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("Subtopology.source_topic_regex", n, limit - pos)
+        take_elements(n)
         source_topic_regex_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1
@@ -942,6 +954,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n * 9 > limit - pos:
             raise length_error("Subtopology.state_changelog_topics", n, limit - pos)
+        take_elements(n)
         state_changelog_topics_items: list[TopicInfo] = []
         for _ in range(n):
             state_changelog_topics_item, pos = TopicInfo._read(buf, pos, limit, version)
@@ -954,6 +967,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n > limit - pos:
             raise length_error("Subtopology.repartition_sink_topics", n, limit - pos)
+        take_elements(n)
         repartition_sink_topics_items: list[str] = []
         for _ in range(n):
             n = buf[pos] - 1
@@ -974,6 +988,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n * 9 > limit - pos:
             raise length_error("Subtopology.repartition_source_topics", n, limit - pos)
+        take_elements(n)
         repartition_source_topics_items: list[TopicInfo] = []
         for _ in range(n):
             repartition_source_topics_item, pos = TopicInfo._read(buf, pos, limit, version)
@@ -986,6 +1001,7 @@ class Subtopology(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("Subtopology.copartition_groups", n, limit - pos)
+        take_elements(n)
         copartition_groups_items: list[CopartitionGroup] = []
         for _ in range(n):
             copartition_groups_item, pos = CopartitionGroup._read(buf, pos, limit, version)
@@ -1114,6 +1130,7 @@ class CopartitionGroup(Struct):
             n -= 1
         if n < 0 or n * 2 > limit - pos:
             raise length_error("CopartitionGroup.source_topics", n, limit - pos)
+        take_elements(n)
         self.source_topics = list(unpack_from(f">{n}h", buf, pos))
         pos += n * 2
         n = buf[pos] - 1
@@ -1123,6 +1140,7 @@ class CopartitionGroup(Struct):
             n -= 1
         if n < 0 or n * 2 > limit - pos:
             raise length_error("CopartitionGroup.source_topic_regex", n, limit - pos)
+        take_elements(n)
         self.source_topic_regex = list(unpack_from(f">{n}h", buf, pos))
         pos += n * 2
         n = buf[pos] - 1
@@ -1132,6 +1150,7 @@ class CopartitionGroup(Struct):
             n -= 1
         if n < 0 or n * 2 > limit - pos:
             raise length_error("CopartitionGroup.repartition_source_topics", n, limit - pos)
+        take_elements(n)
         self.repartition_source_topics = list(unpack_from(f">{n}h", buf, pos))
         pos += n * 2
         self.unknown_tags = None

@@ -12,6 +12,7 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.primitives import (
     read_tag,
     tag_size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
 )
@@ -59,6 +60,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
         if n:
             if n > 127:
                 n, pos = uvarint_tail(buf, pos, n)
+            take_elements(n)
             tag = -1
             unknown_tags: dict[int, bytes] = {}
             for _ in range(n):

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -165,6 +166,7 @@ class SyncGroupRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("SyncGroupRequest.assignments", n, limit - pos)
+        take_elements(n)
         assignments_items: list[SyncGroupRequestAssignment] = []
         for _ in range(n):
             assignments_item, pos = SyncGroupRequestAssignment._read(buf, pos, limit, version)

@@ -17,6 +17,7 @@ from ruslo.protocol.primitives import (
     read_unknown_tags,
     size_error,
     tag_size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -132,6 +133,7 @@ class TransactionLogValue(Message):
             if n:
                 if n > 127:
                     n, pos = uvarint_tail(buf, pos, n)
+                take_elements(n)
                 tag = -1
                 unknown_tags: dict[int, bytes] = {}
                 for _ in range(n):

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -153,6 +154,7 @@ class TxnOffsetCommitRequest(Message):
             pos += 4
         if n < 0 or n * 3 > limit - pos:
             raise length_error("TxnOffsetCommitRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[TxnOffsetCommitRequestTopic] = []
         for _ in range(n):
             topics_item, pos = TxnOffsetCommitRequestTopic._read(buf, pos, limit, version)
@@ -286,6 +288,7 @@ class TxnOffsetCommitRequestTopic(Struct):
             pos += 4
         if n < 0 or n * 14 > limit - pos:
             raise length_error("TxnOffsetCommitRequestTopic.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[TxnOffsetCommitRequestPartition] = []
         for _ in range(n):
             partitions_item, pos = TxnOffsetCommitRequestPartition._read(buf, pos, limit, version)

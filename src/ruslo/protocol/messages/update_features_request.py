@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -71,6 +72,7 @@ class UpdateFeaturesRequest(Message):
             n -= 1
         if n < 0 or n * 5 > limit - pos:
             raise length_error("UpdateFeaturesRequest.feature_updates", n, limit - pos)
+        take_elements(n)
         feature_updates_items: list[FeatureUpdateKey] = []
         for _ in range(n):
             feature_updates_item, pos = FeatureUpdateKey._read(buf, pos, limit, version)

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -95,6 +96,7 @@ class UpdateRaftVoterRequest(Message):
             n -= 1
         if n < 0 or n * 5 > limit - pos:
             raise length_error("UpdateRaftVoterRequest.listeners", n, limit - pos)
+        take_elements(n)
         listeners_items: list[Listener] = []
         for _ in range(n):
             listeners_item, pos = Listener._read(buf, pos, limit, version)

@@ -15,6 +15,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uuid_error,
     uvarint_tail,
     write_tags,
@@ -76,6 +77,7 @@ class WriteShareGroupStateRequest(Message):
             n -= 1
         if n < 0 or n * 18 > limit - pos:
             raise length_error("WriteShareGroupStateRequest.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[WriteStateData] = []
         for _ in range(n):
             topics_item, pos = WriteStateData._read(buf, pos, limit, version)
@@ -143,6 +145,7 @@ class WriteStateData(Struct):
             n -= 1
         if n < 0 or n * 22 > limit - pos:
             raise length_error("WriteStateData.partitions", n, limit - pos)
+        take_elements(n)
         partitions_items: list[PartitionData] = []
         for _ in range(n):
             partitions_item, pos = PartitionData._read(buf, pos, limit, version)
@@ -225,6 +228,7 @@ class PartitionData(Struct):
             n -= 1
         if n < 0 or n * 20 > limit - pos:
             raise length_error("PartitionData.state_batches", n, limit - pos)
+        take_elements(n)
         state_batches_items: list[StateBatch] = []
         for _ in range(n):
             state_batches_item, pos = StateBatch._read(buf, pos, limit, version)

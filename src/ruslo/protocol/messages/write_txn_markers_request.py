@@ -14,6 +14,7 @@ from ruslo.protocol.primitives import (
     length_error,
     read_unknown_tags,
     size_error,
+    take_elements,
     uvarint_tail,
     write_tags,
     write_uvarint,
@@ -56,6 +57,7 @@ class WriteTxnMarkersRequest(Message):
             n -= 1
         if n < 0 or n * 17 > limit - pos:
             raise length_error("WriteTxnMarkersRequest.markers", n, limit - pos)
+        take_elements(n)
         markers_items: list[WritableTxnMarker] = []
         for _ in range(n):
             markers_item, pos = WritableTxnMarker._read(buf, pos, limit, version)
@@ -130,6 +132,7 @@ class WritableTxnMarker(Struct):
             n -= 1
         if n < 0 or n * 3 > limit - pos:
             raise length_error("WritableTxnMarker.topics", n, limit - pos)
+        take_elements(n)
         topics_items: list[WritableTxnMarkerTopic] = []
         for _ in range(n):
             topics_item, pos = WritableTxnMarkerTopic._read(buf, pos, limit, version)
@@ -207,6 +210,7 @@ class WritableTxnMarkerTopic(Struct):
             n -= 1
         if n < 0 or n * 4 > limit - pos:
             raise length_error("WritableTxnMarkerTopic.partition_indexes", n, limit - pos)
+        take_elements(n)
         self.partition_indexes = list(unpack_from(f">{n}i", buf, pos))
         pos += n * 4
         self.unknown_tags = None

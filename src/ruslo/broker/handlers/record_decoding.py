@@ -1,0 +1,104 @@
+"""Produced batches whose records have to be decoded: a few small ones at once, the others in a thread.
+
+Decoding takes time for each record, and a small compressed batch may hold very many bytes. What is appended
+after the thread is done still follows the order of the connection, which is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.produce_codec import TopicRecords
+from ruslo.records.batch import CODEC_MASK
+from ruslo.records.header_check import HeaderFields
+from ruslo.records.record_check import AcceptedBatch, validate_records
+from ruslo.records.rules import BatchRules
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
+
+INLINE_BATCH_BYTES = 64 * 1024
+INLINE_RECORDS = 4_000
+INLINE_DECOMPRESSED_BYTES = 256 * 1024
+"""What is decoded on the event loop, over all batches of a request: some 10 ms, 40 ms at the very worst."""
+
+Validated: TypeAlias = AcceptedBatch | KafkaError
+Position: TypeAlias = tuple[int, int]
+"""Index of the topic in the request, and of the partition in the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndecodedBatch:
+    position: Position
+    index: int
+    """The partition's number."""
+    partition: Partition
+    batch: memoryview
+    header: HeaderFields
+    rules: BatchRules
+
+    def owned(self) -> UndecodedBatch:
+        """The same with memory of its own, not the connection's."""
+        batch = memoryview(bytearray(self.batch))
+        return UndecodedBatch(self.position, self.index, self.partition, batch, self.header, self.rules)
+
+
+def undecoded_batches(
+    by_topic: Mapping[str | bytes, Mapping[int, Partition]],
+    topics: Sequence[TopicRecords],
+    view: memoryview,
+    now_ms: int,
+) -> list[UndecodedBatch]:
+    """The batches of a request whose records have to be decoded."""
+    found: list[UndecodedBatch] = []
+    for topic_at, (topic, asked) in enumerate(topics):
+        known = by_topic.get(topic, {})
+        for at, (index, start, stop) in enumerate(asked):
+            partition = known.get(index)
+            if partition is None or start < 0:
+                continue
+            batch = view[start:stop]
+            undecoded = partition.undecoded(batch, now_ms)
+            if undecoded is not None:
+                found.append(UndecodedBatch((topic_at, at), index, partition, batch, *undecoded))
+    return found
+
+
+def is_small(batches: Sequence[UndecodedBatch]) -> bool:
+    return (
+        sum(len(each.batch) for each in batches) <= INLINE_BATCH_BYTES
+        and sum(each.header[12] for each in batches) <= INLINE_RECORDS
+    )
+
+
+def are_uncompressed(batches: Sequence[UndecodedBatch]) -> bool:
+    return not any(each.header[5] & CODEC_MASK for each in batches)
+
+
+def validate_small(batches: Sequence[UndecodedBatch], now_ms: int) -> dict[Position, Validated] | None:
+    """Validate batches on the event loop; None if that turns out to take too long."""
+    if not is_small(batches):
+        return None
+    max_bytes = INLINE_DECOMPRESSED_BYTES // len(batches)
+    validated: dict[Position, Validated] = {}
+    for each in batches:
+        outcome = _validate(each, now_ms, min(max_bytes, each.rules.max_decompressed_bytes))
+        if isinstance(outcome, KafkaError) and outcome.code is ErrorCode.MESSAGE_TOO_LARGE:
+            return None
+        validated[each.position] = outcome
+    return validated
+
+
+def validate_all(batches: Sequence[UndecodedBatch], now_ms: int) -> dict[Position, Validated]:
+    """Validate batches, whatever it takes; for a thread."""
+    return {each.position: _validate(each, now_ms, None) for each in batches}
+
+
+def _validate(batch: UndecodedBatch, now_ms: int, max_bytes: int | None) -> Validated:
+    try:
+        return validate_records(batch.batch, batch.header, batch.rules, now_ms, max_bytes)
+    except KafkaError as error:
+        return error
