@@ -525,7 +525,7 @@ class Connection(asyncio.BufferedProtocol):
         while pending and pending[0].ready:
             self._out.extend(pending.popleft().take())
         self._flush()
-        if self._blocked:
+        if self._blocked or self._read_paused:
             self._resume_if_free()
 
     # -- sending ---------------------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self.active = True
         self._flush()
-        if self._blocked:
+        if self._blocked or self._read_paused:
             self._resume_if_free()
 
     def _flush(self) -> None:
