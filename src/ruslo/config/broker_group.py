@@ -57,7 +57,8 @@ GROUP_KEYS = (
         "Most members of a consumer group."),
     ConfigKey("group.consumer.migration.policy", STRING, "bidirectional",
         OneOf("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL", ignore_case=True), MEDIUM, READ_ONLY,
-        "Which way a group may change between the classic and the new protocol while in use."),
+        "Which way a group may change between the classic and the new protocol while in use. DISABLED also "
+        "keeps members of the classic protocol out of consumer groups."),
     ConfigKey("group.consumer.min.assignment.interval.ms", INT, 0, at_least(0), MEDIUM, READ_ONLY,
         "Lower limit of a group's own consumer.assignment.interval.ms."),
     ConfigKey("group.consumer.min.heartbeat.interval.ms", INT, 5_000, at_least(1), MEDIUM, READ_ONLY,
