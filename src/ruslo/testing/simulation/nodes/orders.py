@@ -32,6 +32,7 @@ ORDERS: Mapping[str, int] = {
     "keep_less": 1,
     "remove_voter": 1,
     "add_voter": 1,
+    "unregister": 1,
 }
 DESPERATE_ORDERS: Mapping[str, int] = {**ORDERS, "elect_uncleanly": 3}
 """After which nothing is promised of records."""
@@ -146,6 +147,17 @@ class Orders:
         retention = self._invariants.committed_log(self._deletable).retention
         assert retention is not None, "records of it may be deleted"
         return retention
+
+    # -- brokers ---------------------------------------------------------------------------------------------
+
+    def unregister(self) -> None:
+        """A broker that is alive registers again by itself."""
+        broker_id = self._random.choice(list(self._cluster.hosts))
+
+        async def ask(admin: Admin) -> None:
+            await admin.brokers.unregister(broker_id)
+
+        self._order(f"broker {broker_id} is to be unregistered", ask)
 
     # -- voters ----------------------------------------------------------------------------------------------
 
