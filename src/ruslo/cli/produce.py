@@ -184,7 +184,8 @@ def produce(
         progress.clear()
     outcome.report(output)
     if problem is not None:
-        raise click.ClickException(f"{problem} (the records before it were sent)")
+        sent = " (the records before it were sent)" if outcome.acked else ""
+        raise click.ClickException(f"{problem}{sent}")
     if outcome.failed:
         raise click.exceptions.Exit(1)
     hint(

@@ -173,6 +173,15 @@ def test_forms_are_bounded() -> None:
     assert ask(guarded.app, "/x", method="POST", body=body).status == 413
 
 
+def test_a_large_form_is_read_whole() -> None:
+    guarded = Guarded()
+    token = guarded.sessions.form_token(SESSION)
+    body = b"name=%41&other=" + b"%42" * 100_000 + f"&form_token={token}".encode()
+    cookie = {"cookie": f"ruslo_console_8090={SESSION}"}
+    answer = ask(guarded.app, "/x", method="POST", body=body, headers=cookie)
+    assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "A"])
+
+
 def test_the_number_of_fields_is_bounded() -> None:
     guarded = Guarded()
     assert ask(guarded.app, "/x", method="POST", body=b"a&" * MAX_FIELDS).status == 413
