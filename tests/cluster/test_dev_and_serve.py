@@ -98,6 +98,25 @@ def test_serve_needs_a_formatted_directory_and_then_serves(tmp_path: Path) -> No
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_start_that_waits_for_its_quorum_obeys_sigterm(tmp_path: Path) -> None:
+    controller, other = free_port(), free_port()
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{controller}\n"
+        f"controller.quorum.voters=1@127.0.0.1:{controller},2@127.0.0.1:{other}\n"
+        f"log.dirs={tmp_path}/data\nruslo.metrics.listener=127.0.0.1:0\n"
+    )
+    subprocess.run([*RUSLO, "storage", "format", "-c", str(properties)], check=True, timeout=30)
+    process = start("serve", "-c", str(properties))
+    assert process.stderr is not None
+    # It is heard of when it has begun to start; the other voter never comes.
+    assert "metrics at" in process.stderr.readline()
+    code, output, log = finish(process, signal.SIGTERM)
+    assert (code, output) == (0, "")
+    assert "Traceback" not in log
+
+
 def test_the_demo_brings_its_own_broker() -> None:
     demo = subprocess.run(
         [*RUSLO, "demo", "--no-spark", "--seconds", "1.5"],

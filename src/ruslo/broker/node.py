@@ -410,10 +410,26 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
         loop.add_signal_handler(signal_number, node.request_stop)
     garbage = GarbageWatch()
     garbage.start()
-    await node.start()
-    garbage.loaded()
-    on_ready(node)
-    await node.wait_for_stop()
-    garbage.stop()
-    await node.stop()
+    if await _start_unless_stopped(node):
+        garbage.loaded()
+        on_ready(node)
+        await node.wait_for_stop()
+        garbage.stop()
+        await node.stop()
     return 1 if node.failure else 0
+
+
+async def _start_unless_stopped(node: Node) -> bool:
+    """Whether the node is started; a start may wait long for other nodes, and is given up on SIGTERM."""
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(node.wait_for_stop())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        stopping.cancel()
+        starting.result()
+        return True
+    logger.info("node %d is asked to stop before it has started", node.config.node_id)
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    return False

@@ -29,8 +29,13 @@ def random_uuid() -> Uuid:
         raw[8] = (raw[8] & 0x3F) | 0x80
         value = bytes(raw)
         # A leading dash would read as an option on a command line.
-        if int.from_bytes(value, "big") >= _RESERVED_BELOW and not uuid_to_text(value).startswith("-"):
+        if not is_reserved(value) and not uuid_to_text(value).startswith("-"):
             return value
+
+
+def is_reserved(value: Uuid) -> bool:
+    """Whether Kafka gives this uuid a meaning of its own."""
+    return int.from_bytes(value, "big") < _RESERVED_BELOW
 
 
 def uuid_to_text(value: Uuid) -> str:

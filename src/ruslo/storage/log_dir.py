@@ -302,7 +302,9 @@ class LogDir:
 
     def recovery_points(self) -> CheckpointWrite | None:
         """The recovery points as they are now, to be written; None if the file says the same already."""
-        self._recovery_points = {partition: log.recovery_point for partition, log in self.logs.items()}
+        self._recovery_points = {
+            partition: _claimed(log, log.recovery_point) for partition, log in self.logs.items()
+        }
         return self._recovery_point_file.prepare(self._recovery_points)
 
     def log_starts(self) -> CheckpointWrite | None:
@@ -314,7 +316,9 @@ class LogDir:
         return self._log_start_file.prepare(self._log_starts)
 
     def high_watermarks(self) -> CheckpointWrite | None:
-        self._high_watermarks = {partition: log.high_watermark for partition, log in self.logs.items()}
+        self._high_watermarks = {
+            partition: _claimed(log, log.high_watermark) for partition, log in self.logs.items()
+        }
         return self._high_watermark_file.prepare(self._high_watermarks)
 
     def cleaned_offsets(self) -> CheckpointWrite | None:
@@ -373,3 +377,8 @@ class LogDir:
         for log in self.logs.values():
             log.release()
         self._unlock(remove=False)
+
+
+def _claimed(log: Log, offset: int) -> int:
+    """A checkpointed offset: the next start must find a lost tail too, until its replica goes on."""
+    return offset if log.lost_tail is None else max(offset, log.lost_tail.end_offset)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ruslo.config.properties import decode_properties, format_properties, parse_properties
 from ruslo.model.errors import ConfigError, StorageError
-from ruslo.model.ids import Uuid, uuid_from_text, uuid_to_text
+from ruslo.model.ids import Uuid, is_reserved, uuid_from_text, uuid_to_text
 from ruslo.storage.disk import Disk
 
 META_PROPERTIES = "meta.properties"
@@ -48,12 +48,26 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
         if fields["version"] != _VERSION:
             raise StorageError(f"{path} has version {fields['version']}, only {_VERSION} is known")
         return MetaProperties(
-            fields["cluster.id"], int(fields["node.id"]), uuid_from_text(fields["directory.id"])
+            fields["cluster.id"], int(fields["node.id"]), _directory_id(fields["directory.id"], path)
         )
     except KeyError as error:
         raise StorageError(f"{path} has no {error.args[0]}: format the directory again") from error
     except (ValueError, ConfigError) as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
+
+
+def _directory_id(text: str, path: str) -> Uuid:
+    fix = (
+        "restore the file from a backup, or empty the directory and run 'ruslo storage format' to have its "
+        "replicas fetched again"
+    )
+    try:
+        directory_id = uuid_from_text(text)
+    except ValueError as error:
+        raise StorageError(f"{path} has a damaged directory.id: {error}; {fix}") from error
+    if is_reserved(directory_id):
+        raise StorageError(f"{path} has a damaged directory.id: {text} is a reserved id; {fix}")
+    return directory_id
 
 
 def read_meta_properties(disk: Disk) -> MetaProperties | None:

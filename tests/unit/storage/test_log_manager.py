@@ -59,7 +59,7 @@ def two(tmp_path: Path) -> Iterator[Broker]:
     paths = [tmp_path / "one", tmp_path / "two"]
     for number, path in enumerate(paths):
         path.mkdir()
-        meta = MetaProperties("c", 1, bytes([number]) * 16)
+        meta = MetaProperties("c", 1, bytes([number + 1]) * 16)
         write_meta_properties(LocalDisk(str(path)), meta)
     made = Broker(*paths)
     yield made
@@ -234,7 +234,7 @@ class TestTopics:
 
     def test_or_where_the_controller_says(self, two: Broker) -> None:
         for partition in range(3):
-            log = create(two.manager, "t", partition, directory_id=bytes([1]) * 16)
+            log = create(two.manager, "t", partition, directory_id=bytes([2]) * 16)
             assert log.directory == two.paths[1]
 
     def test_deletion_renames_now_and_removes_later(self, broker: Broker, tmp_path: Path) -> None:
@@ -467,6 +467,22 @@ class TestFailures:
         manager = two.start()
         assert list(manager.logs) == [TopicPartition("t", 1)]
         assert str(segment) in str(manager.directories[0].failure)
+
+    def test_lost_tail_is_found_again_until_it_is_settled(self, broker: Broker) -> None:
+        fill(create(broker.manager, "t"))
+        broker.manager.write_high_watermarks()
+        segment = Path(broker.manager.logs[TopicPartition("t", 0)].path, f"{0:020d}.log")
+        broker.manager.stop(1)
+        segment.write_bytes(b"")
+        for _ in range(2):
+            log = broker.start().logs[TopicPartition("t", 0)]
+            assert log.lost_tail is not None
+            assert (log.lost_tail.first_offset, log.lost_tail.end_offset) == (0, 3)
+            broker.manager.stop(1)
+        log = broker.start().logs[TopicPartition("t", 0)]
+        log.lost_tail = None
+        broker.manager.stop(1)
+        assert broker.start().logs[TopicPartition("t", 0)].lost_tail is None
 
     def test_damaged_checkpoints_are_ignored(self, broker: Broker, tmp_path: Path) -> None:
         fill(create(broker.manager, "t"))

@@ -38,6 +38,14 @@ def test_round_trip_through_the_disk(tmp_path: Path) -> None:
         (b"version=1\nnode.id=7\n", "has no cluster.id"),
         (b"version=0\n", "version 0"),
         (b"version=1\ncluster.id=c\nnode.id=x\ndirectory.id=y\n", "cannot be read"),
+        (
+            b"version=1\ncluster.id=c\nnode.id=7\ndirectory.id=y\n",
+            "p has a damaged directory.id: .*; restore",
+        ),
+        (
+            b"version=1\ncluster.id=c\nnode.id=7\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
+            "p has a damaged directory.id: .* is a reserved id; restore",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(data: bytes, problem: str) -> None:

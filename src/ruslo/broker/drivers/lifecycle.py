@@ -161,7 +161,22 @@ class BrokerLifecycle:
         return self._session_ends_ms is not None and self._clock.monotonic_ms() < self._session_ends_ms
 
     async def register(self) -> None:
-        """Register, and wait until this broker has replayed that. TimeoutError if it takes too long."""
+        """Register, and wait until this broker has replayed that. Raises KafkaError if it takes too long."""
+        try:
+            await self._register_in_time()
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"broker {self.identity.broker_id} could not register within "
+                f"initial.broker.registration.timeout.ms={self._registration_timeout_ms}: no active "
+                "controller answered. Check that a majority of the controllers runs and that "
+                "controller.quorum.voters or controller.quorum.bootstrap.servers names them",
+            ) from None
+        self._has_caught_up = True
+        self.state = LifecycleState.RECOVERY
+        self._heartbeats = asyncio.create_task(self._heartbeat_forever())
+
+    async def _register_in_time(self) -> None:
         async with asyncio.timeout(self._registration_timeout_ms / 1000):
             registered = caught_up = False
             while not registered:
@@ -176,9 +191,6 @@ class BrokerLifecycle:
                         raise
                 if not caught_up:
                     await asyncio.sleep(_CATCH_UP_MS / 1000)
-        self._has_caught_up = True
-        self.state = LifecycleState.RECOVERY
-        self._heartbeats = asyncio.create_task(self._heartbeat_forever())
 
     async def unfence(self) -> None:
         """The logs are loaded: ask to serve, and wait for it."""

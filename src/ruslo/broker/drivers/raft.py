@@ -60,10 +60,11 @@ from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.clock import Clock
-from ruslo.model.errors import ErrorCode, KafkaError, RusloError
-from ruslo.model.ids import Uuid
+from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
+from ruslo.model.ids import ZERO_UUID, Uuid, uuid_to_text
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
+from ruslo.storage.meta_properties import META_PROPERTIES
 
 _RECORDS_PER_TURN = 125
 """Decoded and handed to every listener before the event loop gets a turn, unless they are a batch."""
@@ -208,6 +209,7 @@ class RaftDriver:
             self._config, key, self._endpoints, quorum=store.quorum, log=replica.view
         )
         self._check_evidence(replica, machine)
+        self._check_directory_id(machine)
         self._news = LeadershipNews(
             machine,
             self._feed,
@@ -235,6 +237,20 @@ class RaftDriver:
             # An observer: its voters have the log.
             return
         self._evidence.check_log(store.directory, max(store.end_offset, store.snapshot_id.offset), others)
+
+    def _check_directory_id(self, machine: RaftMachine) -> None:
+        """A voter with another directory id is unknown to its quorum: it is damaged, or the disk is new."""
+        known = next((each for each in machine.voters.voters if each.node_id == self._config.node_id), None)
+        if known is None or known.directory_id in (ZERO_UUID, self._directory_id):
+            return
+        problem = (
+            f"{self._disk.directory}/{META_PROPERTIES} has directory.id={uuid_to_text(self._directory_id)}, "
+            f"but node {self._config.node_id} votes in the metadata quorum with directory.id="
+            f"{uuid_to_text(known.directory_id)}. If the file is damaged, write that id into it"
+        )
+        if len(machine.voters.voters) == 1:
+            raise ConfigError(problem)
+        logger.error("%s; if the disk is new, replace the voter with 'ruslo cluster voter'", problem)
 
     async def _load(self, id: SnapshotId, snapshot: Checkpoint) -> None:
         """Nobody is served yet, but for those who watch the start."""

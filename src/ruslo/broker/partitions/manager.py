@@ -319,10 +319,17 @@ class PartitionManager:
             # Should it come back, or a topic of that name, it begins anew in a directory that is there.
             self._offline.discard((topic.id, index))
             self._logs.forget_lost(TopicPartition(topic.name, index))
+        if self._lost.forget(topic, index):
+            self._remove_lost(topic, index)
+
+    def _remove_lost(self, topic: TopicImage, index: int) -> None:
         tp = TopicPartition(topic.name, index)
-        if self._lost.forget(topic, index) and self._logs.get(tp) is not None:
+        log = self._logs.get(tp)
+        if log is not None and log.topic_id == topic.id:
+            self._logs.delete(tp)
+        elif log is not None:
             path = self._logs.set_aside(tp)
-            logger.warning("%s has lost data and left this broker: its log is kept as %s", tp, path)
+            logger.warning("%s has no known topic id: its log is kept as %s", tp, path)
 
     def _delete(self, partition: Partition) -> None:
         self._fetchers.leave((partition.topic_id, partition.index))

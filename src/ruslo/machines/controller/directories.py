@@ -124,10 +124,13 @@ def _assign(
         if change is not None:
             assert isinstance(change[0], PartitionChangeRecord)
             record = change[0]
-        directories = dict(zip(partition.replicas, partition.directories, strict=True))
-        directories[broker_id] = directory_id
-        # The change may be what ends a reassignment: then some of the replicas leave with it.
-        staying = partition.replicas if record.replicas is None else record.replicas
-        record.directories = [directories[replica] for replica in staying]
+        if state.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
+            directories = dict(zip(partition.replicas, partition.directories, strict=True))
+            directories[broker_id] = directory_id
+            # The change may be what ends a reassignment: then some of the replicas leave with it.
+            staying = partition.replicas if record.replicas is None else record.replicas
+            record.directories = [directories[replica] for replica in staying]
+        elif change is None:
+            return ErrorCode.NONE
         records.append((record, partition_record_version(state.metadata_version)))
     return ErrorCode.NONE

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.events import BrokerGone
+from ruslo.machines.controller.records import DIRECTORY_ASSIGNMENT_SUPPORTED
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import LOST_DIR, UNASSIGNED_DIR, Uuid
+from ruslo.model.ids import LOST_DIR, MIGRATING_DIR, UNASSIGNED_DIR, Uuid
 from ruslo.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -267,3 +268,11 @@ def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
     assert (partition(bench, 0).replicas, partition(bench, 0).directories) == ((4,), (numbered_uuid(401),))
     bench.tell(BrokerGone(4, bench.image.cluster.brokers[4].epoch))
     assert partition(bench, 0).leader == -1
+
+
+def test_metadata_version_without_directories_records_none() -> None:
+    bench = MachineBench.started(0, features={"metadata.version": DIRECTORY_ASSIGNMENT_SUPPORTED - 1})
+    bench.join(1)
+    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    assert assign(bench, 0, FIRST) is ErrorCode.NONE
+    assert partition(bench, 0).directories == (MIGRATING_DIR,)
