@@ -32,15 +32,22 @@ from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
 from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
 from ruslo.broker.metrics.group_source import GroupSource
-from ruslo.broker.metrics.partition_source import compaction_families, log_families, replica_families
+from ruslo.broker.metrics.partition_source import (
+    compaction_families,
+    log_families,
+    replica_families,
+    scrub_families,
+)
 from ruslo.broker.metrics.traffic_source import traffic_families
 from ruslo.broker.node_base import NodeBase
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.replica_repair import ReplicaRepair
 from ruslo.broker.partitions.replication import IsrChanges, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
+from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.partitions.whereabouts import RACK_AWARE_SELECTOR, Whereabouts
@@ -156,10 +163,17 @@ class BrokerRole:
         base.undo.push_async_callback(self.compaction.stop)
         base.abandon.append(self.compaction.abandon)
         self.compaction.start()
+        repair = ReplicaRepair(
+            config.node_id, lambda: base.metadata.image, self.partitions, self.compaction, self._links()
+        )
+        self.scrubber = Scrubber(base.dynamic_config, base.logs, self.partitions.storage_failed, repair)
+        base.undo.push_async_callback(self.scrubber.stop)
+        self.scrubber.start()
         metrics = base.metrics
         metrics.add(lambda: traffic_families(metrics.traffic))
         metrics.add(lambda: replica_families(self.partitions, proposals, isr_changes))
         metrics.add(lambda: compaction_families(self.compaction))
+        metrics.add(lambda: scrub_families(self.scrubber))
         metrics.add(lambda: log_families(self.partitions))
 
     def _epoch(self) -> int:

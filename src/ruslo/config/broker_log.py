@@ -122,5 +122,11 @@ LOG_KEYS = (
         "How long tombstones stay readable in a compacted log."),
     ConfigKey("ruslo.record.validation", STRING, "header", OneOf("header", "full"), MEDIUM, CLUSTER_WIDE,
         "What is checked in a produced batch: its header and checksum, or every record in it too."),
+    ConfigKey("ruslo.scrub.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
+        "Check all segments in the background for damage, and repair them from other replicas."),
+    ConfigKey("ruslo.scrub.bytes.per.second", LONG, 4_194_304, at_least(1024), LOW, CLUSTER_WIDE,
+        "How many bytes a second the scrubber reads at most."),
+    ConfigKey("ruslo.scrub.interval.ms", LONG, 604_800_000, at_least(1000), LOW, CLUSTER_WIDE,
+        "Pause between two rounds of the scrubber over all logs."),
 )
 # fmt: on

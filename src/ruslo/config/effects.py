@@ -118,6 +118,9 @@ IMPLEMENTED_BROKER_KEYS = frozenset(
         "compression.lz4.level",
         "compression.zstd.level",
         "ruslo.record.validation",
+        "ruslo.scrub.enable",
+        "ruslo.scrub.bytes.per.second",
+        "ruslo.scrub.interval.ms",
         # groups
         "group.initial.rebalance.delay.ms",
         "group.max.session.timeout.ms",

@@ -78,11 +78,6 @@ class OffsetIndex:
         at = bisect_right(self.offsets, relative_offset)
         return self.positions[at - 1] if at else 0
 
-    def next_offset_after(self, position: int) -> int | None:
-        """The relative offset of the first entry at or past a position."""
-        at = bisect_left(self.positions, position)
-        return self.offsets[at] if at < len(self.offsets) else None
-
     def truncate_to(self, relative_offset: int) -> None:
         """Drop the entries at or past an offset."""
         at = bisect_left(self.offsets, relative_offset)
@@ -204,12 +199,6 @@ def floor_position(index: IndexFile, relative_offset: int) -> int:
     """As ``OffsetIndex.floor_position``."""
     at = index.count_below(relative_offset + 1, 0)
     return index.entry(at - 1)[1] if at else 0
-
-
-def next_offset_after(index: IndexFile, position: int) -> int | None:
-    """As ``OffsetIndex.next_offset_after``."""
-    at = index.count_below(position, 1)
-    return index.entry(at)[0] if at < len(index) else None
 
 
 def floor_time_offset(index: IndexFile, timestamp: int) -> int:

@@ -46,14 +46,14 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
     segments = log.segments
     at = segment_at(segments, offset)
     try:
-        found = segments[at].locate(offset, _limit(log, at))
+        found = segments[at].locate(offset, offset_limit(log, at))
         # Compaction leaves gaps, also at the end of a segment.
         while found is None:
-            _check_gap(log, at)
+            check_gap(log, at)
             if at + 1 == len(segments):
                 return EMPTY_READ
             at += 1
-            found = segments[at].locate(offset, _limit(log, at))
+            found = segments[at].locate(offset, offset_limit(log, at))
         segment, (position, header) = segments[at], found
         size = _end_of_range(log, at, upper_bound) - position
         if size > max_bytes:
@@ -64,21 +64,21 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
                 size = first if min_one_batch else 0
         if size <= 0:
             return EMPTY_READ
-        size = segment.confirm(position, size, header, _limit(log, at))
+        size = segment.confirm(position, size, header, offset_limit(log, at))
     except DamagedRange as damaged:
         note_damage(log, at, damaged)
         raise
     return LogRead(FileSlice(segment.file, position, size), header[0])
 
 
-def _limit(log: Log, at: int) -> int:
+def offset_limit(log: Log, at: int) -> int:
     """All offsets of a segment are below this."""
     return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
 
 
 def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
     """The position in a segment before which all offsets are below ``upper_bound``."""
-    segment, limit = log.segments[at], _limit(log, at)
+    segment, limit = log.segments[at], offset_limit(log, at)
     if upper_bound >= limit:
         return segment.size
     try:
@@ -88,9 +88,9 @@ def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
     return bounded[0] if bounded is not None else segment.size
 
 
-def _check_gap(log: Log, at: int) -> None:
+def check_gap(log: Log, at: int) -> None:
     """Raise DamagedRange unless compaction can have left the gap at the end of a segment."""
-    segment, limit = log.segments[at], _limit(log, at)
+    segment, limit = log.segments[at], offset_limit(log, at)
     end_offset = segment.next_offset()
     if end_offset is None or end_offset >= limit:
         return
@@ -103,7 +103,7 @@ def _check_gap(log: Log, at: int) -> None:
 
 def note_damage(log: Log, at: int, damaged: DamagedRange) -> None:
     """Remember a damaged range, so the next read of it is refused without a search."""
-    segment, limit = log.segments[at], _limit(log, at)
+    segment, limit = log.segments[at], offset_limit(log, at)
     behind = segment.first_indexed_behind(damaged.position, limit)
     end_offset = behind[1][0] if behind is not None else limit
     first_offset = max(damaged.first_offset, segment.base_offset)
@@ -115,10 +115,9 @@ def end_of_read(log: Log, read: LogRead) -> int:
     if read.slice is None:
         return log.end_offset
     at = segment_at(log.segments, read.first_batch_offset)
-    indexed = log.segments[at].next_indexed_offset(read.slice.position + read.slice.size)
-    if indexed is not None:
-        return indexed
-    return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
+    limit = offset_limit(log, at)
+    indexed = log.segments[at].next_indexed_offset(read.slice.position + read.slice.size, limit)
+    return limit if indexed is None else indexed
 
 
 def aborted_transactions(log: Log, offset: int, upper: int) -> list[AbortedTransaction]:
@@ -146,7 +145,7 @@ def offset_for_timestamp(log: Log, timestamp: int, bound: int) -> TimestampedOff
 
 
 def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset | None:
-    segment, start_offset, limit = log.segments[at], log.start_offset, _limit(log, at)
+    segment, start_offset, limit = log.segments[at], log.start_offset, offset_limit(log, at)
     try:
         start = segment.locate(max(segment.search_start_for_timestamp(timestamp), start_offset), limit)
         if start is None:

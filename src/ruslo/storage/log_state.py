@@ -210,6 +210,10 @@ class LogState:
         """After compaction put a segment, which is synced, in the place of others."""
         self._unsynced.keep_segments(self.segments)
 
+    def index_replaced(self, segment: Segment) -> None:
+        """Index files of a closed segment were rebuilt: the next flush syncs them."""
+        self._unsynced.add_segment(segment)
+
     def names_changed(self) -> None:
         """Files of the log have other names: the next flush has the directory to sync."""
         self._unsynced.names_changed()

@@ -7,7 +7,7 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from crc32c import crc32c
 
@@ -28,7 +28,6 @@ from ruslo.storage.index import (
     TimeIndex,
     floor_position,
     floor_time_offset,
-    next_offset_after,
 )
 from ruslo.storage.txn_index import AbortedTransaction
 
@@ -363,14 +362,16 @@ class Segment:
             )
         return index
 
-    def next_indexed_offset(self, position: int) -> int | None:
-        """The offset of the first index entry at or past a position."""
-        if self.offset_index is not None:
-            relative = self.offset_index.next_offset_after(position)
-        else:
-            index = self._sealed_index()
-            relative = next_offset_after(index, position) if index is not None else None
-        return None if relative is None else self.base_offset + relative
+    def next_indexed_offset(self, position: int, limit: int) -> int | None:
+        """The offset of the first index entry at or past a position; None if there is none to rely on."""
+        index = self._offset_entries()
+        at = index.count_below(position, 1) if index is not None else 0
+        if index is None or at == len(index):
+            return None
+        entry = index.entry(at)
+        if self.checked is not None and (entry[1] < position or self._matches(entry, limit) is None):
+            return None
+        return self.base_offset + entry[0]
 
     def largest(self) -> TimeEntry:
         """The largest timestamp (-1: none) and the absolute last offset of the batch that brought it."""
@@ -483,6 +484,13 @@ class Segment:
             if known is not None and known != (len(data), crc32c(data)):
                 raise CorruptLogError(f"{path} is damaged: it is not what was written. Restart the broker")
             yield from txn_index.parse(data, path, from_offset)
+
+    def replace_aborts(self, aborts: Iterable[AbortedTransaction]) -> None:
+        """Write the transaction index again, from what the segment says."""
+        data = b"".join(aborted.to_bytes() for aborted in aborts)
+        self.disk.replace_file(self.path_of(TXN_INDEX_SUFFIX), data)
+        self.has_aborts = bool(data)
+        self._abort_index = AbortIndex(len(data), crc32c(data))
 
     def drop_aborts(self) -> None:
         """Remove the transaction index, to rebuild it."""

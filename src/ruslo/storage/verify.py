@@ -98,8 +98,8 @@ class PartitionCheck:
         file = self._disk.open(f"{self._path}/{name}")
         size = file.size()
         self.report.segments += 1
-        offsets = _IndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
-        times = _TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
+        offsets = OffsetIndexCheck(self._read_index(base, INDEX_SUFFIX, size, following))
+        times = TimeIndexCheck(self._read_index(base, TIME_INDEX_SUFFIX, size, following))
         limit = following if following is not None else base + MAX_RELATIVE_OFFSET + 1
         aborted: list[AbortedTransaction] = []
         markers: dict[int, int] = {}
@@ -187,7 +187,7 @@ class PartitionCheck:
                 self._find(Kind.IDENTITY, name, str(error))
 
 
-class _IndexCheck:
+class OffsetIndexCheck:
     def __init__(self, data: bytes) -> None:
         self._entries = list(OFFSET_ENTRY.iter_unpack(data))
         self._at = 0
@@ -208,7 +208,7 @@ class _IndexCheck:
         return self._problem
 
 
-class _TimeIndexCheck:
+class TimeIndexCheck:
     def __init__(self, data: bytes) -> None:
         self._entries = list(TIME_ENTRY.iter_unpack(data))
         self._at = 0

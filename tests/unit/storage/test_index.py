@@ -13,7 +13,6 @@ from ruslo.storage.index import (
     TimeIndex,
     floor_position,
     floor_time_offset,
-    next_offset_after,
 )
 
 
@@ -82,7 +81,7 @@ def test_a_file_answers_like_the_index_in_memory(tmp_path: Path, count: int) -> 
     for target in {0, 9, 10, 11, top // 2 - 1, top // 2, top // 2 + 1, top - 1, top, top + 1}:
         if target >= 0:
             assert floor_position(index, target) == offsets.floor_position(target)
-            assert next_offset_after(index, target * 420) == offsets.next_offset_after(target * 420)
+            assert index.count_below(target * 420, 1) == offsets.count_below(target * 420, 1)
             assert floor_time_offset(time_file, target * 100) == times.floor_offset(target * 100)
 
 

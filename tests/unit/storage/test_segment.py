@@ -44,10 +44,10 @@ def test_the_end_of_a_file_that_is_no_batch(segment: Segment) -> None:
 
 
 def test_next_indexed_offset(segment: Segment) -> None:
-    assert segment.next_indexed_offset(0) == 7
-    assert segment.next_indexed_offset(3 * SIZE) == 7
-    assert segment.next_indexed_offset(3 * SIZE + 1) == 13
-    assert segment.next_indexed_offset(12 * SIZE) is None
+    assert segment.next_indexed_offset(0, 99) == 7
+    assert segment.next_indexed_offset(3 * SIZE, 99) == 7
+    assert segment.next_indexed_offset(3 * SIZE + 1, 99) == 13
+    assert segment.next_indexed_offset(12 * SIZE, 99) is None
 
 
 def test_largest_timestamp(segment: Segment) -> None:

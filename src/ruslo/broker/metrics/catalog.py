@@ -124,6 +124,16 @@ COMPACTED_BYTES = Metric("ruslo_compaction_bytes_total", "counter",
 COMPACTION_KEPT_BYTES = Metric("ruslo_compaction_kept_bytes_total", "counter",
     "Bytes of segments that compaction has written.")
 COMPACTION_ROUNDS = Metric("ruslo_compaction_rounds_total", "counter", "Logs compacted, each time counted.")
+SCRUBBED_BYTES = Metric("ruslo_scrub_bytes_total", "counter", "Bytes of segments that the scrubber has read.")
+SCRUB_BYTES_LEFT = Metric("ruslo_scrub_left_bytes", "gauge",
+    "Bytes that the scrubber has still to read in the round under way.")
+SCRUB_ROUNDS = Metric("ruslo_scrub_rounds_total", "counter", "Rounds of the scrubber over all logs.")
+DAMAGED_RANGES = Metric("ruslo_log_damaged_ranges", "gauge",
+    "Ranges of offsets in the logs of this broker that are damaged and not served.")
+REBUILT_INDEXES = Metric("ruslo_scrub_rebuilt_indexes_total", "counter",
+    "Segments whose indexes the scrubber found damaged and rebuilt.")
+REPAIRED_SEGMENTS = Metric("ruslo_scrub_repaired_segments_total", "counter",
+    "Damaged segments that were repaired from another replica.")
 
 # -- groups that this broker coordinates
 GROUP_OFFSET = Metric("kafka_consumergroup_current_offset", "gauge",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.replication import IsrChanges
+    from ruslo.broker.partitions.scrubber import Scrubber
     from ruslo.storage.log import Log
     from ruslo.storage.log_manager import LogManager
 
@@ -95,6 +96,15 @@ def compaction_families(compaction: Compaction) -> Iterator[Family]:
     yield single(catalog.COMPACTION_ROUNDS, compaction.rounds)
     yield single(catalog.COMPACTED_BYTES, compaction.bytes_before)
     yield single(catalog.COMPACTION_KEPT_BYTES, compaction.bytes_after)
+
+
+def scrub_families(scrubber: Scrubber) -> Iterator[Family]:
+    yield single(catalog.SCRUBBED_BYTES, scrubber.bytes_checked)
+    yield single(catalog.SCRUB_BYTES_LEFT, scrubber.bytes_left)
+    yield single(catalog.SCRUB_ROUNDS, scrubber.rounds)
+    yield single(catalog.DAMAGED_RANGES, scrubber.damaged_ranges)
+    yield single(catalog.REBUILT_INDEXES, scrubber.rebuilt_indexes)
+    yield single(catalog.REPAIRED_SEGMENTS, scrubber.repaired_segments)
 
 
 def _free_space(logs: LogManager) -> Iterator[Sample]:

@@ -153,6 +153,13 @@ class Compaction:
     def is_current(self, log: Log) -> bool:
         return log.failure is None and self._logs.get(log.partition) is log
 
+    def reserve(self, log: Log) -> bool:
+        """Keep compaction away from a log until ``release``; False if a round is under way."""
+        if log.partition in self._busy or log.swap is not None:
+            return False
+        self._busy.add(log.partition)
+        return True
+
     def release(self, log: Log) -> None:
         self._busy.discard(log.partition)
 

@@ -1,0 +1,209 @@
+"""The scrubber: reads every segment of this broker again and again, at a bounded rate, and looks for damage.
+
+Reading and checksums happen in a thread, in slices of ``SLICE_BYTES`` with a pause after each, so clients do
+not notice. The thread keeps its normal priority: it shares the interpreter with the event loop, which would
+have to wait for a thread that the system does not let run. Damage goes to the broker's list of lost data, and
+``ReplicaRepair`` fetches what is damaged from another replica.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.model.errors import StorageError
+from ruslo.model.log_ids import log_ids
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.disk import DiskError
+from ruslo.storage.log import Log
+from ruslo.storage.log_manager import LogManager
+from ruslo.storage.lost_data import LossKind, LostData
+from ruslo.storage.producer_state import ProducerStates
+from ruslo.storage.scrub import SegmentScrub
+
+logger = logging.getLogger(__name__)
+
+SLICE_BYTES = 64 << 10
+FIRST_ROUND_MS = 60_000
+"""A broker that has just started has more urgent things to read."""
+REPORT_MS = 5_000
+"""Within this time damage that a read has come upon is reported."""
+
+REPAIR_RETRY_MS = 60_000
+
+
+class Repairer(Protocol):
+    def has_source(self, log: Log) -> bool:
+        """Whether there is another replica to repair a log from."""
+        ...
+
+    async def repair(self, scrub: SegmentScrub) -> bool:
+        """Replace the damaged ranges that a check found; whether that was done."""
+        ...
+
+
+class Scrubber:
+    def __init__(
+        self,
+        configs: DynamicConfig,
+        logs: LogManager,
+        storage_failed: Callable[[StorageError], None],
+        repairer: Repairer | None = None,
+    ) -> None:
+        self._configs = configs
+        self._logs = logs
+        self._storage_failed = storage_failed
+        self._repairer = repairer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="scrubber")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reported: set[TopicPartition] = set()
+        self._checking = asyncio.Lock()
+        self._tried_ms: dict[TopicPartition, int] = {}
+        """When the damaged segments of a log were last checked, and repaired if that was possible."""
+        self.rounds = 0
+        """How often every log was checked since the start."""
+        self.bytes_checked = 0
+        self.bytes_left = 0
+        """What the round under way has still to check, about."""
+        self.rebuilt_indexes = 0
+        self.repaired_segments = 0
+
+    @property
+    def damaged_ranges(self) -> int:
+        return sum(len(log.damage) for log in self._logs.logs.values() if log.damage)
+
+    def start(self) -> None:
+        self.report()
+        self._tasks = [
+            asyncio.create_task(self._run(), name="scrubber"),
+            asyncio.create_task(self._watch(), name="watch for damage"),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._thread.shutdown(wait=True)
+
+    async def _run(self) -> None:
+        delay_ms = min(FIRST_ROUND_MS, self._configs.current.int("ruslo.scrub.interval.ms"))
+        while True:
+            await asyncio.sleep(delay_ms / 1000)
+            if self._configs.current.bool("ruslo.scrub.enable"):
+                try:
+                    await self.check_all()
+                except Exception:
+                    logger.exception("The scrubber failed; it starts again after ruslo.scrub.interval.ms.")
+            delay_ms = self._configs.current.int("ruslo.scrub.interval.ms")
+
+    async def _watch(self) -> None:
+        """Report damage that the start or a read has found, and see to it without waiting for a round."""
+        while True:
+            await asyncio.sleep(REPORT_MS / 1000)
+            self.report()
+            if self._configs.current.bool("ruslo.scrub.enable"):
+                try:
+                    await self.check_damaged()
+                except Exception:
+                    logger.exception("Damaged segments cannot be checked.")
+
+    async def check_damaged(self) -> None:
+        """Check the segments again in which damage is known, and repair them if there is another replica."""
+        now_ms = self._logs.clock.monotonic_ms()
+        for partition, log in list(self._logs.logs.items()):
+            if not log.damage:
+                continue
+            tried_ms = self._tried_ms.get(partition)
+            may_help = self._repairer is not None and self._repairer.has_source(log)
+            if tried_ms is None or (may_help and now_ms - tried_ms >= REPAIR_RETRY_MS):
+                self._tried_ms[partition] = now_ms
+                await self.check(log, {damage.segment_base for damage in log.damage.ranges()})
+
+    # -- one round ---------------------------------------------------------------------------------------
+
+    async def check_all(self) -> None:
+        """Check every log once."""
+        logs = list(self._logs.logs.values())
+        self.bytes_left = sum(log.size_bytes for log in logs)
+        for log in logs:
+            await self.check(log)
+        self.bytes_left = 0
+        self.rounds += 1
+
+    async def check(self, log: Log, only: Collection[int] | None = None) -> None:
+        """Check one log, or the segments of it with these base offsets.
+
+        Segments that are added meanwhile belong to the next round.
+        """
+        producers: ProducerStates | None = None
+        async with self._checking:
+            for segment in list(log.segments):
+                is_wanted = only is None or segment.base_offset in only
+                if not is_wanted or not self._is_current(log) or segment not in log.segments:
+                    producers = None
+                    continue
+                try:
+                    scrub = SegmentScrub(log, segment, producers)
+                    await self._check_segment(scrub)
+                    producers = await self._conclude(scrub)
+                except DiskError as error:
+                    producers = None
+                    if self._is_current(log) and segment in log.segments and not error.not_found:
+                        self._storage_failed(error)
+
+    async def _check_segment(self, scrub: SegmentScrub) -> None:
+        loop = asyncio.get_running_loop()
+        done = False
+        while not done and self._is_current(scrub.log):
+            before = scrub.bytes_read
+            done = await loop.run_in_executor(self._thread, scrub.step, SLICE_BYTES)
+            read = scrub.bytes_read - before
+            self.bytes_checked += read
+            self.bytes_left = max(self.bytes_left - read, 0)
+            await asyncio.sleep(read / self._configs.current.int("ruslo.scrub.bytes.per.second"))
+
+    async def _conclude(self, scrub: SegmentScrub) -> ProducerStates | None:
+        """Put into effect what was found; returns the producers with which the next segment begins."""
+        log = scrub.log
+        if not self._is_current(log) or not scrub.apply():
+            return None
+        if scrub.problems:
+            self.rebuilt_indexes += 1
+            problems = "; ".join(scrub.problems)
+            logger.error("Rebuilt a damaged index: %s.", problems, extra=log_ids(partition=log.partition))
+        if scrub.damage:
+            self.report()
+            await self._repair_segment(scrub)
+        return scrub.producers
+
+    async def _repair_segment(self, scrub: SegmentScrub) -> None:
+        if self._repairer is not None and await self._repairer.repair(scrub):
+            self.repaired_segments += 1
+            self.report()
+
+    def _is_current(self, log: Log) -> bool:
+        return log.failure is None and self._logs.get(log.partition) is log
+
+    # -- telling operators -------------------------------------------------------------------------------
+
+    def report(self) -> None:
+        """Bring the list of lost data in line with the damage that the logs know of."""
+        lost = self._logs.lost_data
+        damaged = {partition for partition, log in self._logs.logs.items() if log.damage}
+        for partition in damaged:
+            known = [each for each in lost if each.partition == partition and each.kind is LossKind.RECORDS]
+            ranges = self._logs.logs[partition].damage.ranges()
+            if len(ranges) < len(known):
+                lost.forget(partition, LossKind.RECORDS)
+            for each in ranges:
+                lost.add(
+                    LostData(partition, LossKind.RECORDS, each.problem, each.first_offset, each.end_offset)
+                )
+        for partition in self._reported - damaged:
+            lost.forget(partition, LossKind.RECORDS)
+            self._tried_ms.pop(partition, None)
+        self._reported = damaged

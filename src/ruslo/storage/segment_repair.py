@@ -1,0 +1,71 @@
+"""Writes a closed segment again, from its own sound batches and from those that another replica sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ruslo.model.buffers import ReadBuffer
+from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.storage.batch_scan import HeaderFields, scan_headers
+from ruslo.storage.cleaner.task import CleanedSegment
+from ruslo.storage.leftovers import CLEANED_SUFFIX
+from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
+
+if TYPE_CHECKING:
+    from ruslo.storage.log import Log
+
+_COPY_BYTES = 1 << 20
+
+
+class SegmentRepair:
+    """The new segment is under ``….cleaned`` names, for ``SegmentSwap`` to put it in its place."""
+
+    def __init__(self, log: Log, damaged: Segment) -> None:
+        self._log = log
+        self._damaged = damaged
+        self._source = damaged.file
+        self._interval = log.config.index_interval_bytes
+        status = log.disk.status(damaged.path_of(LOG_SUFFIX))
+        self._modified_ms = status.modified_ms if status is not None else damaged.created_ms
+        self._segment = Segment(
+            log.disk, log.path, damaged.base_offset, 0, damaged.created_ms, CLEANED_SUFFIX
+        )
+        self.discard()
+        self._segment.create_file()
+        self._segment.begin_indexes()
+
+    def copy(self, start: int, stop: int) -> None:
+        """Take over sound batches of the damaged segment."""
+        for position, header in scan_headers(self._source, start, stop, _COPY_BYTES):
+            size = header[1] + LENGTH_OVERHEAD
+            self._append(self._source.pread(size, position), header)
+
+    def add(self, data: ReadBuffer, position: int, header: HeaderFields) -> None:
+        """Add a batch of another replica."""
+        self._append(memoryview(data)[position : position + header[1] + LENGTH_OVERHEAD], header)
+
+    def _append(self, batch: ReadBuffer, header: HeaderFields) -> None:
+        segment = self._segment
+        segment.file.append(batch)
+        last_offset = header[0] + header[6]
+        segment.note_batch(segment.size, last_offset, len(batch), header[8], self._interval)
+
+    def finish(self) -> CleanedSegment:
+        """Complete the files and sync them."""
+        segment, disk = self._segment, self._log.disk
+        segment.write_indexes()
+        if self._damaged.has_aborts:
+            # It was written with the markers, and knows those that were damaged too.
+            data = disk.read_file(self._damaged.path_of(TXN_INDEX_SUFFIX))
+            disk.write_file(segment.path_of(TXN_INDEX_SUFFIX), data)
+        for path in segment.existing_files():
+            disk.sync_file(path)
+        disk.set_modified(segment.path_of(LOG_SUFFIX), self._modified_ms)
+        disk.sync_directory(self._log.path)
+        return CleanedSegment(
+            segment.base_offset, segment.size, self._damaged.has_aborts, [segment.base_offset]
+        )
+
+    def discard(self) -> None:
+        for path in self._segment.existing_files():
+            self._log.disk.unlink(path)
