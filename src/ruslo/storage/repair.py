@@ -1,6 +1,7 @@
 """Leaves out of a log what ``verify`` found to be damaged, and makes everything anew that can be.
 
-Offsets stay: where records are lost a gap remains, as compaction leaves them too.
+Offsets stay: where records are lost a gap remains, as compaction leaves them too. A gap at the end of a
+segment is filled with an empty batch, because the broker takes one there for damage.
 """
 
 from __future__ import annotations
@@ -8,17 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.topics import TopicPartition
+from ruslo.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
+from ruslo.records.builder import assemble_batch
+from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
 from ruslo.storage.disk import Disk
-from ruslo.storage.partition_files import parse_directory_name
+from ruslo.storage.epochs import NO_EPOCH
+from ruslo.storage.partition_files import offset_of, parse_directory_name, segment_bases
 from ruslo.storage.recovery import LastStop, open_log
-from ruslo.storage.segment import LOG_SUFFIX
+from ruslo.storage.segment import LOG_SUFFIX, segment_stem
 from ruslo.storage.trash import Trash
 from ruslo.storage.verify import Finding, Kind, PartitionReport
 
@@ -48,6 +54,7 @@ def repair_partition(disk: Disk, report: PartitionReport, keep_in: str | None) -
         if keep_in is not None:
             _keep(path, partition, keep_in)
         _leave_out(disk, path, findings)
+    _fill_ends(disk, report)
     end_offset = _make_anew(disk, report, partition)
     _trust_gaps(disk, report, partition, end_offset)
 
@@ -74,6 +81,40 @@ def _leave_out(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
     target.sync()
     disk.rename(path + _NEW_SUFFIX, path)
     disk.sync_directory(os.path.dirname(path))
+
+
+def _fill_ends(disk: Disk, report: PartitionReport) -> None:
+    bases = segment_bases(disk.list_names(report.path))
+    concerned = {offset_of(os.path.basename(finding.file)) for finding in report.findings}
+    for base, following in pairwise(bases):
+        if base in concerned:
+            file = disk.open(segment_stem(report.path, base) + LOG_SUFFIX)
+            end_offset, epoch = base, NO_EPOCH
+            for _, header in scan_headers(file, 0, file.size(), SCAN_BYTES):
+                end_offset, epoch = header[0] + header[6] + 1, header[2]
+            if end_offset < following:
+                file.append(_empty_batch(end_offset, following - 1, epoch))
+                file.sync()
+
+
+def _empty_batch(first_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
+    """As compaction leaves one behind when all records of a batch are gone."""
+    header = BatchHeader(
+        base_offset=first_offset,
+        length=0,
+        leader_epoch=max(leader_epoch, 0),
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=last_offset - first_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        count=0,
+    )
+    return assemble_batch(header, ())
 
 
 def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> int:

@@ -23,10 +23,11 @@ from ruslo.records.reader import check_crc, iter_batches, read_records
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.producer_replay import read_marker
+from ruslo.storage.scrub import SegmentScrub
 from tests.unit.storage.workbench import PARTITION, TOPIC_ID, ManualClock, Workbench, batch
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200)
-ROUNDS = 40
+ROUNDS = 12
 
 
 @dataclass
@@ -118,8 +119,13 @@ def harm(path: Path, act: Callable[[bytearray, random.Random], None], chance: ra
         path.write_bytes(data)
 
 
-def read_as_consumer(log: Log, offset: int, committed_only: bool) -> Iterator[tuple[int, bytes | None]]:
-    """The records of one fetch, as Kafka's consumer takes them; raises as a damaged answer makes it."""
+def read_as_consumer(
+    log: Log, offset: int, committed_only: bool, scrubbed: bool
+) -> Iterator[tuple[int, bytes | None]]:
+    """The records of one fetch, as Kafka's consumer takes them; raises as a damaged answer makes it.
+
+    Not every consumer looks at checksums: what is damaged must not even be sent once the scrubber was there.
+    """
     bound = log.last_stable_offset if committed_only else log.high_watermark
     read = log.read(offset, 1 << 20, bound)
     if read.slice is None:
@@ -132,6 +138,7 @@ def read_as_consumer(log: Log, offset: int, committed_only: bool) -> Iterator[tu
     for position, header in batches:
         content = data[position : position + header.size]
         if not check_crc(content):
+            assert not scrubbed
             raise StorageError("a consumer takes no batch whose checksum is wrong")
         while aborted and aborted[0].first_offset <= header.last_offset:
             producers.add(aborted.pop(0).producer_id)
@@ -147,7 +154,7 @@ def read_as_consumer(log: Log, offset: int, committed_only: bool) -> Iterator[tu
                 yield record.offset, record.value
 
 
-def check_answers(log: Log, original: Original) -> int:
+def check_answers(log: Log, original: Original, *, scrubbed: bool = False, step: int = 1) -> int:
     """How many offsets were answered with an error."""
     errors = 0
     for committed_only in (False, True):
@@ -157,10 +164,10 @@ def check_answers(log: Log, original: Original) -> int:
             for offset in original.values
             if log.start_offset <= offset < bound and not (committed_only and offset in original.aborted)
         ]
-        for offset in range(log.start_offset, bound):
+        for offset in range(log.start_offset, bound, step):
             got: dict[int, bytes | None] = {}
             try:
-                got.update(read_as_consumer(log, offset, committed_only))
+                got.update(read_as_consumer(log, offset, committed_only, scrubbed))
             except (KafkaError, StorageError):
                 errors += 1
                 if not got:
@@ -178,36 +185,57 @@ def victims(directory: Path, kind: str, last_base: int) -> list[Path]:
     return [path for path in found if path.stat().st_size]
 
 
+def scrub(log: Log) -> None:
+    for segment in list(log.segments):
+        found = SegmentScrub(log, segment, None)
+        while not found.step(1 << 20):
+            pass
+        assert found.apply()
+
+
+def open_damaged(
+    original: Original, directory: Path, harm_it: Callable[[Path], None], clean: bool = True
+) -> LogManager:
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(original.directory, directory)
+    harm_it(directory)
+    if not clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    manager = LogManager.open([str(directory)], SystemClock())
+    manager.load(lambda _: CONFIG)
+    return manager
+
+
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot", "-checkpoint"])
 @pytest.mark.parametrize("act", HARMS)
 def test_damage_is_never_taken_for_other_records(
     original: Original, tmp_path: Path, kind: str, act: Callable[[bytearray, random.Random], None]
 ) -> None:
-    rounds = 3 if act in (zero_all, empty) else ROUNDS // 4
+    rounds = 2 if act in (zero_all, empty) else ROUNDS if kind == ".log" else ROUNDS // 2
     for seed in range(rounds):
         chance = random.Random(f"{kind} {act.__name__} {seed}")
-        directory = tmp_path / "data"
-        shutil.copytree(original.directory, directory)
-        harm(chance.choice(victims(directory, kind, original.last_base)), act, chance)
-        manager = LogManager.open([str(directory)], SystemClock())
-        manager.load(lambda _: CONFIG)
-        log = manager.get(PARTITION)
-        assert log is not None
-        errors = check_answers(log, original)
+
+        def harm_one(directory: Path, chance: random.Random = chance) -> None:
+            harm(chance.choice(victims(directory, kind, original.last_base)), act, chance)
+
+        # Without its recovery point a log is recovered from its beginning, and cut where it is damaged.
+        clean = kind in (".log", "-checkpoint") or chance.random() < 0.7
+        manager = open_damaged(original, tmp_path / "data", harm_one, clean)
+        log = manager.logs[PARTITION]
+        step = chance.randrange(1, 8)
+        errors = check_answers(log, original, step=step)
         assert errors == 0 or kind == ".log"
+        scrub(log)
+        assert check_answers(log, original, scrubbed=True, step=step) == 0 or kind == ".log"
         manager.stop(2)
-        shutil.rmtree(directory)
 
 
-def test_removed_files(original: Original, tmp_path: Path) -> None:
+def test_removed_transaction_indexes(original: Original, tmp_path: Path) -> None:
     for path in sorted(original.directory.rglob("*.txnindex")):
-        directory = tmp_path / "data"
-        shutil.copytree(original.directory, directory)
-        (directory / path.relative_to(original.directory)).unlink()
-        manager = LogManager.open([str(directory)], SystemClock())
-        manager.load(lambda _: CONFIG)
-        log = manager.get(PARTITION)
-        assert log is not None
-        assert check_answers(log, original) == 0
+
+        def remove(directory: Path, path: Path = path) -> None:
+            (directory / path.relative_to(original.directory)).unlink()
+
+        manager = open_damaged(original, tmp_path / "data", remove)
+        assert check_answers(manager.logs[PARTITION], original, step=3) == 0
         manager.stop(2)
-        shutil.rmtree(directory)

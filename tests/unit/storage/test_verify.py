@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import TRANSACTIONAL
@@ -130,6 +131,22 @@ def test_repair_leaves_out_what_is_damaged_and_keeps_a_copy(bench: Workbench, tm
     assert {offset for offset, _ in lost} == {finding.offset, finding.offset + 1}
     assert after == [record for record in expected if record not in lost]
     assert verify(bench).findings == []
+
+
+def test_repair_fills_the_gap_at_the_end_of_a_segment(tmp_path: Path) -> None:
+    """In a log that is not compacted a gap there would be taken for damage."""
+    bench = Workbench(tmp_path, LogConfig(segment_bytes=500))
+    bench.append_many(30, 2)
+    expected = records_from(bench.log)
+    bench.log.close(bench.clock.ms)
+    first, second, third = bench.log.segments[:3]
+    damage(Path(first.path_of(".log")), first.size - 2)
+    damage(Path(second.path_of(".log")), 70)
+    repair_partition(LocalDisk(bench.directory), verify(bench), None)
+    assert verify(bench).findings == []
+    lost = {second.base_offset - 2, second.base_offset - 1, second.base_offset, second.base_offset + 1}
+    assert records_from(bench.reopen()) == [each for each in expected if each[0] not in lost]
+    assert third.base_offset in dict(expected)
 
 
 def test_an_unknown_topic_cannot_be_repaired(bench: Workbench) -> None:

@@ -159,6 +159,11 @@ class Compaction:
         self._busy.add(log.partition)
         return True
 
+    def repaired(self, log: Log) -> None:
+        """A damaged segment of a log was replaced: the log may be compacted again."""
+        self.uncleanable.pop(log.partition, None)
+        self._given_up.pop(log.partition, None)
+
     def release(self, log: Log) -> None:
         self._busy.discard(log.partition)
 

@@ -128,6 +128,7 @@ class ReplicaRepair:
         await asyncio.to_thread(swap.settle)
         if log.failure is None:
             swap.finish()
+        self._compaction.repaired(log)
         return True
 
     async def _fetch(

@@ -77,6 +77,7 @@ class Scrubber:
         return sum(len(log.damage) for log in self._logs.logs.values() if log.damage)
 
     def start(self) -> None:
+        self.report()
         self._tasks = [
             asyncio.create_task(self._run(), name="scrubber"),
             asyncio.create_task(self._watch(), name="watch for damage"),

@@ -14,6 +14,7 @@ from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.planning import Span
 from ruslo.pipeline.source.segment_files import ReadBuffer, SegmentFiles
 from ruslo.records.batch import HEADER_SIZE, read_header
+from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.disk import DiskError
 from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction
@@ -58,7 +59,7 @@ class _SpanScan:
     def _tables(self) -> Iterator[BatchTable]:
         """The batches from the offset on that one segment holds, and in any case a step ahead."""
         segment = self._files.at(self._offset)
-        found = None if segment is None else segment.find(self._offset)
+        found = None if segment is None else self._find(segment)
         if segment is None:
             self._lose(self._span.end)
         elif segment.base_offset > self._offset and self._is_first(segment):
@@ -72,6 +73,21 @@ class _SpanScan:
                 self._offset = following.base_offset
         else:
             yield from self._read(segment, found[0])
+
+    def _find(self, segment: Segment) -> tuple[int, HeaderFields] | None:
+        """Where the offset is in a segment, or None if it is behind its last batch. Raises if it is damaged."""
+        following = self._files.after(segment)
+        if following is None:
+            # A broker may be writing to it.
+            return segment.find(self._offset)
+        found = segment.locate(self._offset, following.base_offset)
+        end_offset = segment.next_offset() if found is None else None
+        if end_offset is not None and segment.knows_offsets_past(end_offset):
+            raise CorruptLogError(
+                f"{segment.stem}.log ends at offset {end_offset}, but its indexes know later ones: it is "
+                "damaged. Use scan=wire"
+            )
+        return found
 
     def _is_first(self, segment: Segment) -> bool:
         return self._files.at(0) is segment

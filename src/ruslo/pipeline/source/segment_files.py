@@ -11,6 +11,7 @@ from bisect import bisect_right
 
 from ruslo.model.errors import ConfigError
 from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
+from ruslo.storage.header_walk import CheckedRanges
 from ruslo.storage.partition_files import offset_of
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from ruslo.storage.txn_index import AbortedTransaction
@@ -78,6 +79,7 @@ class SegmentFiles:
                 continue  # deleted a moment ago
             segment = Segment(self._disk, self._directory, base, status.size, status.modified_ms)
             segment.has_aborts = base in with_aborts
+            segment.checked = CheckedRanges()
             segments.append(segment)
         self._segments = segments
 

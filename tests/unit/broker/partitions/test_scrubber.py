@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from ruslo.client.admin import Admin
 from ruslo.client.topics import NewTopic
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -20,6 +18,7 @@ from tests.support.raw_client import connected
 from tests.unit.storage.workbench import records_from
 
 COMBINED = ("broker,controller",) * 3
+FAST = {"ruslo.scrub.bytes.per.second": "1000000000"}
 PARTITION = TopicPartition("t", 0)
 
 
@@ -70,22 +69,23 @@ def change(segment: Segment, harm: Harm) -> None:
         file.write(data)
 
 
-@pytest.mark.parametrize(("harm", "at"), [(zero, 0), (flip, 0), (empty, 0), (zero, -1), (flip, -1)])
-def test_damage_is_repaired_from_another_replica(tmp_path: Path, harm: Harm, at: int) -> None:
+def test_damage_is_repaired_from_another_replica(tmp_path: Path) -> None:
     async def story() -> None:
-        async with live_cluster(tmp_path, COMBINED) as cluster:
+        async with live_cluster(tmp_path, COMBINED, properties=FAST) as cluster:
             logs = await filled_cluster(cluster)
             expected = records_from(logs[1])
+            # An active segment is closed to be repaired.
+            cases = [(zero, 0), (flip, 0), (empty, 0), (flip, -1), (zero, -2)]
             for node_id, log in logs.items():
-                segment = log.segments[at]
-                change(segment, harm)
-                log.forget_tail()
-                scrubber = cluster.nodes[node_id].broker.scrubber
-                await scrubber.check(log)
-                assert scrubber.repaired_segments == 1
-                assert not log.damage
-                assert not list(cluster.nodes[node_id].logs.lost_data)
-                assert records_from(log) == expected
+                node = cluster.nodes[node_id]
+                for number, (harm, at) in enumerate(cases, 1):
+                    change(log.segments[at], harm)
+                    log.forget_tail()
+                    await node.broker.scrubber.check(log)
+                    assert node.broker.scrubber.repaired_segments == number
+                    assert not log.damage
+                    assert not list(node.logs.lost_data)
+                    assert records_from(log) == expected
 
     run(story(), timeout_s=60)
 

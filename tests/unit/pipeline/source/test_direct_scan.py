@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.config.log_config import LogConfig
-from ruslo.model.errors import ConfigError, CorruptLogError
+from ruslo.model.errors import ConfigError, CorruptLogError, KafkaError
 from ruslo.pipeline.source.data_loss import DataLost
 from ruslo.pipeline.source.direct_scan import scan_direct
 from ruslo.pipeline.source.log_dirs import check_directory
@@ -147,6 +147,14 @@ class TestWhatIsGone:
 
 
 class TestWhereItIs:
+    @pytest.mark.parametrize("content", [b"", bytes(900)])
+    def test_a_closed_segment_that_was_emptied_or_zeroed(self, bench: Workbench, content: bytes) -> None:
+        bench.append_many(40)
+        bench.log.close(bench.clock.ms)
+        Path(bench.log.segments[1].stem + ".log").write_bytes(content)
+        with pytest.raises((CorruptLogError, KafkaError), match="damaged"):
+            read(bench, 0, 40)
+
     def test_a_directory_that_is_not_on_this_host(self) -> None:
         with pytest.raises(ConfigError, match=r"/nowhere/t-0.*is not here.*scan=wire"):
             check_directory("/nowhere/t-0", PARTITION, TOPIC_ID)
