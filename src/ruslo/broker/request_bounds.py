@@ -29,6 +29,7 @@ class RequestBound(NamedTuple):
 _MIB = 1024 * 1024
 _DEFAULT = RequestBound(8 * _MIB, 10_000)
 _IN_PARTS = RequestBound(8 * _MIB, 100_000)
+_FEW = RequestBound(_MIB, 1_000)
 _GROUP_STATE = RequestBound(32 * _MIB, 10_000)
 
 _BOUNDS = {
@@ -43,22 +44,28 @@ _BOUNDS = {
     "FindCoordinator": _IN_PARTS,
     "ListOffsets": _IN_PARTS,
     "Metadata": _IN_PARTS,
-    "OffsetFetch": _IN_PARTS,
+    # In parts of groups; the partitions of one group are answered at once.
+    "OffsetFetch": RequestBound(8 * _MIB, 20_000),
     "OffsetForLeaderEpoch": _IN_PARTS,
     # An element costs next to nothing: it is looked up in a set.
-    "DescribeLogDirs": RequestBound(8 * _MIB, 50_000),
+    "DescribeLogDirs": RequestBound(8 * _MIB, 20_000),
     # The controller limits the metadata records of a request; replica ids are elements too.
-    "AlterPartitionReassignments": RequestBound(8 * _MIB, 50_000),
-    "CreatePartitions": RequestBound(8 * _MIB, 50_000),
-    "CreateTopics": RequestBound(8 * _MIB, 50_000),
+    "AlterPartitionReassignments": RequestBound(8 * _MIB, 20_000),
+    "CreatePartitions": RequestBound(8 * _MIB, 20_000),
+    "CreateTopics": RequestBound(8 * _MIB, 30_000),
     # From brokers, for the partitions that they host.
     "AlterPartition": _IN_PARTS,
     "AssignReplicasToDirs": _IN_PARTS,
-    "WriteTxnMarkers": _IN_PARTS,
-    "AddPartitionsToTxn": RequestBound(8 * _MIB, 20_000),
-    # Few elements with many bytes: subscriptions and assignments of large groups, other requests.
+    "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
+    "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
+    # A few names: protocols of a member, filters, features.
+    "JoinGroup": RequestBound(32 * _MIB, 1_000),
+    "ListConfigResources": _FEW,
+    "ListGroups": _FEW,
+    "ListTransactions": _FEW,
+    "UpdateFeatures": _FEW,
+    # Few elements with many bytes: assignments of large groups, other requests.
     "Envelope": _GROUP_STATE,
-    "JoinGroup": _GROUP_STATE,
     "SyncGroup": _GROUP_STATE,
 }
 

@@ -26,6 +26,8 @@ class Division(NamedTuple):
     """Elements of a part: what is answered within a few milliseconds."""
     unique: tuple[str, ...] = ()
     """Fields that name an element whose repetitions are left out, because each would cost a whole answer."""
+    first_part_only: str | None = None
+    """A flag of the request that holds for its first part only."""
 
 
 _TOPIC_PARTITIONS = Division("topics", "topics", "partitions", "partitions")
@@ -44,7 +46,8 @@ DIVISIONS = {
     "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
     "ListOffsets": (_TOPIC_PARTITIONS._replace(size=50),),
-    "Metadata": (Division("topics", "topics"),),
+    # Clients ask again for topics that are still to be created.
+    "Metadata": (Division("topics", "topics", first_part_only="allow_auto_topic_creation"),),
     "OffsetFetch": (
         Division("groups", "groups"),
         Division("topics", "topics", "partition_indexes", "partitions"),
@@ -83,6 +86,8 @@ def _parts(request: Message, division: Division, elements: Sequence[Any]) -> Ite
             if weight > room and chosen:
                 yield _with(request, division.asked, chosen)
                 chosen, room = [], division.size
+                if division.first_part_only is not None:
+                    request = _with(request, division.first_part_only, False)
             chosen.append(piece)
             room -= weight
     yield _with(request, division.asked, chosen)

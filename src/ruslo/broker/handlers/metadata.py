@@ -16,6 +16,7 @@ import logging
 from asyncio import Future
 from collections.abc import Awaitable, Iterable, Set
 from functools import partial
+from itertools import islice
 
 from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.controller_id import controller_id
@@ -44,6 +45,8 @@ USE_DEFAULT = -1
 """The controller chooses."""
 MANY_PARTITIONS = 500
 """Whose answers are not made in one turn: each takes some 10 µs."""
+MAX_CREATED_TOPICS = 250
+"""Topics that one request creates; the client asks again for the others."""
 _ROUNDS = 5
 """In which answers are made anew that are out of date before the last is there. Then it has to do."""
 
@@ -212,7 +215,9 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
         and each.name not in INTERNAL_TOPICS
         and topic_name_problem(each.name) is None
     }
-    return missing if services.config.bool("auto.create.topics.enable") else set()
+    if not services.config.bool("auto.create.topics.enable"):
+        return set()
+    return set(islice(missing, MAX_CREATED_TOPICS))
 
 
 def _with_own_defaults(services: Services, name: str) -> CreatableTopic:
