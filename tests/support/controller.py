@@ -38,6 +38,7 @@ from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatRes
 from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
+from ruslo.storage.lost_data import LostDataList
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -320,6 +321,7 @@ class AdminNode:
         self.raft.listeners += [self.metadata, self.controller]
         self.lifecycle = self.new_lifecycle()
         self.groups = NoGroups()
+        self.lost_data = LostDataList()
         self.producer_ids = ProducerIds(
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )
