@@ -68,7 +68,7 @@ UNDER_MIN_ISR = Metric("kafka_server_replicamanager_underminisrpartitioncount", 
 AT_MIN_ISR = Metric("kafka_server_replicamanager_atminisrpartitioncount", "gauge",
     "Partitions led here that have lost replicas and cannot lose one more.")
 OFFLINE_REPLICAS = Metric("kafka_server_replicamanager_offlinereplicacount", "gauge",
-    "Replicas of this broker whose log directory has failed.")
+    "Replicas of this broker whose log directory has failed or whose data is lost.")
 ISR_SHRINKS = Metric("kafka_server_replicamanager_isrshrinks_total", "counter",
     "In-sync sets of partitions led here that became smaller, whoever wanted it.")
 ISR_EXPANDS = Metric("kafka_server_replicamanager_isrexpands_total", "counter",

@@ -16,7 +16,9 @@ from ruslo.broker.handlers import (
     incremental_alter_configs,
     list_config_resources,
 )
+from ruslo.broker.handlers.describe_configs import LOST_DATA
 from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import alter_configs_request as legacy
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -31,6 +33,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from ruslo.storage.lost_data import LossKind, LostData
 from tests.support.controller import FEATURES, AdminNode, admin_node
 from tests.support.handlers import exchange
 
@@ -166,6 +169,20 @@ def test_cordons_need_their_metadata_version() -> None:
             for value in ("/a", ""):
                 change = ("cordoned.log.dirs", 0, value)
                 assert await alter(node, BROKER, "1", change) is ErrorCode.INVALID_CONFIG
+
+
+def test_broker_tells_what_it_lost() -> None:
+    async def story() -> None:
+        async with admin_node() as node:
+            assert LOST_DATA not in by_name(await describe(node, BROKER, "1"))
+            lost = LostData(TopicPartition("t", 0), LossKind.TAIL, "a segment is gone", 411, 750)
+            node.lost_data.add(lost)
+            for offset in range(200):
+                node.lost_data.add(LostData(lost.partition, LossKind.RECORDS, "bad checksum", offset, 201))
+            entry = by_name(await describe(node, BROKER, "1"))[LOST_DATA]
+            lines = (entry.value or "").splitlines()
+            assert (lines[0], lines[-1], len(lines)) == (str(lost), "and 101 more", 101)
+            assert entry.read_only
 
     asyncio.run(story())
 

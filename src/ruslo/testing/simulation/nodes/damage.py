@@ -11,6 +11,10 @@ from ruslo.storage.segment import LOG_SUFFIX, segment_stem
 from ruslo.testing.simulation.disk import MemoryDisk
 
 
+def has_replica(disk: MemoryDisk, tp: TopicPartition) -> bool:
+    return bool(disk.list_names(f"{disk.directory}/{tp}"))
+
+
 def damage_replica(disk: MemoryDisk, tp: TopicPartition, random: Random) -> str:
     """Damage the files of one replica, so that the node can notice it; returns what was done."""
     path = f"{disk.directory}/{tp}"

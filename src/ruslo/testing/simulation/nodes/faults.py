@@ -15,7 +15,7 @@ from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord
 from ruslo.testing.simulation.nodes.cluster import SimCluster, copy_of
-from ruslo.testing.simulation.nodes.damage import damage_replica
+from ruslo.testing.simulation.nodes.damage import damage_replica, has_replica
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
 from ruslo.testing.simulation.nodes.network import NetworkFaults
@@ -23,6 +23,7 @@ from ruslo.testing.simulation.nodes.orders import DESPERATE_ORDERS, ORDERS, Orde
 
 AFTERMATH_MS = 1_000
 """What a fault with a plan waits for its consequences."""
+STOP_MS = 5_000
 
 ACTIONS: Mapping[str, int] = {
     "kill": 3,
@@ -116,17 +117,24 @@ class NodeFaults:
         self._start_later(host)
 
     def _damage(self) -> None:
-        """A node, or all of them, are killed, and one loses files before it starts again. The others
-        have everything that is acked, and keep it."""
+        """One node is killed or stopped, or all are killed, and one loses files before it starts again. The
+        others have everything that is acked, and keep it."""
         if not self._cluster.is_whole():
             return
         hosts = list(self._cluster.hosts.values())
         damaged = self._random.choice(hosts)
-        ended = self._random.choice((hosts, [damaged]))
-        self._tell(f"kill -9 of nodes {[host.id for host in ended]}, then node {damaged.id} loses files")
-        for host in ended:
-            host.kill()
-        for tp in self._random.sample(self._cluster.places, self._random.randint(1, 3)):
+        ended = self._random.choice((hosts, [damaged], []))
+        if ended:
+            self._tell(f"kill -9 of nodes {[host.id for host in ended]}")
+            for host in ended:
+                host.kill()
+        else:
+            self._tell(f"node {damaged.id} is asked to stop")
+            damaged.stop()
+            if not self._cluster.run_until(lambda: not damaged.is_up, STOP_MS):
+                return
+        held = [tp for tp in self._cluster.places if has_replica(damaged.disk, tp)]
+        for tp in self._random.sample(held, min(len(held), self._random.randint(1, 3))):
             self._tell(f"on node {damaged.id}: {damage_replica(damaged.disk, tp, self._random)}")
         damaged.data_lost = damaged.page_cache_lost = True
         for host in ended:
