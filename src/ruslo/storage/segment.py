@@ -237,8 +237,9 @@ class Segment:
 
         ``limit``: every offset of the segment is below it.
         """
-        if self.checked is None:
-            return self.find(offset)
+        found = self.find(offset)
+        if self.checked is None or (found is not None and self.checked.cover(found[0], found[0] + 1)):
+            return found
         index = self._offset_entries()
         at = index.count_below(offset - self.base_offset + 1, 0) if index is not None else 0
         for entry in range(at - 1, max(at - 1 - _EARLIER_ENTRIES, -1), -1):

@@ -75,7 +75,7 @@ class _SpanScan:
             yield from self._read(segment, found[0])
 
     def _find(self, segment: Segment) -> tuple[int, HeaderFields] | None:
-        """Where the offset is in a segment, or None if it is behind its last batch. Raises if it is damaged."""
+        """Where the offset is in a segment, None if it is behind its last batch. Raises if it is damaged."""
         following = self._files.after(segment)
         if following is None:
             # A broker may be writing to it.
