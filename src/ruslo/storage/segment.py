@@ -472,6 +472,13 @@ class Segment:
             self._abort_index = AbortIndex(len(data), crc32c(data))
         return self._abort_index
 
+    def continues_abort_index(self, known: AbortIndex) -> bool:
+        """Whether the transaction index begins with what was known of it; Apache Kafka may have gone on."""
+        if self.abort_index() == known:
+            return True
+        data = self.disk.read_file(self.path_of(TXN_INDEX_SUFFIX)) if self.has_aborts else b""
+        return len(data) > known.size and crc32c(data[: known.size]) == known.checksum
+
     def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
         """The aborted transactions whose marker is in this segment, at or past an offset.
 
