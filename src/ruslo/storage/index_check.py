@@ -25,7 +25,7 @@ def find_fault(segment: Segment, next_base: int | None, abort_index: AbortIndex 
 
     ``next_base``: of the segment after it. ``abort_index``: what the transaction index held, if it is known.
     """
-    if abort_index is not None and abort_index != segment.abort_index():
+    if abort_index is not None and not segment.continues_abort_index(abort_index):
         return f"{segment.path_of(TXN_INDEX_SUFFIX)} is not what was written"
     last = MAX_RELATIVE_OFFSET if next_base is None else next_base - 1 - segment.base_offset
     for kind, check in (

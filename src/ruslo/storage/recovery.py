@@ -355,7 +355,7 @@ class _Opening:
                 continue
             if fault is not None:
                 logger.warning("%s: the indexes of this segment are rebuilt", fault)
-                self._rebuild_indexes(at, is_known=known is not None and known == segment.abort_index())
+                self._rebuild_indexes(at, is_known=known == segment.abort_index())
             elif at + 1 == first_unsafe and next_base == self.last_stop.recovery_point:
                 self._index_anew(segment)
         if first_unsafe < len(self.segments):

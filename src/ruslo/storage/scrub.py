@@ -48,14 +48,22 @@ class SegmentScrub:
         )
         self._damaged: Stretch | None = None
         self._positions: dict[int, int] = {}
-        self._offsets = OffsetIndexCheck(self._read_index(INDEX_SUFFIX))
-        self._times = TimeIndexCheck(self._read_index(TIME_INDEX_SUFFIX))
+        self._is_prepared = False
+        self._offsets, self._times = OffsetIndexCheck(b""), TimeIndexCheck(b"")
         self._rebuilt = Segment(log.disk, log.path, segment.base_offset, 0, segment.created_ms)
         self._rebuilt.begin_indexes()
         self._interval = log.config.index_interval_bytes
-        self.producers = producers if producers is not None else self._load_producers()
+        self.producers = producers
         self._aborted: list[AbortedTransaction] = []
         self._markers: dict[int, int] = {}
+
+    def _prepare(self) -> None:
+        """Read what lies beside the segment: that may take a while too."""
+        self._is_prepared = True
+        self._offsets = OffsetIndexCheck(self._read_index(INDEX_SUFFIX))
+        self._times = TimeIndexCheck(self._read_index(TIME_INDEX_SUFFIX))
+        if self.producers is None:
+            self.producers = self._load_producers()
 
     def _read_index(self, kind: str) -> bytes:
         path = self.segment.path_of(kind)
@@ -74,6 +82,8 @@ class SegmentScrub:
 
     def step(self, max_bytes: int) -> bool:
         """Check about ``max_bytes`` more; True once the whole segment was."""
+        if not self._is_prepared:
+            self._prepare()
         until = self.bytes_read + max_bytes
         for found in self._batches:
             self.bytes_read = found.position + found.size

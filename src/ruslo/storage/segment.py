@@ -237,8 +237,9 @@ class Segment:
 
         ``limit``: every offset of the segment is below it.
         """
-        if self.checked is None:
-            return self.find(offset)
+        found = self.find(offset)
+        if self.checked is None or (found is not None and self.checked.cover(found[0], found[0] + 1)):
+            return found
         index = self._offset_entries()
         at = index.count_below(offset - self.base_offset + 1, 0) if index is not None else 0
         for entry in range(at - 1, max(at - 1 - _EARLIER_ENTRIES, -1), -1):
@@ -470,6 +471,13 @@ class Segment:
             data = self.disk.read_file(self.path_of(TXN_INDEX_SUFFIX)) if self.has_aborts else b""
             self._abort_index = AbortIndex(len(data), crc32c(data))
         return self._abort_index
+
+    def continues_abort_index(self, known: AbortIndex) -> bool:
+        """Whether the transaction index begins with what was known of it; Apache Kafka may have gone on."""
+        if self.abort_index() == known:
+            return True
+        data = self.disk.read_file(self.path_of(TXN_INDEX_SUFFIX)) if self.has_aborts else b""
+        return len(data) > known.size and crc32c(data[: known.size]) == known.checksum
 
     def aborts(self, from_offset: int = 0) -> Iterator[AbortedTransaction]:
         """The aborted transactions whose marker is in this segment, at or past an offset.
