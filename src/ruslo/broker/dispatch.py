@@ -265,9 +265,8 @@ class Dispatcher:
             if asked.connection.closed:
                 return None
             await asyncio.sleep(0)
-        merged = merge(division, responses)
         asked.stats.answered(asked.begun_ns)
-        return await self._thread.run(self._encoded, asked, merged)
+        return await self._thread.run(lambda: self._encoded(asked, merge(division, responses)))
 
     def _answer_promised(
         self, connection: Connection, reply: Reply, asked: _Asked, promised: asyncio.Future[Message]

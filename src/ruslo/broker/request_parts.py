@@ -117,8 +117,11 @@ def merge(division: Division, responses: Sequence[Message]) -> Message:
     """The responses to the parts as one; fields outside the array are those of the last one."""
     merged: list[Any] = []
     for response in responses:
+        if division.inner_answered is None:
+            merged += getattr(response, division.answered)
+            continue
         for answer in getattr(response, division.answered):
-            if division.inner_answered is not None and merged and _continues(merged[-1], answer, division):
+            if merged and _is_same_topic(merged[-1], answer):
                 getattr(merged[-1], division.inner_answered).extend(getattr(answer, division.inner_answered))
             else:
                 merged.append(answer)
@@ -127,8 +130,8 @@ def merge(division: Division, responses: Sequence[Message]) -> Message:
     return last
 
 
-def _continues(before: Any, answer: Any, division: Division) -> bool:
+def _is_same_topic(before: Any, answer: Any) -> bool:
+    """A topic that was asked for twice in a row gets one answer as well."""
     name = "topic" if hasattr(answer, "topic") else "name"
     same: bool = getattr(before, name) == getattr(answer, name)
-    # A whole topic that follows one of the same name was asked for twice; its answers stay together as well.
     return same

@@ -32,6 +32,11 @@ MAX_EPOCH = 2**31 - 1
 UNKNOWN_OFFSET = -2
 """Differs from every offset and from -1, so the first answer always tells."""
 
+MAX_SESSION_PARTITIONS = 10_000
+"""Every request of a session looks at all of its partitions."""
+MAX_CACHED_PARTITIONS = 500_000
+"""Partitions of all sessions together: some 150 MB."""
+
 TopicKey: TypeAlias = str | bytes
 """A topic's name (Fetch up to 12) or its id (from 13 on)."""
 
@@ -151,7 +156,7 @@ class FetchContext:
 
 
 class FetchSessionCache:
-    """All sessions of a broker, at most ``max_sessions``.
+    """All sessions of a broker, at most ``max_sessions`` with ``MAX_CACHED_PARTITIONS`` together.
 
     A new session may push out the one that was unused longest, but only if that one has been silent for
     ``MIN_EVICTION_MS``: otherwise many clients would rob each other in turn, and the new one simply gets
@@ -165,6 +170,8 @@ class FetchSessionCache:
         self._rng = rng or random.Random()
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         """Least recently used first."""
+        self._partitions = 0
+        """The number of partitions in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -181,19 +188,20 @@ class FetchSessionCache:
         """Resolve a request that names, wants or ends a session."""
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session_id != NO_SESSION:
-                self._sessions.pop(session_id, None)
+                self._drop(session_id)
             if epoch == FINAL_EPOCH:
                 return FetchContext(listed)
             return self._open_full(listed, uses_topic_ids, now_ms)
         return self._open_incremental(session_id, epoch, listed, forgotten, uses_topic_ids, now_ms)
 
     def _open_full(self, listed: list[FetchedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        if not listed or not self._make_room(now_ms):
+        if not listed or not self._make_room(len(listed), now_ms):
             return FetchContext(listed)
         session = FetchSession(self._new_id(), uses_topic_ids, now_ms, now_ms)
         for partition in listed:
             session.partitions[(partition.topic, partition.index)] = partition
         self._sessions[session.session_id] = session
+        self._partitions += len(session.partitions)
         return FetchContext(list(session.partitions.values()), session)
 
     def _open_incremental(
@@ -213,6 +221,7 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             return FetchContext((), error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         partitions = session.partitions
+        count_before = len(partitions)
         for fresh in listed:
             known = partitions.get((fresh.topic, fresh.index))
             if known is None:
@@ -221,15 +230,28 @@ class FetchSessionCache:
                 known.update(fresh)
         for key in forgotten:
             partitions.pop(key, None)
+        self._partitions += len(partitions) - count_before
         if not partitions:
-            del self._sessions[session_id]
+            self._drop(session_id)
             return FetchContext(())
+        if len(partitions) > max(MAX_SESSION_PARTITIONS, count_before) or (
+            self._partitions > MAX_CACHED_PARTITIONS and len(partitions) > count_before
+        ):
+            self._drop(session_id)
+            return FetchContext((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.last_used_ms = now_ms
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         self._sessions.move_to_end(session_id)
         return FetchContext(list(partitions.values()), session, is_incremental=True)
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session.partitions)
+
+    def _make_room(self, partitions: int, now_ms: int) -> bool:
+        if self._partitions + partitions > MAX_CACHED_PARTITIONS:
+            return False
         if len(self._sessions) < self._max_sessions:
             return True
         if not self._sessions:
@@ -237,7 +259,7 @@ class FetchSessionCache:
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.last_used_ms < self.MIN_EVICTION_MS:
             return False
-        del self._sessions[oldest.session_id]
+        self._drop(oldest.session_id)
         return True
 
     def _new_id(self) -> int:

@@ -111,7 +111,7 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
         count, pos = uvarint_tail(buf, pos, count)
     if count == 0 or count > end - pos:
         raise length_error("topics of Fetch request", count - 1, end - pos)
-    elements = count
+    elements = count - 1
     topics: list[TopicFetch] = []
     for _ in range(count - 1):
         if version >= _TOPIC_IDS_FROM:
@@ -125,7 +125,7 @@ def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> Fetch
             count, pos = uvarint_tail(buf, pos, count)
         if count == 0 or count > end - pos:
             raise length_error("partitions of Fetch request", count - 1, end - pos)
-        elements += count
+        elements += count - 1
         if elements > MAX_ELEMENTS:
             raise too_many_elements("Fetch request")
         partitions: list[PartitionFetch] = []

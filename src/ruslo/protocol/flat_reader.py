@@ -18,7 +18,7 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 
 
-MAX_ELEMENTS = 20_000
+MAX_ELEMENTS = 8_000
 """Topics and partitions in one Produce or Fetch request: as many are answered in 50 ms."""
 
 

@@ -296,6 +296,51 @@ def test_no_request_takes_more_steps_or_memory_than_its_bound(tmp_path: Path) ->
     asyncio.run(story())
 
 
+FEW_TOPICS = [
+    FetchTopic(topic="t", partitions=[FetchPartition(partition=at) for at in range(MAX_ELEMENTS - 1)])
+]
+MANY_TOPICS = [
+    FetchTopic(topic=f"t{at}", partitions=[FetchPartition(partition=0)]) for at in range(MAX_ELEMENTS // 2)
+]
+FEW_PRODUCED = [
+    TopicProduceData(
+        name="t",
+        partition_data=[PartitionProduceData(index=at, records=b"") for at in range(MAX_ELEMENTS - 1)],
+    )
+]
+MANY_PRODUCED = [
+    TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch_of(b"v"))])
+    for at in range(MAX_ELEMENTS // 2)
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (FetchRequest(topics=FEW_TOPICS, session_epoch=0), 12),
+        (FetchRequest(topics=FEW_TOPICS), 4),
+        (FetchRequest(topics=MANY_TOPICS), 12),
+        (ProduceRequest(acks=1, timeout_ms=1000, topic_data=FEW_PRODUCED), 9),
+        (ProduceRequest(acks=1, timeout_ms=1000, topic_data=MANY_PRODUCED), 3),
+        (ProduceRequest(acks=1, timeout_ms=1000, topic_data=MANY_PRODUCED, transactional_id="x"), 9),
+    ],
+    ids=["session", "partitions", "topics", "no records", "records", "transactional"],
+)
+def test_the_largest_requests_of_the_data_path(request_: Any, version: int, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with live_node(tmp_path) as node:
+            await node.create("t", partitions=3)
+            costs = Costs()
+            body = request_.to_bytes(version)
+            name = "Fetch" if isinstance(request_, FetchRequest) else "Produce"
+            with costs.counted():
+                await _send(node.bootstrap, Expensive(name, version, "", "", "", "", body))
+            assert costs.most_steps <= MAX_STEPS
+            assert costs.most_blocks <= MAX_BLOCKS
+
+    asyncio.run(story())
+
+
 async def _send(bootstrap: str, request: Expensive) -> None:
     """Send it, and wait for the first byte of the response or the end of the connection."""
     api = API_BY_NAME[request.api]

@@ -9,7 +9,9 @@ import pytest
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    MAX_CACHED_PARTITIONS,
     MAX_EPOCH,
+    MAX_SESSION_PARTITIONS,
     NO_SESSION,
     FetchContext,
     FetchedPartition,
@@ -150,3 +152,28 @@ def test_partitions_that_returned_records_go_to_the_back(cache: FetchSessionCach
     full.rotate([first])
     again = cache.open(full.session_id, 1, [], (), True, NOW)
     assert [index for _, index, _ in keys(again)] == [1, 2, 0]
+
+
+def many(count: int, first: int = 0) -> list[FetchedPartition]:
+    return ask(*((b"t", index, 0) for index in range(first, first + count)))
+
+
+def test_a_session_does_not_grow_without_end(cache: FetchSessionCache) -> None:
+    context = cache.open(NO_SESSION, INITIAL_EPOCH, many(MAX_SESSION_PARTITIONS), (), True, NOW)
+    more = cache.open(context.session_id, 1, many(1, MAX_SESSION_PARTITIONS), [(b"t", 0)], True, NOW)
+    assert more.error == ErrorCode.NONE
+    too_many = cache.open(context.session_id, 2, many(1), (), True, NOW)
+    assert too_many.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(cache) == 0
+
+
+def test_all_sessions_together_have_a_limit() -> None:
+    cache = FetchSessionCache(1000, random.Random(7))
+    sessions = [
+        cache.open(NO_SESSION, INITIAL_EPOCH, many(MAX_SESSION_PARTITIONS), (), True, NOW).session_id
+        for _ in range(MAX_CACHED_PARTITIONS // MAX_SESSION_PARTITIONS)
+    ]
+    assert NO_SESSION not in sessions
+    assert open_full(cache, (b"t", 0, 5)).session_id == NO_SESSION
+    cache.open(sessions[0], FINAL_EPOCH, [], (), True, NOW)
+    assert open_full(cache, (b"t", 0, 5)).session_id != NO_SESSION
