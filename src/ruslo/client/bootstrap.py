@@ -69,6 +69,14 @@ def check_reachable(text: str, *, encrypted: bool = False, timeout_s: float = 10
     raise refusal or BrokerUnreachable.from_problems(problems)
 
 
+def speaks_tls(address: Address, timeout_s: float = 1.0) -> bool:
+    try:
+        _shake_hands(address, timeout_s)
+    except (_NotABroker, OSError, UnicodeError):
+        return False
+    return True
+
+
 class WrongSecurityProtocol(ConnectionLost):
     """The listener speaks TLS and the client does not, or the other way round; waiting does not help."""
 
