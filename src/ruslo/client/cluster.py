@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ruslo.client.bootstrap import Address, WrongSecurityProtocol, parse_bootstrap, speaks_tls
+from ruslo.client.bootstrap import Address, parse_bootstrap
 from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.client.metadata import ClusterMetadata
@@ -123,13 +123,6 @@ class Cluster:
                 return await self._open(address)
             except BrokerUnreachable as error:
                 problems.append((address, error.__cause__ or error))
-            except ConnectionLost as error:
-                if await asyncio.to_thread(speaks_tls, address):
-                    raise WrongSecurityProtocol(
-                        f"{address} is a listener with TLS, which this client does not speak: give the "
-                        "address of a listener without TLS"
-                    ) from error
-                refusal = refusal or error
             except KafkaError as error:
                 refusal = refusal or error
         # Somebody who answers, but not as a broker should, tells more than those who do not answer.

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
-from ruslo.client.bootstrap import WrongSecurityProtocol
 from ruslo.client.cluster import Cluster
 from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.client.topics import NewTopic, Topics
@@ -17,7 +15,6 @@ from ruslo.protocol.messages.create_topics_response import CreatableTopicResult,
 from ruslo.protocol.messages.list_offsets_request import ListOffsetsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from tests.support.scripted_broker import Answer, Asked, ScriptedBroker
-from tests.support.tls import tls_listener
 
 T0 = TopicPartition("t", 0)
 
@@ -38,16 +35,6 @@ def test_nobody_there_is_reported_at_once_with_all_addresses() -> None:
             assert caught.value.addresses == (("127.0.0.1", 1), ("127.0.0.1", 2))
 
     asyncio.run(run())
-
-
-def test_a_listener_with_tls_is_named(tmp_path: Path) -> None:
-    async def run(port: int) -> None:
-        async with Cluster(f"127.0.0.1:{port}") as cluster:
-            with pytest.raises(WrongSecurityProtocol, match="is a listener with TLS"):
-                await cluster.metadata()
-
-    with tls_listener(tmp_path) as port:
-        asyncio.run(run(port))
 
 
 def test_somebody_else_at_the_address_is_told_apart_from_nobody() -> None:
