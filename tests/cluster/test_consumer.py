@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from ruslo.client.topics import NewTopic
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
+from tests.support.tls import tls_listener
 
 _numbers = itertools.count()
 Config = dict[str, ClientConfigValue]
@@ -386,3 +388,27 @@ with ruslo.Consumer({config!r}) as consumer:
     (described,) = with_admin(bootstrap, lambda admin: admin.groups.describe([topic])).values()
     assert not isinstance(described, Exception)
     assert len(described.members) == 0
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [("SSL", "certificate verify failed"), ("PLAINTEXT", "is a listener with TLS")],
+)
+def test_trouble_with_tls_is_told_at_once(tmp_path: Path, protocol: str, message: str) -> None:
+    with tls_listener(tmp_path) as port:
+        config: Config = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": protocol,
+            "group.id": "g",
+            "log_level": 0,
+        }
+        with ruslo.Consumer(config) as consumer, pytest.raises(ruslo.KafkaError, match=message):
+            consumer.partitions_for("t")
+        with ruslo.Consumer(config) as consumer:
+            consumer.subscribe(["t"])
+            with pytest.raises(ruslo.KafkaError, match=message):
+                consumer.poll(60)
+        with ruslo.Consumer(config) as consumer:
+            consumer.subscribe(["t"])
+            with pytest.raises(ruslo.KafkaError, match=message):
+                next(consumer)

@@ -172,6 +172,21 @@ def test_a_request_that_is_half_sent_is_given_up(sent: bytes, monkeypatch: pytes
     story(GUARDED, tell)
 
 
+def test_a_client_that_sends_too_much_is_told_so() -> None:
+    """The rest of the form is read and thrown away: a closed connection would take the response along."""
+
+    async def tell(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = b"password=" + b"x" * 3_000_000
+        writer.write(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
+        writer.write(body)
+        assert b" 413 " in await reader.readline()
+        await writer.drain()
+        writer.close()
+
+    story(GUARDED, tell)
+
+
 def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "WRITE_TIMEOUT_S", 0.01)
     lost = asyncio.Event()

@@ -20,12 +20,18 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
     from ruslo.cli.profiles import check_plain
     from ruslo.client.admin import Admin
+    from ruslo.client.bootstrap import refuse_tls
+    from ruslo.client.errors import ConnectionLost
 
     check_plain()
 
     async def run() -> T:
         async with Admin(bootstrap) as admin:
-            await admin.cluster.any_connection()
+            try:
+                await admin.cluster.any_connection()
+            except ConnectionLost:
+                refuse_tls(bootstrap)
+                raise
             return await action(admin)
 
     return asyncio.run(run())

@@ -69,6 +69,19 @@ def check_reachable(text: str, *, encrypted: bool = False, timeout_s: float = 10
     raise refusal or BrokerUnreachable.from_problems(problems)
 
 
+def refuse_tls(text: str, timeout_s: float = 1.0) -> None:
+    """Raise WrongSecurityProtocol if one of the servers speaks TLS, which our own client does not."""
+    for address in parse_bootstrap(text):
+        try:
+            _shake_hands(address, timeout_s)
+        except (_NotABroker, OSError, UnicodeError):
+            continue
+        raise WrongSecurityProtocol(
+            f"{address} is a listener with TLS, which this command does not speak: give the address of a "
+            "listener without TLS"
+        )
+
+
 class WrongSecurityProtocol(ConnectionLost):
     """The listener speaks TLS and the client does not, or the other way round; waiting does not help."""
 

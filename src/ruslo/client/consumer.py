@@ -88,6 +88,7 @@ class Consumer(Generic[K, V]):
         """What was given out last, if somebody may take it back."""
         self.may_take_back = False
         self._subscribed = False
+        self._probed = False
         self._rebalances = Rebalances(
             cooperative=settings.cooperative,
             begin=self._committed_positions if settings.read_committed else None,
@@ -187,8 +188,10 @@ class Consumer(Generic[K, V]):
         while not events:
             left_s = deadline - time.monotonic()
             # Also without any time: what has arrived is taken, and the group hears of its member.
-            self._queue.fill(max(left_s, 0.0))
+            self._queue.fill(min(max(left_s, 0.0), _ITERATION_POLL_S))
             events = self._take(self._settings.max_poll_records)
+            if not events:
+                self._raise_lasting_trouble()
             if left_s <= 0:
                 break
         return events
@@ -216,6 +219,8 @@ class Consumer(Generic[K, V]):
         if not self._queue:
             self._queue.fill(timeout_s)
         events = self._take(1)
+        if not events:
+            self._raise_lasting_trouble()
         return events[0] if events and not isinstance(events[0], PartitionEnd) else None
 
     def take_back(self) -> None:
@@ -407,6 +412,14 @@ class Consumer(Generic[K, V]):
             return []
         raise ours
 
+    def _raise_lasting_trouble(self) -> None:
+        """What waiting does not help against; brokers are asked for it once."""
+        self._client.raise_if_untrusted()
+        trouble = self._client.trouble
+        if trouble is not None and trouble.code == ErrorCode.NETWORK_EXCEPTION and not self._probed:
+            self._probed = True
+            self._client.raise_lasting_trouble()
+
     def _committed_positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where to begin with new partitions, asked for here and not by librdkafka: when an open transaction
         holds an offset back and the assignment changes meanwhile, that takes the offset for none and goes to
@@ -460,6 +473,10 @@ class Consumer(Generic[K, V]):
                 passing = error.code.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not (passing or error.code == also):
                     raise
+                if error.code == ErrorCode.NETWORK_EXCEPTION and not self._subscribed:
+                    # In here librdkafka tells why; without a group nothing else happens.
+                    self._queue.fill(0.0)
+                    self._raise_lasting_trouble()
                 if time.monotonic() + _RETRY_PAUSE_S >= deadline:
                     late = f"no answer within {limit_s:g} s: {error.message}{self._client.why()}"
                     raise RequestTimedOut(late) from error

@@ -43,7 +43,7 @@ class LibrdkafkaClient(Generic[H]):
         self._bootstrap = str(settings.get("bootstrap.servers", ""))
         self._encrypted = str(settings.get("security.protocol", "")).upper().endswith("SSL")
         self.untrusted: KafkaError | None = None
-        """A broker's certificate was refused, or ours; this does not pass by itself."""
+        """That a certificate was refused, a broker's or ours: this does not pass by itself."""
         self.unusable: str | None = None
         config: dict[str, object] = dict(settings)
         tell = config.pop("error_cb", None)
@@ -78,10 +78,15 @@ class LibrdkafkaClient(Generic[H]):
         """The latest trouble, to be added to the message of a time-out."""
         return "" if self.trouble is None else f"; the latest trouble: {self.trouble.message}"
 
+    def raise_if_untrusted(self) -> None:
+        """Raise that a certificate was refused, once for each time that librdkafka tells of it."""
+        untrusted, self.untrusted = self.untrusted, None
+        if untrusted is not None:
+            raise KafkaError(untrusted.code, untrusted.message)
+
     def raise_lasting_trouble(self) -> None:
         """Raise what keeps this client from every broker, however long it waits; may ask the brokers."""
-        if self.untrusted is not None:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, self.untrusted.message)
+        self.raise_if_untrusted()
         try:
             check_reachable(self._bootstrap, encrypted=self._encrypted, timeout_s=_PROBE_S)
         except WrongSecurityProtocol:

@@ -134,8 +134,6 @@ class Guard:
             return _refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"The form is too large. Send at most {max_bytes} bytes and {max_fields} fields.",
-                # The rest of the form is not waited for.
-                {"Connection": "close"},
             )
         token = headers.get("x-form-token") or form.text("form_token")
         if not bearer and not self._sessions.is_form_token(session_id, token):

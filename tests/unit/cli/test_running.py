@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +10,7 @@ from ruslo.cli.main import cli
 from ruslo.cli.running import with_admin
 from ruslo.client.errors import ConnectionLost
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.tls import tls_listener
 
 
 def test_somebody_who_is_no_broker_is_asked_once() -> None:
@@ -17,7 +19,7 @@ def test_somebody_who_is_no_broker_is_asked_once() -> None:
             address = f"127.0.0.1:{server.port}"
             with pytest.raises(ConnectionLost, match="is it really a Kafka broker"):
                 await asyncio.to_thread(with_admin, address, lambda admin: admin.groups.list())
-            return server.connections
+            return len(server.asked)
 
     assert asyncio.run(run()) == 1
 
@@ -27,3 +29,10 @@ def test_a_name_that_no_host_can_have(command: str) -> None:
     result = CliRunner().invoke(cli, [*command.split(), "-b", "a..b:9092"])
     assert (result.exit_code, result.stdout) == (1, "")
     assert "a..b:9092 (unknown host name)" in result.stderr
+
+
+def test_a_listener_with_tls_is_named(tmp_path: Path) -> None:
+    with tls_listener(tmp_path) as port:
+        result = CliRunner().invoke(cli, ["topic", "list", "-b", f"127.0.0.1:{port}"])
+    assert result.exit_code == 1
+    assert "is a listener with TLS, which this command does not speak" in result.stderr

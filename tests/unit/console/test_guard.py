@@ -195,8 +195,7 @@ def test_forms_before_a_login_are_short(body: bytes) -> None:
 
 @pytest.mark.parametrize("length", ["99999999", "9" * 5000])
 def test_an_announced_body_is_refused_before_it_is_read(length: str) -> None:
-    answer = ask(Guarded().app, "/x", method="POST", headers={"content-length": length})
-    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert ask(Guarded().app, "/x", method="POST", headers={"content-length": length}).status == 413
 
 
 def test_too_many_guesses_are_refused_unseen() -> None:
