@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 from ruslo.broker.drivers import quorum_state_file
+from ruslo.broker.drivers.lifecycle import BrokerLifecycle
 from ruslo.broker.partitions import compaction
 from ruslo.broker.partitions.ack_wait import AckWait, PendingAck
 from ruslo.broker.partitions.compaction import Compaction
@@ -61,7 +62,13 @@ from ruslo.testing.simulation.nodes.invariants import (
 )
 from ruslo.testing.simulation.nodes.metadata_invariants import MOVE_ENDS_WELL, SAME_STATE
 from ruslo.testing.simulation.nodes.runs import leave_at_once, run_seeds
-from ruslo.testing.simulation.raft.invariants import COMMITTED_KEPT, LOGS_AGREE, ONE_LEADER, VOTE_ONCE
+from ruslo.testing.simulation.raft.invariants import (
+    COMMITTED_KEPT,
+    LOGS_AGREE,
+    ONE_LEADER,
+    PROGRESS,
+    VOTE_ONCE,
+)
 
 
 def old_epochs_are_committed_by_counting() -> None:
@@ -272,6 +279,15 @@ class ClassicBug(NamedTuple):
     """What may be said of it."""
 
 
+def unregistered_brokers_stay_out() -> None:
+    """Until they are started again, as Apache Kafka's do."""
+
+    async def stay_out(self: BrokerLifecycle) -> bool:
+        return False
+
+    BrokerLifecycle._register_again = stay_out  # type: ignore[method-assign]
+
+
 BUGS: Mapping[str, ClassicBug] = {
     "no-own-epoch-rule": ClassicBug(
         old_epochs_are_committed_by_counting, None, frozenset({OWN_EPOCH, COMMITTED_KEPT, LOGS_AGREE})
@@ -322,6 +338,9 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
+    ),
+    "unregistered-for-good": ClassicBug(
+        unregistered_brokers_stay_out, {"unregister": 1}, frozenset({PROGRESS})
     ),
 }
 

@@ -135,6 +135,8 @@ class BrokerLifecycle:
         self._registration_timeout_ms = registration_timeout_ms
         self._offline_log_dirs = offline_log_dirs
         self._cordoned_log_dirs = cordoned_log_dirs
+        self._reported_cordons: list[Uuid] | None = None
+        """The cordoned directories that the last heartbeat named."""
         self._has_caught_up = False
         """Whether the metadata, and so the dynamic configs, were once as new as the registration."""
         self._lost_directory_timeout_ms = lost_directory_timeout_ms
@@ -215,8 +217,9 @@ class BrokerLifecycle:
         self._beat_now.set()
 
     def report_cordons(self) -> None:
-        """The cordoned directories have changed: tell the controller now, not with the next heartbeat."""
-        self._beat_now.set()
+        """If the cordoned directories have changed, tell the controller now, not with the next heartbeat."""
+        if self._has_caught_up and self._reported_cordons != list(self._cordoned_log_dirs()):
+            self._beat_now.set()
 
     def abandon(self) -> None:
         """Stop without a controlled shutdown: the node has failed, or was told not to hand over."""
@@ -393,7 +396,7 @@ class BrokerLifecycle:
             offline_log_dirs=list(offline_dirs),
         )
         if self._has_caught_up and image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
-            request.cordoned_log_dirs = list(self._cordoned_log_dirs())
+            request.cordoned_log_dirs = self._reported_cordons = list(self._cordoned_log_dirs())
         # One that took longer would have come too late.
         response = await self._controller.submit(request, timeout_ms=self._session_timeout_ms)
         assert isinstance(response, BrokerHeartbeatResponse)
