@@ -72,6 +72,7 @@ TEST_PACKAGES = [
     SystemPackage("npm", "brings htmx and uPlot for the console", _has_command("npm")),
     SystemPackage("chromium", "tests of the console in a real browser", _has_command("chromium")),
     SystemPackage("kcat", "interop tests with kcat", _has_command("kcat")),
+    SystemPackage("openssl", "certificates for tests of TLS clients", _has_command("openssl")),
     SystemPackage("gcc", "builds the load program of the benchmark", _has_command("gcc")),
     SystemPackage(
         "libc6-dev", "builds the load program of the benchmark", Path("/usr/include/stdio.h").exists
