@@ -29,7 +29,7 @@ PYTHON_TYPES = {
 
 
 def test_every_key_of_kafka_is_declared_once() -> None:
-    assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER) == 340 + 1 + 4
+    assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER) == 340 + 1 + 7
     assert (len(TOPIC), len(GROUP), len(BROKER_DYNAMIC_ONLY)) == (33 + 1, 17, 3)
 
 
