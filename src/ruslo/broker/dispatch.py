@@ -202,6 +202,9 @@ class Dispatcher:
         except ProtocolError as error:
             logger.warning("closing a connection: %s", error, extra=asked.ids)
             answer = None
+        except Exception:
+            logger.exception("closing a connection: %s failed", asked.api.name, extra=asked.ids)
+            answer = None
         if answer is not None:
             reply.send((answer,))
         else:
