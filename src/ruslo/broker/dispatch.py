@@ -205,6 +205,9 @@ class Dispatcher:
         except ProtocolError as error:
             asked.connection.refuse(error)
             return
+        except Exception:
+            logger.exception("closing a connection: %s failed", asked.api.name, extra=asked.ids)
+            answer = None
         if answer is not None:
             reply.send((answer,))
         else:
