@@ -67,7 +67,7 @@ def test_a_node_names_the_connection_it_closes(tmp_path: Path, caplog: pytest.Lo
             host, port = client.writer.get_extra_info("sockname")
             client.writer.write(frame(b"\x00\x63\x00\x00\x00\x00\x00\x07\xff\xff"))
             assert await client.reader.read() == b""
-            (record,) = [each for each in caplog.records if each.name == "ruslo.net.connection"]
+            (record,) = [each for each in caplog.records if each.name == "ruslo.net.server"]
             assert record.__dict__["ids"] == {"connection": f"{host}:{port}"}
             assert "API key 99 is not served" in record.getMessage()
 
