@@ -287,7 +287,7 @@ BUGS: Mapping[str, ClassicBug] = {
     "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
     "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_ANSWERED})),
     "retention-of-uncommitted": ClassicBug(
-        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
+        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD, ENDS_RISE})
     ),
 }
 
