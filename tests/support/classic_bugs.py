@@ -337,7 +337,7 @@ BUGS: Mapping[str, ClassicBug] = {
         frozenset({ACKED_KEPT, IN_SYNC_HAVE_ALL}),
     ),
     "retention-of-uncommitted": ClassicBug(
-        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD})
+        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD, ENDS_RISE})
     ),
     "unregistered-for-good": ClassicBug(
         unregistered_brokers_stay_out, {"unregister": 1}, frozenset({PROGRESS})
