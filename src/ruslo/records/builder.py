@@ -179,3 +179,23 @@ def _append_record(out: bytearray, record: Record, timestamp_delta: int, offset_
 
 def _sized(content: bytes | None) -> bytes:
     return _NULL if content is None else encode_varint(len(content)) + content
+
+
+def empty_batch(first_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
+    """A batch without records, as compaction leaves one behind when all records of a batch are gone."""
+    header = BatchHeader(
+        base_offset=first_offset,
+        length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=0,
+        last_offset_delta=last_offset - first_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=-1,
+        base_sequence=NO_SEQUENCE,
+        count=0,
+    )
+    return assemble_batch(header, ())

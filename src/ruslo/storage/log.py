@@ -18,6 +18,7 @@ from ruslo.model.buffers import ReadBuffer, WriteBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL
+from ruslo.records.builder import empty_batch
 from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
 from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.checkpoints import ABORT_INDEXES, format_abort_indexes
@@ -251,15 +252,14 @@ class Log(LogState):
         self._write = segment.file.append
 
     def continue_at(self, offset: int, now_ms: int) -> None:
-        """Go on at an offset beyond the end, on disk: the records in between were here and are lost."""
-        emptied = self.active if not self.active.size else None
-        self.roll(offset, now_ms)
-        self.end_offset = offset
-        if emptied is not None:
-            self.segments.remove(emptied)
-            self.trash.add_files(emptied.mark_deleted(), self._config.file_delete_delay_ms)
-            self.segments_dropped()
-        self.names_changed()
+        """Go on at an offset beyond the end, on disk: the records in between were here and are lost.
+
+        Empty batches stand for them, so the gap is not taken for new damage and consumers get past it.
+        """
+        epoch = max(self.epochs.latest, 0)
+        while self.end_offset < offset:
+            last_offset = min(offset - 1, self.end_offset + MAX_RELATIVE_OFFSET)
+            self.append_as_is(empty_batch(self.end_offset, last_offset, epoch), now_ms)
         self.flush(now_ms)
 
     def adopt(self, topic_id: Uuid) -> None:

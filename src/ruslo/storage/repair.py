@@ -16,8 +16,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.topics import TopicPartition
-from ruslo.records.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
-from ruslo.records.builder import assemble_batch
+from ruslo.records.builder import empty_batch
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
 from ruslo.storage.disk import Disk
@@ -93,28 +92,8 @@ def _fill_ends(disk: Disk, report: PartitionReport) -> None:
             for _, header in scan_headers(file, 0, file.size(), SCAN_BYTES):
                 end_offset, epoch = header[0] + header[6] + 1, header[2]
             if end_offset < following:
-                file.append(_empty_batch(end_offset, following - 1, epoch))
+                file.append(empty_batch(end_offset, following - 1, max(epoch, 0)))
                 file.sync()
-
-
-def _empty_batch(first_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
-    """As compaction leaves one behind when all records of a batch are gone."""
-    header = BatchHeader(
-        base_offset=first_offset,
-        length=0,
-        leader_epoch=max(leader_epoch, 0),
-        magic=MAGIC,
-        crc=0,
-        attributes=0,
-        last_offset_delta=last_offset - first_offset,
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=NO_TIMESTAMP,
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=-1,
-        base_sequence=NO_SEQUENCE,
-        count=0,
-    )
-    return assemble_batch(header, ())
 
 
 def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> int:

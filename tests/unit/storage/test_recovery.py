@@ -213,6 +213,23 @@ class TestLostTail:
         assert lost is not None
         assert (lost.kind, lost.first_offset, lost.end_offset) == (LossKind.TAIL, 18, 20)
 
+    @pytest.mark.parametrize("kept", [0, 12, 18])
+    def test_readers_get_past_the_records_that_a_sole_replica_lost(self, bench: Workbench, kept: int) -> None:
+        bench.log.close(NOW)
+        for base in (0, 6, 12, 18):
+            if base >= kept:
+                log_file(bench, base).unlink()
+        log = bench.reopen(clean=True)
+        assert log.end_offset == kept
+        log.continue_at(20, NOW)
+        for _ in range(2):
+            assert log.end_offset == 20
+            assert offsets(bench) == list(range(kept))
+            assert not log.damage
+            log = bench.reopen(clean=True)
+        assert bench.append(batch(2)).base_offset == 20
+        assert offsets(bench) == [*range(kept), 20, 21]
+
     def test_log_that_ends_where_it_ended(self, bench: Workbench) -> None:
         for clean in (True, False):
             assert self.lost_tail(bench, LastStop(clean, recovery_point=20, high_watermark=20)) is None

@@ -127,8 +127,7 @@ def test_lost_tail_leaves_a_gap_that_restarts_keep(tmp_path: Path) -> None:
             assert (await node.produce(client, batch_of(b"f"))).base_offset == 5
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             assert len(node.node.logs.lost_data) == 0
-            assert await values(node) == [b"a", b"b"]
-            assert await values(node, 5) == [b"f"]
+            assert await values(node) == [b"a", b"b", b"f"]
             assert (await node.produce(client, batch_of(b"g"))).base_offset == 6
 
     run(story())
