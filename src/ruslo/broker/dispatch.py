@@ -104,7 +104,7 @@ class Dispatcher:
         self._served = dict(served)
         self._tasks: set[asyncio.Task[None]] = set()
         self._large_requests = asyncio.Semaphore(LARGE_REQUESTS_MAX)
-        self._thread = WorkerThread()
+        self._thread = WorkerThread("requests")
 
     def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
         if end - start < REQUEST_HEAD.size:

@@ -1,13 +1,15 @@
 """Work that would block the event loop for too long, done in a thread, one piece at a time.
 
 Several threads at once would not be faster, because they share one interpreter lock, but the event loop would
-wait for each of them in turn.
+wait for each of them in turn. Each would also keep the largest memory that it ever needed.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -15,10 +17,11 @@ T = TypeVar("T")
 
 
 class WorkerThread:
-    def __init__(self) -> None:
-        self._busy = asyncio.Lock()
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+        """It starts its thread with the first work."""
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call ``work`` in a thread after everything that was submitted before."""
-        async with self._busy:
-            return await asyncio.to_thread(work, *args, **kwargs)
+        """Call ``work`` in the thread after everything that was submitted before."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, partial(work, *args, **kwargs))

@@ -73,7 +73,7 @@ class ProduceHandler:
         self._transactional = transactional
         self._clock = clock
         self._stats = stats
-        self._thread = WorkerThread()
+        self._thread = WorkerThread("records")
         self._tasks: set[asyncio.Task[None]] = set()
 
     def handle(
@@ -249,10 +249,12 @@ class ProduceHandler:
         for each in undecoded:
             partition, (topic_at, at) = each.partition, each.position
             answers = results[topic_at][1]
+            accepted = validated[each.position]
+            if isinstance(accepted, KafkaError):
+                failed = True
+                answers[at] = refused(each.index, accepted, partition)
+                continue
             try:
-                accepted = validated[each.position]
-                if isinstance(accepted, KafkaError):
-                    raise accepted
                 if acks == ALL:
                     partition.require_min_isr()
                 appended = partition.append_validated(accepted, now_ms)

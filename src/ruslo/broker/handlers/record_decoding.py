@@ -101,4 +101,6 @@ def _validate(batch: UndecodedBatch, now_ms: int, max_bytes: int | None) -> Vali
     try:
         return validate_records(batch.batch, batch.header, batch.rules, now_ms, max_bytes)
     except KafkaError as error:
-        return error
+        # The frames of its tracebacks hold the decompressed records and, in a cycle, the error itself.
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)

@@ -104,12 +104,13 @@ class TransactionalProduce:
                 except KafkaError as error:
                     self._settled(topic_at, at, index, None, error)
                     continue
+                decoded = validated.get((topic_at, at)) if validated is not None else None
+                if isinstance(decoded, KafkaError):
+                    self._settled(topic_at, at, index, partition, decoded)
+                    continue
                 try:
                     if self._acks == ALL:
                         partition.require_min_isr()
-                    decoded = validated.get((topic_at, at)) if validated is not None else None
-                    if isinstance(decoded, KafkaError):
-                        raise decoded
                     appended = self._append(partition, batch, now_ms, topic_at, at, index, decoded)
                 except (KafkaError, StorageError) as error:
                     self._settled(topic_at, at, index, partition, error)
