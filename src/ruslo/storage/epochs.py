@@ -88,6 +88,20 @@ class EpochCache:
             return EpochEnd(epoch, self._starts[0])
         return EpochEnd(epochs[at - 1], self._starts[at])
 
+    def note_batch(self, epoch: int, base_offset: int) -> None:
+        """A batch of the log proves which epoch its offset belongs to; entries that contradict it go.
+
+        The checkpoint file may be older than the log. An epoch in which this replica led without writing
+        anything begins, there, before records that came later from another leader and are of older epochs.
+        """
+        if epoch > self.latest:
+            self.assign(epoch, base_offset)
+        elif epoch < self.epoch_at(base_offset):
+            kept = bisect_right(self._epochs, epoch)
+            del self._epochs[kept:]
+            del self._starts[kept:]
+            self._changed()
+
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at ``end_offset``: epochs that begin there or later are gone."""
         starts = self._starts

@@ -512,8 +512,7 @@ class _Opening:
                 aborted = replay_batch(producers, header, batch)
             except ProtocolError:
                 break
-            if header[2] > self.epochs.latest:
-                self.epochs.assign(header[2], header[0])
+            self.epochs.note_batch(header[2], header[0])
             segment.note_batch(
                 position,
                 last_offset,

@@ -245,6 +245,12 @@ class TestUnclean:
         assert len(log.producers.entries[1].batches) == 5
         assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=12)).base_offset == 12
 
+    def test_epochs_in_the_file_that_the_batches_contradict(self, bench: Workbench) -> None:
+        """This replica led epoch 3 at offset 10 without writing; then another leader sent what it lacked."""
+        Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n3\n0 0\n1 8\n3 10\n")
+        log = bench.reopen(clean=False)
+        assert log.epochs.entries() == [(0, 0), (1, 8), (2, 16)]
+
     @pytest.mark.parametrize("cut", [1, 2, SIZE // 2, SIZE - 61, SIZE - 60, SIZE - 12, SIZE - 1])
     def test_a_torn_tail(self, bench: Workbench, cut: int) -> None:
         path = log_file(bench, 18)
