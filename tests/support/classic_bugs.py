@@ -337,7 +337,9 @@ BUGS: Mapping[str, ClassicBug] = {
         frozenset({ACKED_KEPT, IN_SYNC_HAVE_ALL}),
     ),
     "retention-of-uncommitted": ClassicBug(
-        retention_does_not_wait_for_the_high_watermark, None, frozenset({ONLY_THE_OLD, ENDS_RISE})
+        retention_does_not_wait_for_the_high_watermark,
+        {"cut_off": 3, "heal": 2},
+        frozenset({ONLY_THE_OLD, ENDS_RISE}),
     ),
     "unregistered-for-good": ClassicBug(
         unregistered_brokers_stay_out, {"unregister": 1}, frozenset({PROGRESS})

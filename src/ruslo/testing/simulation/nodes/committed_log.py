@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import iter_batches
+from ruslo.storage.damage import DamagedRange
 from ruslo.storage.log import Log
 from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
 
@@ -131,10 +132,13 @@ class CommittedLog:
     def first_hole(self, log: Log, start: int) -> str | None:
         """Offsets between two batches of a copy, or before its end, where there is nothing."""
         expected = max(start, log.start_offset, self.gone_below, self.end if self.keyed is not None else 0)
-        for batch, _, _ in batches_of(log, expected, log.end_offset):
-            if batch.base_offset > expected:
-                return f"{expected} to {batch.base_offset - 1}"
-            expected = batch.last_offset + 1
+        try:
+            for batch, _, _ in batches_of(log, expected, log.end_offset):
+                if batch.base_offset > expected:
+                    return f"{expected} to {batch.base_offset - 1}"
+                expected = batch.last_offset + 1
+        except DamagedRange as damaged:
+            return str(damaged)
         return f"{expected} to {log.end_offset - 1}" if expected < log.end_offset else None
 
 
