@@ -64,7 +64,7 @@ def test_metadata_survives_the_death_of_every_leader_in_turn(tmp_path: Path) -> 
             killed = cluster.leader()
             cluster.nodes[killed].kill()
             assert cluster.leader(other_than=killed) != killed
-            # The only replica of a partition must not be placed on the broker that nobody has missed yet.
+            # The only replica of a partition must not be placed on the dead broker before it is fenced.
             cluster.until(partial(_is_fenced, cluster, killed))
             create(cluster.bootstrap, f"without-{killed}")
             made.append(f"without-{killed}")

@@ -183,7 +183,7 @@ PIPELINES: Mapping[str, str] = {
 """Which requests follow each other on a connection without waiting for each other's answers.
 
 Apache Kafka takes the next request of a connection when the one before has been answered, so an answer is
-never older than the one before it. An API is listed here only where nobody can tell the difference: its
+never older than the one before it. An API is listed here only where a client cannot tell the difference: its
 requests have their effect in the order in which they came, and their answers say nothing of what others did
 meanwhile.
 

@@ -117,7 +117,7 @@ class Reply:
 
     @property
     def abandoned(self) -> bool:
-        """The client has gone: nobody would read the answer."""
+        """The client has gone and will not read the response."""
         return self._chunks is not None or self._connection.closed
 
     def abandon(self) -> None:

@@ -3,7 +3,7 @@
 It runs on the node's event loop, so an answer of ``/health/live`` proves that the loop turns. It reads
 nothing but a request's head, of limited size and within limited time, and one answer ends the connection.
 
-A new connection is always accepted: connections that nobody uses cannot keep a probe out. When there are too
+A new connection is always accepted: idle connections cannot keep a probe out. When there are too
 many, the listener ends an old one.
 """
 

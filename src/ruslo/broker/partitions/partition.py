@@ -306,7 +306,7 @@ class Partition:
     ) -> Appended:
         """Append a batch that ``check`` has passed and whose transaction is known to be open.
 
-        ``guard``: under which the coordinator was asked; None if nobody had to be. ``validated``: its records
+        ``guard``: the guard of the coordinator query; None if no query was needed. ``validated``: its records
         have been decoded and need no more work. Raises as ``append``.
         """
         if not self._takes_produce:

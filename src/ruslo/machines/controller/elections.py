@@ -19,8 +19,8 @@ whose broker is unfenced, not stopping and has the replica's directory online.
 
 The ELR (KIP-966) holds those who left the ISR after it fell below min.insync.replicas: the high watermark
 cannot have moved without them, so each has all committed records, as long as it stopped cleanly. The last
-known ELR holds those who would be in the ELR, had they stopped cleanly; first among them whoever led when the
-ISR emptied. A replica whose directory is LOST has told that it cannot prove what it had (``directories``).
+known ELR holds those who would be in the ELR, had they stopped cleanly; the leader at the time when the ISR
+emptied comes first. A replica whose directory is LOST cannot prove what it had (``directories``).
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class PartitionChange:
         left = (each for each in sorted({*partition.elr, *partition.isr}) if each not in elr)
         candidates = (*known, *left)
         if not isr and partition.isr:
-            # If there was no leader, the ELR was off: then whoever led last stayed in the ISR.
+            # If there was no leader, the ELR was off: then the last leader stayed in the ISR.
             last = partition.leader if partition.leader != NO_LEADER else partition.isr[0]
             candidates = (last, *candidates)
         return tuple(
