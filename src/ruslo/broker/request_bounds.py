@@ -28,7 +28,7 @@ class RequestBound(NamedTuple):
 
 _MIB = 1024 * 1024
 _DEFAULT = RequestBound(8 * _MIB, 10_000)
-_IN_PARTS = RequestBound(8 * _MIB, 100_000)
+_IN_PARTS = RequestBound(8 * _MIB, 50_000)
 _FEW = RequestBound(_MIB, 1_000)
 _GROUP_STATE = RequestBound(32 * _MIB, 10_000)
 

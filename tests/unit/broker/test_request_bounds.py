@@ -50,7 +50,7 @@ SEED = 20
 
 def test_every_api_has_a_bound_that_its_name_exists_for() -> None:
     for name in set(HANDLERS) | set(CONTROLLER_HANDLERS):
-        assert 0 < bound_of(name).max_elements <= 100_000
+        assert 0 < bound_of(name).max_elements <= 50_000
     assert set(DIVISIONS) <= set(HANDLERS)
     for name, divisions in DIVISIONS.items():
         for division in divisions:
