@@ -24,7 +24,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import INTERNAL_TOPICS
-from ruslo.records.batch import HEADER, LENGTH_OVERHEAD, TRANSACTIONAL
+from ruslo.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL
 from ruslo.records.validation import (
     AcceptedBatch,
     BatchRules,
@@ -280,13 +280,16 @@ class Partition:
 
     def undecoded(self, batch: memoryview, now_ms: int) -> tuple[HeaderFields, BatchRules] | None:
         """Header and rules of a batch whose records have to be decoded; None also for one to be refused."""
-        if not self._takes_produce:
+        rules = self._rules
+        if not self._takes_produce or len(batch) < HEADER_SIZE:
+            return None
+        # Most batches need no decoding, and the checksum of those is computed once, when they are appended.
+        if not needs_records(HEADER.unpack_from(batch), rules, now_ms):
             return None
         try:
-            header = check_batch(batch, self._rules)
+            return check_batch(batch, rules), rules
         except KafkaError:
             return None
-        return (header, self._rules) if needs_records(header, self._rules, now_ms) else None
 
     def check(self, batch: memoryview) -> HeaderFields:
         """The header of a batch that may be appended as far as the batch itself can tell; or KafkaError."""
