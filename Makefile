@@ -33,7 +33,7 @@ check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/python codegen/generate.py --check
 	$(BIN)/python -m ruslo.config.reference --check
 	$(BIN)/python -m ruslo.broker.metrics.reference --check
-	$(BIN)/python -m ruslo.broker.api_reference --check
+	$(BIN)/python -m ruslo.broker.node.api_reference --check
 	$(BIN)/python -m ruslo.client.settings.reference --check
 	$(BIN)/python -m ruslo.pipeline.files.reference --check
 
@@ -71,7 +71,7 @@ generate: setup ## write the generated files anew
 	@$(BIN)/python codegen/generate.py
 	@$(BIN)/python -m ruslo.config.reference
 	@$(BIN)/python -m ruslo.broker.metrics.reference
-	@$(BIN)/python -m ruslo.broker.api_reference
+	@$(BIN)/python -m ruslo.broker.node.api_reference
 	@$(BIN)/python -m ruslo.client.settings.reference
 	@$(BIN)/python -m ruslo.pipeline.files.reference
 

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.ruslo import RusloNode
-from tests.support.wire import free_port, wait_for_metadata
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.network.ports import free_port, wait_for_metadata
 
 SOURCE = Path(__file__).with_suffix(".c")
 

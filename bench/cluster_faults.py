@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.cluster_setting import ClusterSetting, create_replicated_topic, running_cluster
 from bench.outliers import Onlooker
 from bench.setting import Figures
-from ruslo.client.admin import Admin
-from tests.support.replicas import busiest_leader, wait_until_in_sync
-from tests.support.steady_producer import SteadyProducer
+from ruslo.client.admin.admin import Admin
+from tests.support.clients.replicas import busiest_leader, wait_until_in_sync
+from tests.support.clients.steady_producer import SteadyProducer
 
 TOPIC = "steady"
 PARTITIONS = 6

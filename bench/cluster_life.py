@@ -20,7 +20,7 @@ from confluent_kafka import ElectionType, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.probed_node import Probed
-from tests.support.quorum import QuorumCluster, QuorumNode
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode
 
 TOPICS = 40
 PARTITIONS = 100

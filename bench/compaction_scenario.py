@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from bench.contenders import run_load
 from bench.measure import MB, cleaner_cpu_s
 from bench.setting import Figures, Setting, create_topics, running_node, wait_until_served
-from tests.support.node import Node
+from tests.support.brokers.node import Node
 
 SMALL, LARGE, WIDE = "small", "large", "wide"
 TOPICS = {

@@ -30,7 +30,7 @@ from ruslo.protocol.messages.offset_commit_request import (
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
-from tests.support.raw_client import RawClient, connected, frame, request_bytes
+from tests.support.clients.raw_client import RawClient, connected, frame, request_bytes
 
 JOIN_VERSION = 3
 """The last one that lets a member in at once, without asking it to come back with its id."""

@@ -20,8 +20,8 @@ from bench.group_clients import (
 from bench.measure import cpu_s, resident_mb
 from bench.probed_node import ProbedNode
 from bench.setting import Figures, Setting, create_topics, running_node
-from tests.support.node import Node
-from tests.support.raw_client import RawClient
+from tests.support.brokers.node import Node
+from tests.support.clients.raw_client import RawClient
 
 GROUPS = 10_000
 MEMBERS = 1_000

@@ -17,9 +17,9 @@ from bench.contenders import COMMON_PROPERTIES, new_ruslo, run_load
 from bench.measure import GB, exact_cpu_s, warm_memory
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node
 from bench.uncounted_node import UncountedNode
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
-from tests.support.wire import free_port
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.network.ports import free_port
 
 ROUNDS = 15
 RECORDS = 300_000

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from bench.session import say
-from tests.support.node import Node
+from tests.support.brokers.node import Node
 
 LONG_STALL_S = 1.0
 MAX_LINES = 60

@@ -19,11 +19,11 @@ from typing import NamedTuple, TextIO, TypeVarTuple, Unpack
 
 import uvloop
 
-from ruslo.broker.node import run
+from ruslo.broker.node.node import run
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import decode_properties, parse_properties
 from ruslo.net.connection import Connection
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.ruslo import RusloNode
 
 WRITE_EVERY_S = 0.1
 ArgumentsT = TypeVarTuple("ArgumentsT")

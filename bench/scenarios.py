@@ -14,7 +14,7 @@ from bench.measure import GB, cpu_s, resident_mb, warm_memory
 from bench.metrics_scenario import metrics
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
 from bench.transaction_scenario import transactions
-from tests.support.node import Node
+from tests.support.brokers.node import Node
 
 PARTITIONS = 6
 ROUNDS = 2  # the last one counts: the first warms the JVM, the caches and the pages

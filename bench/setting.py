@@ -11,8 +11,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.node import Node
-from tests.support.wire import partitions_without_offsets
+from tests.support.brokers.node import Node
+from tests.support.network.ports import partitions_without_offsets
 
 Figures = dict[str, float]
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from bench.measure import MB
-from ruslo.client.consumer import ConsumedRecord, Consumer
-from ruslo.client.producer import Producer
+from ruslo.client.librdkafka.consumer import ConsumedRecord, Consumer
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:

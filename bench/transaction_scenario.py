@@ -8,7 +8,7 @@ from bench.contenders import COMMON_PROPERTIES, new_ceiling, new_ruslo, newest_l
 from bench.measure import cpu_s, warm_memory
 from bench.probed_node import ProbedNode
 from bench.setting import Figures, Setting, create_topics, running_node
-from tests.support.node import Node
+from tests.support.brokers.node import Node
 
 PRODUCERS = (1, 20, 50)
 PARTITIONS = 12

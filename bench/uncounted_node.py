@@ -9,15 +9,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ruslo.broker.counters.api_stats import ApiStats
+from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.handlers.fetch_walk import Fetch
-from ruslo.broker.metrics.api_stats import ApiStats
 from ruslo.broker.metrics.loop_watch import LoopWatch
-from ruslo.broker.metrics.traffic import TopicTraffic
-from ruslo.broker.node import run
+from ruslo.broker.node.node import run
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import decode_properties, parse_properties
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.ruslo import RusloNode
 
 
 class UncountedNode(RusloNode):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.support.async_tests"]
+
 
 def pytest_configure() -> None:
     # How long an example takes says more of what else the machine does.

@@ -10,31 +10,30 @@ from __future__ import annotations
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from ruslo.client.async_consumer import AsyncConsumer
-    from ruslo.client.async_producer import AsyncProducer
-    from ruslo.client.consumed import ConsumedRecord, PartitionEnd
-    from ruslo.client.consumer import END, START, Consumer
-    from ruslo.client.delivery import Delivery, RecordMetadata
     from ruslo.client.errors import (
-        BrokerUnreachable,
         BufferExhausted,
         ClientUnusable,
         ProducerFenced,
-        RequestTimedOut,
         TransactionAborted,
         TransactionLost,
         UndecodableRecord,
     )
-    from ruslo.client.producer import Producer
+    from ruslo.client.librdkafka.async_consumer import AsyncConsumer
+    from ruslo.client.librdkafka.async_producer import AsyncProducer
+    from ruslo.client.librdkafka.consumed import ConsumedRecord, PartitionEnd
+    from ruslo.client.librdkafka.consumer import END, START, Consumer
+    from ruslo.client.librdkafka.delivery import Delivery, RecordMetadata
+    from ruslo.client.librdkafka.producer import Producer
     from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
     from ruslo.model.topics import TopicPartition
+    from ruslo.net.errors import BrokerUnreachable, RequestTimedOut
 
 _HOMES = {
-    "ruslo.client.async_consumer": ("AsyncConsumer",),
-    "ruslo.client.async_producer": ("AsyncProducer",),
-    "ruslo.client.consumed": ("ConsumedRecord", "PartitionEnd"),
-    "ruslo.client.consumer": ("END", "START", "Consumer"),
-    "ruslo.client.delivery": ("Delivery", "RecordMetadata"),
+    "ruslo.client.librdkafka.async_consumer": ("AsyncConsumer",),
+    "ruslo.client.librdkafka.async_producer": ("AsyncProducer",),
+    "ruslo.client.librdkafka.consumed": ("ConsumedRecord", "PartitionEnd"),
+    "ruslo.client.librdkafka.consumer": ("END", "START", "Consumer"),
+    "ruslo.client.librdkafka.delivery": ("Delivery", "RecordMetadata"),
     "ruslo.client.errors": (
         "BrokerUnreachable",
         "BufferExhausted",
@@ -45,7 +44,7 @@ _HOMES = {
         "TransactionLost",
         "UndecodableRecord",
     ),
-    "ruslo.client.producer": ("Producer",),
+    "ruslo.client.librdkafka.producer": ("Producer",),
     "ruslo.model.errors": ("ConfigError", "ErrorCode", "KafkaError", "RusloError"),
     "ruslo.model.topics": ("TopicPartition",),
 }

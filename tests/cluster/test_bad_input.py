@@ -36,8 +36,8 @@ from ruslo.records.compression import Codec, compress
 from ruslo.records.record import Record
 from ruslo.records.varint import encode_varint
 from ruslo.testing import BrokerFailed, EmbeddedBroker
-from tests.support.raw_client import frame, request_bytes
-from tests.support.witness import PlainSocket, Witness, resident_bytes
+from tests.support.clients.bystander import PlainSocket, Witness, resident_bytes
+from tests.support.clients.raw_client import frame, request_bytes
 
 RUSLO = Path(sys.executable).parent / "ruslo"
 MAX_FRAME = 1_000_000

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.cli_checks", "tests.support.client_checks")
+pytest.register_assert_rewrite("tests.support.checks.cli_checks", "tests.support.checks.client_checks")
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
-from tests.support.cli_checks import CliChecks  # noqa: E402
-from tests.support.client_checks import ClientChecks  # noqa: E402
+from tests.support.checks.cli_checks import CliChecks  # noqa: E402
+from tests.support.checks.client_checks import ClientChecks  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.verify import PartitionCheck
-from tests.support.librdkafka import new_reader
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.clients.librdkafka import new_reader
 
 KILLS = 6
 TOPIC = "compacted"

@@ -15,8 +15,8 @@ from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
-from tests.support.raw_client import frame, request_bytes
-from tests.support.witness import PlainSocket, Witness, resident_bytes
+from tests.support.clients.bystander import PlainSocket, Witness, resident_bytes
+from tests.support.clients.raw_client import frame, request_bytes
 
 IDLE_CONNECTIONS = 1000
 LARGE = 60_000_000

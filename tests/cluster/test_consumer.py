@@ -17,13 +17,13 @@ import pytest
 import ruslo
 from ruslo import TopicPartition
 from ruslo.cli.running import with_admin
-from ruslo.client.librdkafka import ClientConfigValue
-from ruslo.client.raw import RawClient
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.librdkafka.handle import ClientConfigValue
+from ruslo.client.wire.raw import RawClient
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
-from tests.support.tls import tls_listener
+from tests.support.network.tls import tls_listener
 
 _numbers = itertools.count()
 Config = dict[str, ClientConfigValue]

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from ruslo.client.connection import Connection, ConnectionSettings
 from ruslo.model.errors import ErrorCode
+from ruslo.net.channel import Connection, ConnectionSettings
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.records.reader import iter_batches
 from ruslo.testing.embedded import BrokerFailed, EmbeddedBroker
-from tests.support.librdkafka import read_records
+from tests.support.clients.librdkafka import read_records
 
 PROPERTIES = {"log.segment.bytes": "1048576"}
 RECORDS = 60

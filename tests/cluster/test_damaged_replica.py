@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.checkpoints import parse_offsets
-from tests.support.librdkafka import Sent, produce_all, read_records
-from tests.support.quorum import QuorumCluster, QuorumNode
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode
+from tests.support.clients.librdkafka import Sent, produce_all, read_records
 
 RECORDS = 300
 SEGMENT_BYTES = "1048576"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_checks import RUSLO, Cli
-from tests.support.wire import free_port, wait_for_metadata
+from tests.support.checks.cli_checks import RUSLO, Cli
+from tests.support.network.ports import free_port, wait_for_metadata
 
 
 def start(*arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:

@@ -26,11 +26,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.support.chaos_consumer import ChaosGroup
-from tests.support.group_members import GROUP_NODE_PROPERTIES
-from tests.support.kafka import ApacheKafka
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.groups.chaos_consumer import ChaosGroup
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
 
 CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "18"))
 TOPIC = "load"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.group_checks")
+pytest.register_assert_rewrite("tests.support.checks.group_checks")
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
-from tests.support.group_checks import GroupChecks  # noqa: E402
-from tests.support.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
+from tests.support.checks.group_checks import GroupChecks  # noqa: E402
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.kafka import ApacheKafka
-from tests.support.librdkafka import by_partition, read_records
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.clients.librdkafka import by_partition, read_records
 
 KILLS = 20
 PARTITIONS = 3

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.cli.main import cli
 from ruslo.testing import EmbeddedBroker
-from tests.support.librdkafka import Sent, produce_all
+from tests.support.clients.librdkafka import Sent, produce_all
 
 PARTITIONS = 200
 PROPERTIES = {

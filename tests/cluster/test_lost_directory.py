@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytest.register_assert_rewrite("tests.support.cli_checks")
+pytest.register_assert_rewrite("tests.support.checks.cli_checks")
 
-from tests.support.cli_checks import Cli  # noqa: E402
-from tests.support.quorum import QuorumCluster  # noqa: E402
-from tests.support.steady_producer import SteadyProducer  # noqa: E402
+from tests.support.brokers.quorum import QuorumCluster  # noqa: E402
+from tests.support.checks.cli_checks import Cli  # noqa: E402
+from tests.support.clients.steady_producer import SteadyProducer  # noqa: E402
 
 PARTITIONS = 6
 RECORDS = 500

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.group_checks")
+pytest.register_assert_rewrite("tests.support.checks.group_checks")
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
-from tests.support.cli_checks import Cli  # noqa: E402
-from tests.support.group_checks import member, new_group, poll_until, until  # noqa: E402
+from tests.support.checks.cli_checks import Cli  # noqa: E402
+from tests.support.checks.group_checks import member, new_group, poll_until, until  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "groups.md"
 MOODY = '''

@@ -16,11 +16,11 @@ import pytest
 
 import ruslo
 from ruslo.cli.running import with_admin
-from ruslo.client.admin import Admin
-from ruslo.client.librdkafka import ClientConfigValue
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.librdkafka.handle import ClientConfigValue
 from ruslo.testing import EmbeddedBroker
-from tests.support.tls import tls_listener
+from tests.support.network.tls import tls_listener
 
 _numbers = itertools.count()
 Config = dict[str, ClientConfigValue]

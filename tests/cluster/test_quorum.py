@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import pytest
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.errors import KafkaError
-from tests.support.quorum import QuorumCluster, QuorumNode
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode
 
 ResultT = TypeVar("ResultT")
 

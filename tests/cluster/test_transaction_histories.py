@@ -15,9 +15,9 @@ import pytest
 
 from ruslo.testing.histories.workload.crew import Crew
 from ruslo.testing.histories.workload.settings import WorkloadSettings
-from tests.support.kafka import ApacheKafka
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
 
 CHAOS_S = float(os.environ.get("RUSLO_CHAOS_SECONDS", "15"))
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.support.cli_checks", "tests.support.group_checks", "tests.support.txn_checks"
+    "tests.support.checks.cli_checks", "tests.support.checks.group_checks", "tests.support.checks.txn_checks"
 )
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
-from tests.support.hanging import UNVERIFIED  # noqa: E402
-from tests.support.txn_checks import TxnChecks  # noqa: E402
+from tests.support.checks.txn_checks import TxnChecks  # noqa: E402
+from tests.support.txns.hanging import UNVERIFIED  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import ConsoleProcess, Visitor
-from tests.support.tools import require_tool
+from tests.support.console.console import ConsoleProcess, Visitor
+from tests.support.tools.programs import require_tool
 
 expect.set_options(timeout=60_000)  # on a busy machine
 

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from ruslo.model.topics import TopicPartition
-from tests.support.console import ConsoleProcess, Visitor, asked, found_links, new_producer, refused
-from tests.support.kafka import ApacheKafka
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.console.console import ConsoleProcess, Visitor, asked, found_links, new_producer, refused
+from tests.support.tools.programs import require_tool
 
 
 @pytest.fixture(scope="module")

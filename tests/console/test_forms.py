@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ruslo.client.admin import Admin
-from ruslo.client.configs import Resource
-from ruslo.client.coordinators import value_of
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.configs import Resource
+from ruslo.client.wire.coordinators import value_of
 from ruslo.model.topics import TopicPartition
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
-from tests.support.hanging import UNVERIFIED, hang
-from tests.support.transactional_clients import new_transactional
+from tests.support.console.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
+from tests.support.txns.hanging import UNVERIFIED, hang
+from tests.support.txns.transactional_clients import new_transactional
 
 
 def topic_names(broker: EmbeddedBroker) -> list[str]:

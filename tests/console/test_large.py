@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
+from tests.support.console.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
 
 TOPICS = 2000
 GROUPS = 1000

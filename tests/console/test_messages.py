@@ -10,9 +10,9 @@ import fastavro
 import pytest
 from playwright.sync_api import expect
 
-from ruslo.client.producer import Producer
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import Visitor, make_topic, new_producer
+from tests.support.console.console import Visitor, make_topic, new_producer
 
 MEGABYTE = 1_000_000
 HOSTILE = [

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from ruslo.client.consumer import Consumer
-from ruslo.client.librdkafka import ConfigValue
-from ruslo.client.producer import Producer
+from ruslo.client.librdkafka.consumer import Consumer
+from ruslo.client.librdkafka.handle import ConfigValue
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.model.topics import TopicPartition
 from ruslo.runs.dead_letters import PARTITION, REASON, TOPIC
 from ruslo.runs.folder import RunFolder
 from ruslo.testing import EmbeddedBroker
 from ruslo.testing.cluster_layout import free_ports
-from tests.support.console import (
+from tests.support.console.console import (
     ConsoleProcess,
     Visitor,
     asked,

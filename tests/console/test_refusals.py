@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import APIRequestContext, Browser, expect
 
 from ruslo.testing import EmbeddedBroker
-from tests.support.console import ConsoleProcess, Visitor, new_producer
+from tests.support.console.console import ConsoleProcess, Visitor, new_producer
 
 FORMS = [
     "/topics/new",

@@ -26,7 +26,7 @@ from ruslo.config.properties import parse_properties
 from tests.docs.blocks import ROOT
 from tests.docs.console import check_usage
 from tests.docs.programs import check_properties
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "docker/Dockerfile").read_text()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ruslo.testing import EmbeddedBroker
 from tests.docs.blocks import Block, Page
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 NOWHERE = "127.0.0.1:9"
 _PROGRAMS = {"python", "java", "go", "console"}

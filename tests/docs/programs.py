@@ -16,7 +16,7 @@ import yaml
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import parse_properties
 from tests.docs.blocks import ROOT, Block
-from tests.support.kafka import compile_java, kafka_classpath
+from tests.support.brokers.kafka import compile_java, kafka_classpath
 
 TIMEOUT_S = 120
 FRANZ_GO = ROOT / "tests/interop/franz_go"

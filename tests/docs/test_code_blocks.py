@@ -15,7 +15,7 @@ from tests.docs.blocks import Block, Page, all_pages, commands_in, parse_page, r
 from tests.docs.brokers import brokers_for
 from tests.docs.console import CommandFailed, Console, check
 from tests.docs.programs import check_file, run_go, run_java, run_python
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 PAGES = [name for name in all_pages() if read_page(name).blocks]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.group_members import GROUP_NODE_PROPERTIES
-from tests.support.kafka import ApacheKafka
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
+from tests.support.tools.programs import require_tool
 
 TopicMaker = Callable[..., str]
 

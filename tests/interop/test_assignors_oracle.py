@@ -16,8 +16,8 @@ from ruslo.machines.assignors.uniform import UniformAssignor
 from ruslo.machines.groups.consumer.topic_hash import group_hash, topic_hash
 from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.ids import Uuid
-from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools.programs import require_tool
 
 Shares = dict[str, dict[str, list[int]]]
 

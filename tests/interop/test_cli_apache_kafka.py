@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.cli_checks", "tests.support.client_checks")
+pytest.register_assert_rewrite("tests.support.checks.cli_checks", "tests.support.checks.client_checks")
 
-from ruslo.client.consumer import Consumer  # noqa: E402
-from ruslo.client.producer import Producer  # noqa: E402
+from ruslo.client.librdkafka.consumer import Consumer  # noqa: E402
+from ruslo.client.librdkafka.producer import Producer  # noqa: E402
 from ruslo.model.topics import TopicPartition  # noqa: E402
-from tests.support.cli_checks import CliChecks  # noqa: E402
-from tests.support.client_checks import ClientChecks, read_all  # noqa: E402
-from tests.support.kafka import ApacheKafka  # noqa: E402
-from tests.support.tools import require_tool  # noqa: E402
+from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
+from tests.support.checks.cli_checks import CliChecks  # noqa: E402
+from tests.support.checks.client_checks import ClientChecks, read_all  # noqa: E402
+from tests.support.tools.programs import require_tool  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.cli_checks")
+pytest.register_assert_rewrite("tests.support.checks.cli_checks")
 
-from ruslo.client.admin import Admin  # noqa: E402
-from ruslo.client.topics import NewTopic  # noqa: E402
-from tests.support.cli_checks import Cli  # noqa: E402
-from tests.support.java_tools import JavaTools  # noqa: E402
-from tests.support.kafka_cluster import ApacheKafkaCluster  # noqa: E402
-from tests.support.replica_stories import KafkaWorld, OurWorld, play  # noqa: E402
-from tests.support.tools import require_tool  # noqa: E402
+from ruslo.client.admin.admin import Admin  # noqa: E402
+from ruslo.client.admin.topics import NewTopic  # noqa: E402
+from tests.support.brokers.kafka_cluster import ApacheKafkaCluster  # noqa: E402
+from tests.support.checks.cli_checks import Cli  # noqa: E402
+from tests.support.machines.replica_stories import KafkaWorld, OurWorld, play  # noqa: E402
+from tests.support.tools.java_tools import JavaTools  # noqa: E402
+from tests.support.tools.programs import require_tool  # noqa: E402
 
 REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 

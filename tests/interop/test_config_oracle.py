@@ -32,8 +32,8 @@ from ruslo.config.resolution import (
 from ruslo.config.tables import BROKER, BROKER_DYNAMIC_ONLY, GROUP, TOPIC
 from ruslo.config.validators import OneOf, Range
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
-from tests.support.kafka import SUPPORT_DIR, ApacheKafka, compile_java, java_command
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import SUPPORT_DIR, ApacheKafka, compile_java, java_command
+from tests.support.tools.programs import require_tool
 
 COMBINED = {
     "node.id": "1",

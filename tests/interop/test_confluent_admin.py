@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop.conftest import TopicMaker
-from tests.support.librdkafka import Sent, new_reader, produce_all
+from tests.support.clients.librdkafka import Sent, new_reader, produce_all
 
 
 def error_of(futures: Mapping[str, Future[object]]) -> int:

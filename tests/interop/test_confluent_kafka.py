@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 
 from tests.interop.conftest import TopicMaker
-from tests.support.librdkafka import (
+from tests.support.clients.librdkafka import (
     Headers,
     Sent,
     by_partition,

@@ -36,12 +36,12 @@ from ruslo.protocol.messages.produce_response import ProduceResponse
 from ruslo.records.builder import build_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
-from tests.support.classic_client import ClassicClient
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench, Logged, Topics
-from tests.support.kafka import ApacheKafka
-from tests.support.raw_client import frame, request_bytes
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.clients.raw_client import frame, request_bytes
+from tests.support.groups.classic_client import ClassicClient
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench, Logged, Topics
+from tests.support.tools.programs import require_tool
 
 PARTITIONS = {"orders": 4, "parcels": 2}
 PROPERTIES = {

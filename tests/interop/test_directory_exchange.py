@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from tests.support.kafka import ApacheKafka, run_tool
-from tests.support.librdkafka import Sent, new_reader, produce_all, receive
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
-from tests.support.tools import require_tool
-from tests.support.wire import partitions_without_offsets
+from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.clients.librdkafka import Sent, new_reader, produce_all, receive
+from tests.support.network.ports import partitions_without_offsets
+from tests.support.tools.programs import require_tool
 
 Quorum = Literal["standalone", "static"]
 Ending = Literal["clean", "kill"]

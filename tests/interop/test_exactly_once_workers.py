@@ -15,12 +15,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import Protocol, short_session
-from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
-from tests.support.tools import require_tool
-from tests.support.transactional_clients import Feed, read_committed
-from tests.support.transactional_worker import start_worker
-from tests.support.workers import Workers
+from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.clients.workers import Workers
+from tests.support.groups.group_members import Protocol, short_session
+from tests.support.tools.programs import require_tool
+from tests.support.txns.transactional_clients import Feed, read_committed
+from tests.support.txns.transactional_worker import start_worker
 
 PARTITIONS = 8
 WORKERS = 4

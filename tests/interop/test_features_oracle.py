@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.broker.bootstrap_features import initial_features
-from tests.support.java_tools import JavaTools
-from tests.support.kafka import java_available
+from ruslo.broker.node.bootstrap_features import initial_features
+from tests.support.brokers.kafka import java_available
+from tests.support.tools.java_tools import JavaTools
 
 pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
 

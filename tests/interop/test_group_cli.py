@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-pytest.register_assert_rewrite("tests.support.group_checks")
+pytest.register_assert_rewrite("tests.support.checks.group_checks")
 
-from tests.support.cli_checks import Cli  # noqa: E402
-from tests.support.group_checks import KEPT, PROTOCOLS, GroupChecks, member, new_group, place  # noqa: E402
-from tests.support.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
-from tests.support.kafka import ApacheKafka, run_tool  # noqa: E402
-from tests.support.librdkafka import receive  # noqa: E402
-from tests.support.tools import require_tool  # noqa: E402
+from tests.support.brokers.kafka import ApacheKafka, run_tool  # noqa: E402
+from tests.support.checks.cli_checks import Cli  # noqa: E402
+from tests.support.checks.group_checks import KEPT, PROTOCOLS, GroupChecks, member, new_group, place  # noqa: E402
+from tests.support.clients.librdkafka import receive  # noqa: E402
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
+from tests.support.tools.programs import require_tool  # noqa: E402
 
 
 @pytest.fixture(scope="module")

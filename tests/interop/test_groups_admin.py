@@ -15,8 +15,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import Member, Protocol, committed, places, poll_until, share_evenly
-from tests.support.librdkafka import Sent, produce_all
+from tests.support.clients.librdkafka import Sent, produce_all
+from tests.support.groups.group_members import Member, Protocol, committed, places, poll_until, share_evenly
 
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 TYPES = {"classic": ConsumerGroupType.CLASSIC, "consumer": ConsumerGroupType.CONSUMER}

@@ -12,10 +12,18 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import Member, Protocol, Setting, committed, places, poll_for, poll_until
-from tests.support.java_tools import JavaTools
-from tests.support.librdkafka import Sent, new_reader, produce_all
-from tests.support.tools import require_tool
+from tests.support.clients.librdkafka import Sent, new_reader, produce_all
+from tests.support.groups.group_members import (
+    Member,
+    Protocol,
+    Setting,
+    committed,
+    places,
+    poll_for,
+    poll_until,
+)
+from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"

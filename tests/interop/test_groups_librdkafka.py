@@ -14,7 +14,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import (
+from tests.support.clients.librdkafka import Sent, new_reader, produce_all
+from tests.support.groups.group_members import (
     Member,
     Protocol,
     Rebalance,
@@ -27,7 +28,6 @@ from tests.support.group_members import (
     share_evenly,
     short_session,
 )
-from tests.support.librdkafka import Sent, new_reader, produce_all
 
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 

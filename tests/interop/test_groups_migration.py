@@ -10,9 +10,17 @@ from confluent_kafka import ConsumerGroupType, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import Member, Protocol, Setting, places, poll_for, poll_until, share_evenly
-from tests.support.java_tools import JavaTools
-from tests.support.tools import require_tool
+from tests.support.groups.group_members import (
+    Member,
+    Protocol,
+    Setting,
+    places,
+    poll_for,
+    poll_until,
+    share_evenly,
+)
+from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.programs import require_tool
 
 PARTITIONS = 6
 

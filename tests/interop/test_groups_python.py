@@ -12,7 +12,7 @@ from aiokafka.structs import TopicPartition as AioPartition
 from kafka import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from tests.interop.conftest import TopicMaker
-from tests.support.librdkafka import Sent, produce_all
+from tests.support.clients.librdkafka import Sent, produce_all
 
 PARTITIONS = 4
 
@@ -187,7 +187,7 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
     assert sorted(read) == [(p, offset) for p in range(PARTITIONS) for offset in range(70)]
 
 
-def test_aiokafka_commits(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
+async def test_aiokafka_commits(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(partitions=PARTITIONS)
     fill(bootstrap, topic, 40)
     place = AioPartition(topic, 1)
@@ -201,19 +201,16 @@ def test_aiokafka_commits(bootstrap: str, new_topic: TopicMaker, group: str) -> 
             enable_auto_commit=False,
         )
 
-    async def walk() -> None:
-        async with asyncio.timeout(40):
-            async with new_member() as member:
-                for _ in range(40):
-                    await member.getone()
-                assert await member.committed(place) is None
-                await member.commit({place: AioOffset(3, "three")})
-                assert await member.committed(place) == 3
-            async with new_member() as member:
-                read = [await member.getone() for _ in range(37)]
-                assert min(record.offset for record in read if record.partition == 1) == 3
-                await member.commit()
-            async with new_member() as member:
-                assert [await member.committed(AioPartition(topic, n)) for n in range(4)] == [10] * 4
-
-    asyncio.run(walk())
+    async with asyncio.timeout(40):
+        async with new_member() as member:
+            for _ in range(40):
+                await member.getone()
+            assert await member.committed(place) is None
+            await member.commit({place: AioOffset(3, "three")})
+            assert await member.committed(place) == 3
+        async with new_member() as member:
+            read = [await member.getone() for _ in range(37)]
+            assert min(record.offset for record in read if record.partition == 1) == 3
+            await member.commit()
+        async with new_member() as member:
+            assert [await member.committed(AioPartition(topic, n)) for n in range(4)] == [10] * 4

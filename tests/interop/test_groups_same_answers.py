@@ -34,12 +34,12 @@ from ruslo.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
-from tests.support.classic_client import ClassicClient, settle
-from tests.support.groups import Coordinator, GroupBench, Topics
-from tests.support.kafka import ApacheKafka
-from tests.support.kafka_groups import KafkaGroups
-from tests.support.offset_calls import commit, fetch, fetch_all
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.groups.classic_client import ClassicClient, settle
+from tests.support.groups.group_bench import Coordinator, GroupBench, Topics
+from tests.support.groups.kafka_groups import KafkaGroups
+from tests.support.groups.offset_calls import commit, fetch, fetch_all
+from tests.support.tools.programs import require_tool
 
 MessageT = TypeVar("MessageT", bound=Message)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import TopicMaker
-from tests.support.kafka import run_tool
-from tests.support.librdkafka import Sent, produce_all, read_records
-from tests.support.node import Node
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import run_tool
+from tests.support.brokers.node import Node
+from tests.support.clients.librdkafka import Sent, produce_all, read_records
+from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
 

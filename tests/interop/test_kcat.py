@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.interop.conftest import TopicMaker
-from tests.support.tools import require_tool
+from tests.support.tools.programs import require_tool
 
 
 def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.answer_thief import AnswerThief
-from tests.support.kafka import ApacheKafka
-from tests.support.ruslo import RusloNode
-from tests.support.transactional_clients import CALL_S, new_transactional, read_committed
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.network.lossy_relay import AnswerThief
+from tests.support.txns.transactional_clients import CALL_S, new_transactional, read_committed
 
 PRODUCE = 0
 TOPIC = "orders"

@@ -13,10 +13,10 @@ from typing import Literal
 
 import pytest
 
-from ruslo.broker.bootstrap_features import initial_features
-from ruslo.broker.drivers.metadata import MetadataDriver
-from ruslo.broker.drivers.raft import RaftDriver
-from ruslo.broker.format import QuorumOptions, format_storage
+from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.node.bootstrap_features import initial_features
+from ruslo.broker.node.format import QuorumOptions, format_storage
+from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.records import METADATA_VERSION_NAMES
 from ruslo.machines.raft.voters import Endpoint
@@ -28,9 +28,9 @@ from ruslo.protocol.messages.config_record import ConfigRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
-from tests.support.kafka import ApacheKafka, run_tool
-from tests.support.metadata_log import MetadataNode, remove_topic, running, topic, until
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.metadata_log import MetadataNode, remove_topic, running, topic, until
+from tests.support.tools.programs import require_tool
 
 Quorum = Literal["standalone", "static"]
 TOPIC = "made-by-kafka"

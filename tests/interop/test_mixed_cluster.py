@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.errors import KafkaError
-from tests.support.kafka import ApacheKafka
-from tests.support.quorum import QuorumNode
-from tests.support.tools import require_tool
-from tests.support.wire import free_port
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.quorum import QuorumNode
+from tests.support.network.ports import free_port
+from tests.support.tools.programs import require_tool
 
 
 @pytest.fixture(autouse=True)

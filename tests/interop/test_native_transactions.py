@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.coordinators import Coordinators
+from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.errors import TransactionLost
-from ruslo.client.group_offsets import GroupOffsets
-from ruslo.client.sequenced import SequencedSender
-from ruslo.client.transactional import TransactionalProducer, new_producer_id
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinators
+from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.transactional import TransactionalProducer, new_producer_id
 from ruslo.model.topics import TopicPartition
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
@@ -76,49 +76,41 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, ne
     assert committed_values(bootstrap, topic) == [b"a", b"b", b"c", b"d"]
 
 
-def test_offsets_share_the_fate_of_the_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
+async def test_offsets_share_the_fate_of_the_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
     """The answer to a commit leaves before its markers are written; init waits for them."""
     topic = new_topic()
     group, place = f"{topic}-group", TopicPartition(topic, 0)
-
-    async def story() -> None:
-        async with Cluster(bootstrap) as cluster:
-            offsets = GroupOffsets(cluster, Coordinators(cluster))
-            producer = TransactionalProducer(cluster, f"{topic}-id")
-            await producer.init()
-            await producer.send({place: [batch(b"a")]})
-            await producer.commit_offsets(group, {place: 5})
-            await producer.commit()
-            await producer.init()
-            assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
-            await producer.send({place: [batch(b"b")]})
-            await producer.commit_offsets(group, {place: 6})
-            await producer.abort()
-            await producer.init()
-            assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
-
-    run(story())
+    async with Cluster(bootstrap) as cluster:
+        offsets = GroupOffsets(cluster, Coordinators(cluster))
+        producer = TransactionalProducer(cluster, f"{topic}-id")
+        await producer.init()
+        await producer.send({place: [batch(b"a")]})
+        await producer.commit_offsets(group, {place: 5})
+        await producer.commit()
+        await producer.init()
+        assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
+        await producer.send({place: [batch(b"b")]})
+        await producer.commit_offsets(group, {place: 6})
+        await producer.abort()
+        await producer.init()
+        assert (await offsets.fetch(group, require_stable=True))[place].offset == 5
 
 
-def test_a_stable_fetch_waits_for_the_open_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
+async def test_a_stable_fetch_waits_for_the_open_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
     group, place = f"{topic}-group", TopicPartition(topic, 0)
-
-    async def story() -> None:
-        async with Cluster(bootstrap) as cluster:
-            offsets = GroupOffsets(cluster, Coordinators(cluster))
-            await offsets.alter(group, {place: 4})
-            producer = TransactionalProducer(cluster, f"{topic}-id")
-            await producer.init()
-            await producer.send({place: [batch(b"a")]})
-            await producer.commit_offsets(group, {place: 5})
-            waiting = asyncio.create_task(offsets.fetch(group, require_stable=True))
-            assert (await offsets.fetch(group))[place].offset == 4
-            assert not waiting.done()
-            await producer.commit()
-            assert (await waiting)[place].offset == 5
-
-    run(story())
+    async with Cluster(bootstrap) as cluster:
+        offsets = GroupOffsets(cluster, Coordinators(cluster))
+        await offsets.alter(group, {place: 4})
+        producer = TransactionalProducer(cluster, f"{topic}-id")
+        await producer.init()
+        await producer.send({place: [batch(b"a")]})
+        await producer.commit_offsets(group, {place: 5})
+        waiting = asyncio.create_task(offsets.fetch(group, require_stable=True))
+        assert (await offsets.fetch(group))[place].offset == 4
+        assert not waiting.done()
+        await producer.commit()
+        assert (await waiting)[place].offset == 5
 
 
 def test_a_successor_ends_what_was_left_open_and_fences_its_owner(

@@ -16,8 +16,8 @@ from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 from ruslo.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ruslo.protocol.messages.produce_response import ProduceResponse
 from tests.interop.conftest import TopicMaker
-from tests.support.live_node import batch_of
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import batch_of
+from tests.support.clients.raw_client import RawClient, connected
 
 FETCH_BY_NAME = 12
 PRODUCE_BY_NAME = 12
@@ -25,7 +25,7 @@ LIST_OFFSETS = 7
 MAX_WAIT_MS = 20_000
 
 
-def test_the_end_that_is_asked_for_behind_a_waiting_fetch_is_not_older_than_its_records(
+async def test_the_end_that_is_asked_for_behind_a_waiting_fetch_is_not_older_than_its_records(
     bootstrap: str, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(partitions=1)
@@ -45,18 +45,15 @@ def test_the_end_that_is_asked_for_behind_a_waiting_fetch_is_not_older_than_its_
         response = await client.call(ends, ListOffsetsResponse, LIST_OFFSETS)
         return response.topics[0].partitions[0].offset
 
-    async def story() -> None:
-        async with connected(bootstrap) as consumer, connected(bootstrap) as producer:
-            # Apache Kafka's broker hears of a new topic a moment later.
-            while await end_of(producer) != 0:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
-            consumer.send(fetch, FETCH_BY_NAME)
-            consumer.send(ends, LIST_OFFSETS)
-            produced = await producer.call(produce, ProduceResponse, PRODUCE_BY_NAME)
-            assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-            fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
-            assert fetched.high_watermark == 1
-            listed = await consumer.receive(ListOffsetsResponse)
-            assert listed.topics[0].partitions[0].offset == 1
-
-    asyncio.run(story())
+    async with connected(bootstrap) as consumer, connected(bootstrap) as producer:
+        # Apache Kafka's broker hears of a new topic a moment later.
+        while await end_of(producer) != 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        consumer.send(fetch, FETCH_BY_NAME)
+        consumer.send(ends, LIST_OFFSETS)
+        produced = await producer.call(produce, ProduceResponse, PRODUCE_BY_NAME)
+        assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
+        assert fetched.high_watermark == 1
+        listed = await consumer.receive(ListOffsetsResponse)
+        assert listed.topics[0].partitions[0].offset == 1

@@ -15,8 +15,8 @@ from codegen.notation import Field, MessageSpec, StructSpec, Versions
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.headers import request_header_version, response_header_version
 from ruslo.protocol.modules import message_class
-from tests.support.kafka import compile_java, java_available, java_command
-from tests.support.protocol_values import (
+from tests.support.brokers.kafka import compile_java, java_available, java_command
+from tests.support.protocol.values import (
     ValueMaker,
     all_messages,
     message_versions,

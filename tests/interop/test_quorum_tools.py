@@ -12,9 +12,9 @@ import pytest
 from ruslo.model.ids import uuid_to_text
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
-from tests.support.java_tools import JavaTools
-from tests.support.quorum import QuorumCluster, QuorumNode
-from tests.support.tools import require_tool
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode
+from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
 

@@ -29,8 +29,8 @@ from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
 from ruslo.records.validation import BatchRefused, BatchRules, accept_batch
-from tests.support.kafka import SUPPORT_DIR, compile_java, java_command
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools.programs import require_tool
 
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 NOW = 1_700_000_000_000

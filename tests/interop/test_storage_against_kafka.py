@@ -15,8 +15,8 @@ from ruslo.model.clock import SystemClock
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import LogManager
-from tests.support.kafka import ApacheKafka
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.tools.programs import require_tool
 
 SETTINGS = {"segment.bytes": "1048576", "index.interval.bytes": "2048"}
 CONFIG = LogConfig(segment_bytes=1 << 20, index_interval_bytes=2048)

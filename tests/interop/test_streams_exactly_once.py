@@ -17,11 +17,11 @@ from confluent_kafka.admin import AdminClient
 
 from ruslo.testing import EmbeddedCluster
 from tests.interop.conftest import TopicMaker
-from tests.support.group_members import GROUP_NODE_PROPERTIES
-from tests.support.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
-from tests.support.tools import require_tool
-from tests.support.transactional_clients import Feed, committed_messages
-from tests.support.workers import Workers
+from tests.support.brokers.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
+from tests.support.clients.workers import Workers
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
+from tests.support.tools.programs import require_tool
+from tests.support.txns.transactional_clients import Feed, committed_messages
 
 PARTITIONS = 4
 INSTANCES = 2

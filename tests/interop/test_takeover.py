@@ -12,17 +12,17 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ruslo.broker.format import format_storage
+from ruslo.broker.node.format import format_storage
 from ruslo.config.broker import BrokerConfig
-from tests.support.kafka import ApacheKafka
-from tests.support.kafka_cluster import SMALL_JAVA_OPTIONS, SMALL_PROPERTIES
-from tests.support.librdkafka import Sent, by_partition, new_reader, produce_all, receive
-from tests.support.node import Node, random_cluster_id
-from tests.support.quorum import QuorumCluster, QuorumNode, properties_for_roles
-from tests.support.replicas import wait_until_in_sync
-from tests.support.steady_producer import SteadyProducer
-from tests.support.tools import require_tool
-from tests.support.wire import free_port
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.brokers.kafka_cluster import SMALL_JAVA_OPTIONS, SMALL_PROPERTIES
+from tests.support.brokers.node import Node, random_cluster_id
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode, properties_for_roles
+from tests.support.clients.librdkafka import Sent, by_partition, new_reader, produce_all, receive
+from tests.support.clients.replicas import wait_until_in_sync
+from tests.support.clients.steady_producer import SteadyProducer
+from tests.support.network.ports import free_port
+from tests.support.tools.programs import require_tool
 
 RECORDS = 500
 PARTITIONS = 3

@@ -17,16 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.model.errors import ErrorCode
 from tests.interop.conftest import TopicMaker
-from tests.support.java_tools import JavaTools
-from tests.support.kafka import ApacheKafka, run_tool
-from tests.support.librdkafka import Sent, produce_all
-from tests.support.live_node import live_node, run
-from tests.support.node import Node
-from tests.support.raw_client import connected
-from tests.support.ruslo import RusloNode
-from tests.support.tools import require_tool
-from tests.support.transactional_clients import CALL_S, Copier, new_transactional, read_committed
-from tests.support.txn_requests import TxnProducer
+from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.live_node import live_node
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.clients.librdkafka import Sent, produce_all
+from tests.support.clients.raw_client import connected
+from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.programs import require_tool
+from tests.support.txns.transactional_clients import CALL_S, Copier, new_transactional, read_committed
+from tests.support.txns.txn_requests import TxnProducer
 
 
 def test_only_committed_records_are_read(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
@@ -110,7 +110,7 @@ def test_offsets_of_an_open_transaction_are_not_given_out(
 
 LEAVES_A_TRANSACTION_OPEN = """
 import sys, time
-from tests.support.transactional_clients import CALL_S, new_transactional
+from tests.support.txns.transactional_clients import CALL_S, new_transactional
 bootstrap, topic, transactional_id = sys.argv[1:]
 left = new_transactional(bootstrap, transactional_id, {"transaction.timeout.ms": 1000})
 left.begin_transaction()
@@ -283,32 +283,28 @@ def test_kafka_reads_the_log_of_transactions_and_goes_on_with_them(cluster: Clus
     assert read_committed(bootstrap, "t") == [b"a", b"written by Kafka"]
 
 
-def test_kafkas_tool_finds_a_transaction_that_hangs_and_ends_it(tmp_path: Path) -> None:
+async def test_kafkas_tool_finds_a_transaction_that_hangs_and_ends_it(tmp_path: Path) -> None:
     """One that no coordinator knows of, as old brokers let in: its partition was never added."""
     require_tool("java")
+    unverified = {"transaction.partition.verification.enable": "false"}
+    async with live_node(tmp_path, unverified) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        producer = TxnProducer(node, client, is_v2=False)
+        await producer.init()
+        assert await producer.write(b"hangs") is ErrorCode.NONE
 
-    async def story() -> None:
-        unverified = {"transaction.partition.verification.enable": "false"}
-        async with live_node(tmp_path, unverified) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            producer = TxnProducer(node, client, is_v2=False)
-            await producer.init()
-            assert await producer.write(b"hangs") is ErrorCode.NONE
+        async def tool(*arguments: str) -> str:
+            command = ("--bootstrap-server", node.bootstrap, *arguments)
+            name = "org.apache.kafka.tools.TransactionsCommand"
+            result = await asyncio.to_thread(run_tool, name, *command)
+            assert result.returncode == 0, result.stdout + result.stderr
+            return result.stdout
 
-            async def tool(*arguments: str) -> str:
-                command = ("--bootstrap-server", node.bootstrap, *arguments)
-                name = "org.apache.kafka.tools.TransactionsCommand"
-                result = await asyncio.to_thread(run_tool, name, *command)
-                assert result.returncode == 0, result.stdout + result.stderr
-                return result.stdout
-
-            place = ("--topic", "t", "--partition", "0")
-            # Whatever was written in the last minutes is given time: with 0 minutes it hangs already.
-            await asyncio.sleep(0.01)
-            found = await tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
-            assert [line.split()[:3] for line in found.splitlines()[1:]] == [["t", "0", "0"]]
-            await tool("abort", *place, "--start-offset", "0")
-            assert node.partition().log.last_stable_offset == 2
-            assert len((await tool("find-hanging", *place)).splitlines()) == 1
-
-    run(story(), timeout_s=60)
+        place = ("--topic", "t", "--partition", "0")
+        # Whatever was written in the last minutes is given time: with 0 minutes it hangs already.
+        await asyncio.sleep(0.01)
+        found = await tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
+        assert [line.split()[:3] for line in found.splitlines()[1:]] == [["t", "0", "0"]]
+        await tool("abort", *place, "--start-offset", "0")
+        assert node.partition().log.last_stable_offset == 2
+        assert len((await tool("find-hanging", *place)).splitlines()) == 1

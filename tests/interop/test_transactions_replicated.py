@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.testing import EmbeddedCluster
-from tests.support.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
-from tests.support.tools import require_tool
-from tests.support.transactional_clients import committed_messages
+from tests.support.brokers.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
+from tests.support.tools.programs import require_tool
+from tests.support.txns.transactional_clients import committed_messages
 
 PRODUCERS = 3
 TRANSACTIONS = 20

@@ -17,8 +17,8 @@ from ruslo.protocol.messages.describe_transactions_response import DescribeTrans
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
 from tests.interop.conftest import TopicMaker
-from tests.support.raw_client import RawClient, connected
-from tests.support.transactional_clients import CALL_S, new_transactional
+from tests.support.clients.raw_client import RawClient, connected
+from tests.support.txns.transactional_clients import CALL_S, new_transactional
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 INVALID = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 pytest.register_assert_rewrite(
-    "tests.support.cli_checks", "tests.support.group_checks", "tests.support.txn_checks"
+    "tests.support.checks.cli_checks", "tests.support.checks.group_checks", "tests.support.checks.txn_checks"
 )
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
-from tests.support.cli_checks import Cli  # noqa: E402
-from tests.support.group_checks import KEPT  # noqa: E402
-from tests.support.hanging import HOUR_MS, UNVERIFIED, hang  # noqa: E402
-from tests.support.java_tools import JavaTools  # noqa: E402
-from tests.support.kafka import ApacheKafka  # noqa: E402
-from tests.support.librdkafka import Sent, produce_all  # noqa: E402
-from tests.support.tools import require_tool  # noqa: E402
-from tests.support.transactional_clients import CALL_S, read_committed  # noqa: E402
-from tests.support.txn_checks import TxnChecks, begin, find_hanging, new_id  # noqa: E402
+from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
+from tests.support.checks.cli_checks import Cli  # noqa: E402
+from tests.support.checks.group_checks import KEPT  # noqa: E402
+from tests.support.checks.txn_checks import TxnChecks, begin, find_hanging, new_id  # noqa: E402
+from tests.support.clients.librdkafka import Sent, produce_all  # noqa: E402
+from tests.support.tools.java_tools import JavaTools  # noqa: E402
+from tests.support.tools.programs import require_tool  # noqa: E402
+from tests.support.txns.hanging import HOUR_MS, UNVERIFIED, hang  # noqa: E402
+from tests.support.txns.transactional_clients import CALL_S, read_committed  # noqa: E402
 
 
 class TestTransactionsWithApacheKafka(TxnChecks):

@@ -7,8 +7,8 @@ import time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from tests.interop.conftest import TopicMaker
-from tests.support.librdkafka import new_reader
-from tests.support.transactional_clients import CALL_S, new_transactional
+from tests.support.clients.librdkafka import new_reader
+from tests.support.txns.transactional_clients import CALL_S, new_transactional
 
 PARTITIONS = 1_000
 RECORDS = 1_000_000

@@ -22,10 +22,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ruslo.client.admin import Admin
-from ruslo.client.offsets import Spec
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.offsets import Spec
 from ruslo.model.topics import TopicPartition
-from tests.support.node import Node
+from tests.support.brokers.node import Node
 
 PARTITIONS = 3
 SOURCE, TARGET = "source", "target"

@@ -16,7 +16,7 @@ from ruslo.pipeline.java import find_java_home
 from ruslo.pipeline.session import numba_cache_dir
 from tests.pipeline.conftest import SPARK_TEST_CONFIG
 from tests.pipeline.standalone_cluster import SPARK_HOME
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 _MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SETTINGS = {

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruslo.client.producer import Producer
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.pipeline.files.load import load_pipelines
 from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
 from ruslo.pipeline.runner.stop_signals import StopSignals
 from ruslo.pipeline.runner.supervisor import Supervisor
 from tests.pipeline.conftest import BRIEF_JAVA
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

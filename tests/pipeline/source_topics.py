@@ -21,9 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ruslo.client.admin import Admin
-from ruslo.client.raw import RawClient
-from ruslo.client.topics import CreatedTopic, NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import CreatedTopic, NewTopic
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.reader import BatchReader

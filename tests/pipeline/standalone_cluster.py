@@ -15,7 +15,7 @@ import pyspark
 
 from ruslo.pipeline.java import find_java_home
 from tests.pipeline.conftest import BRIEF_JAVA
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _OPENS = tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.pipelines import create, received, send, supervise
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ruslo.cli.demo_spark import PIPELINES
+from ruslo.cli.demo.spark import PIPELINES
 from ruslo.pipeline.examples.example_run import run_example
 from ruslo.pipeline.files.load import load_pipeline
 from tests.pipeline.conftest import BRIEF_JAVA

@@ -13,10 +13,10 @@ import pytest
 
 from tests.pipeline.chaos import PARTITIONS, SOURCE, TARGET, Chaos, make_topics, read_committed
 from tests.pipeline.copy_job import GROUP
-from tests.support.kafka import ApacheKafka, run_tool
-from tests.support.node import Node
-from tests.support.ruslo import RusloNode
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.node import Node
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.tools.programs import require_tool
 
 SOAK = os.environ.get("RUSLO_SPARK_SOAK") == "1"
 WITHIN_S = 3000 if SOAK else 600

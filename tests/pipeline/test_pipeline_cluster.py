@@ -11,7 +11,7 @@ from ruslo.testing import EmbeddedBroker
 from tests.pipeline.conftest import BRIEF_JAVA
 from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, received, send
 from tests.pipeline.standalone_cluster import standalone_cluster
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 RECORDS = 2_000
 PIPELINE = """\

@@ -14,7 +14,7 @@ from ruslo.cli.main import cli
 from ruslo.model.errors import ConfigError
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.pipelines import create, example, received, send, supervise
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.pipeline.pipelines import create, example, received, send, supervise
-from tests.support.cli_checks import Cli
-from tests.support.kafka import ApacheKafka
-from tests.support.tools import require_tool
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.checks.cli_checks import Cli
+from tests.support.tools.programs import require_tool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

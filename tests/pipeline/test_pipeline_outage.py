@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ruslo.cli.main import cli
 from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, received, send
-from tests.support.ruslo import RusloNode
+from tests.support.brokers.ruslo import RusloNode
 
 PIPELINE = """\
 source: {name: numbers, type: topic, topic: numbers, schema: n INT, max_records_per_batch: 50}

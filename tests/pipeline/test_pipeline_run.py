@@ -18,8 +18,8 @@ from ruslo.pipeline.runner.pipeline_run import PipelineRun
 from ruslo.pipeline.runner.query_run import Phase
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, example, received, send, supervise
-from tests.support.cli_checks import Cli
-from tests.support.wire import free_port
+from tests.support.checks.cli_checks import Cli
+from tests.support.network.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

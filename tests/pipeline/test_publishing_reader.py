@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from ruslo.pipeline.source.publishing_reader import PublishingReader
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.source_topics import new_topic, parse, produce, schema_of
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ruslo.client.admin import Admin
-from ruslo.client.raw import RawClient
+from ruslo.client.admin.admin import Admin
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.topics import TopicPartition
 from ruslo.records.compression import Codec
 from ruslo.records.reader import iter_batches

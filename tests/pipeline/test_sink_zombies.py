@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.client.admin import Admin
-from ruslo.client.offsets import Spec
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.offsets import Spec
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.transaction import CheckpointBehind
 from ruslo.testing.embedded import EmbeddedBroker
@@ -36,7 +36,7 @@ def topic(ruslo_broker: EmbeddedBroker) -> str:
 
 
 def keys_of(bootstrap: str, topic: str) -> list[bytes | None]:
-    from ruslo.client.consumer import START, ConsumedRecord, Consumer
+    from ruslo.client.librdkafka.consumer import START, ConsumedRecord, Consumer
 
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", "enable.partition.eof": True}

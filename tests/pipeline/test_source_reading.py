@@ -11,7 +11,7 @@ from ruslo.pipeline.source.data_loss import DataLost
 from ruslo.records.compression import Codec
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.source_topics import NOW, delete_before, new_topic, parse, plan, produce, read, schema_of
-from tests.support.transactional_clients import new_transactional
+from tests.support.txns.transactional_clients import new_transactional
 
 SCANS = ("wire", "direct")
 

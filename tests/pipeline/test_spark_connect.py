@@ -18,7 +18,7 @@ from tests.pipeline.connect_job import COPY, NUMBERS, RECORDS_PER_BATCH, ROWS
 from tests.pipeline.connect_server import connect_server
 from tests.pipeline.copy_job import GROUP
 from tests.pipeline.pipelines import RunningPipeline, create, received, send
-from tests.support.cli_checks import RUSLO, Cli
+from tests.support.checks.cli_checks import RUSLO, Cli
 
 pytestmark = pytest.mark.timeout(1800)
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.chaos_seeds import chaos_seeds
-from tests.support.group_chaos import Chaos
+from tests.support.groups.group_chaos import Chaos
+from tests.support.machines.seeds import chaos_seeds
 
 
 @pytest.mark.parametrize("seed", chaos_seeds(39))

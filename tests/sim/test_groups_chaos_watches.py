@@ -25,7 +25,7 @@ from ruslo.testing.simulation.groups.invariants import (
     ONE_OWNER,
     InvariantBrokenError,
 )
-from tests.support.group_chaos import Chaos
+from tests.support.groups.group_chaos import Chaos
 
 SEEDS = range(4)
 

@@ -7,7 +7,6 @@ from a snapshot.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import random
 from itertools import chain
@@ -20,7 +19,7 @@ from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRec
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.storage.disk import DiskError
 from ruslo.testing.sim_disk import SimDisk
-from tests.support.metadata_log import MetadataNode, topic, until
+from tests.support.brokers.metadata_log import MetadataNode, topic, until
 
 LIVES = 12
 
@@ -91,15 +90,12 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_history(tmp_path: Path, seed: int) -> None:
-    async def story() -> None:
-        history = History(tmp_path, seed)
-        for _ in range(LIVES):
-            await history.live()
-        disk = SimDisk(str(tmp_path))
-        node = MetadataNode(tmp_path, history.limits, disk=disk)
-        await node.driver.start()
-        history.check(node)
-        await node.driver.stop()
-
-    asyncio.run(story())
+async def test_history(tmp_path: Path, seed: int) -> None:
+    history = History(tmp_path, seed)
+    for _ in range(LIVES):
+        await history.live()
+    disk = SimDisk(str(tmp_path))
+    node = MetadataNode(tmp_path, history.limits, disk=disk)
+    await node.driver.start()
+    history.check(node)
+    await node.driver.stop()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ruslo.testing.simulation.nodes.runs import HASH_SEED
-from tests.support.classic_bugs import BUGS
+from tests.support.machines.mutants import BUGS
 
 SEEDS = "0-149"
 
@@ -18,7 +18,7 @@ SEEDS = "0-149"
 @pytest.mark.parametrize("name", BUGS)
 def test_bug_is_found(name: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.support.classic_bugs", name, SEEDS],
+        [sys.executable, "-m", "tests.support.machines.mutants", name, SEEDS],
         env={**os.environ, "PYTHONHASHSEED": HASH_SEED},
         capture_output=True,
         text=True,

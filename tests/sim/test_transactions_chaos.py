@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.chaos_seeds import chaos_seeds
-from tests.support.txn_chaos import TxnChaos
+from tests.support.machines.seeds import chaos_seeds
+from tests.support.txns.txn_chaos import TxnChaos
 
 
 @pytest.mark.parametrize("seed", chaos_seeds(179))

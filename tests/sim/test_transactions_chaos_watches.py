@@ -23,7 +23,7 @@ from ruslo.storage import recovery
 from ruslo.storage.log import Log
 from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.testing.histories import Anomaly
-from tests.support.txn_chaos import TxnChaos
+from tests.support.txns.txn_chaos import TxnChaos
 
 V2_WORLDS = range(0, 180, 2)
 MIXED_WORLDS = range(1, 180, 2)

@@ -6,29 +6,41 @@ import sys
 
 import click
 
+from ruslo.cli.arguments.options import examples
 from ruslo.cli.lazy import LazyCommand, LazyGroup
-from ruslo.cli.options import examples
-from ruslo.cli.profiles import choose_profile
+from ruslo.cli.profile.profiles import choose_profile
 
 COMMANDS = {
-    "dev": LazyCommand("ruslo.cli.dev", "dev", "Run a broker for development in the foreground."),
-    "serve": LazyCommand("ruslo.cli.serve", "serve", "Run a node from a server.properties file."),
-    "storage": LazyCommand("ruslo.cli.storage", "storage", "Prepare and inspect a node's log directories."),
-    "topic": LazyCommand("ruslo.cli.topic", "topic", "Create, list, describe, change and delete topics."),
-    "produce": LazyCommand("ruslo.cli.produce", "produce", "Write records from stdin or a file to a topic."),
-    "consume": LazyCommand("ruslo.cli.consume", "consume", "Print the records of a topic."),
-    "group": LazyCommand("ruslo.cli.group", "group", "See how far consumers are, reset and delete groups."),
-    "txn": LazyCommand("ruslo.cli.txn", "txn", "See transactions, find and free those that hang."),
-    "config": LazyCommand("ruslo.cli.config", "config", "Show and change settings by Kafka's names."),
-    "cluster": LazyCommand("ruslo.cli.cluster", "cluster", "See the nodes, move replicas, elect leaders."),
-    "log": LazyCommand("ruslo.cli.log", "log", "Look inside log files on disk, check and repair them."),
-    "pipeline": LazyCommand("ruslo.cli.pipeline", "pipeline", "Run data pipelines on Spark."),
-    "console": LazyCommand("ruslo.cli.console", "console", "Look at a cluster in a browser."),
-    "perf": LazyCommand("ruslo.cli.perf", "perf", "Measure throughput and latency."),
-    "profile": LazyCommand("ruslo.cli.profile", "profile", "Keep names for clusters and choose one."),
-    "doctor": LazyCommand("ruslo.cli.doctor", "doctor", "Check this machine, and say what to fix."),
-    "completion": LazyCommand("ruslo.cli.completion", "completion", "Print the script for shell completion."),
-    "demo": LazyCommand("ruslo.cli.demo", "demo", "Watch live events flow through a broker and Spark."),
+    "dev": LazyCommand("ruslo.cli.serve.dev", "dev", "Run a broker for development in the foreground."),
+    "serve": LazyCommand("ruslo.cli.serve.serve", "serve", "Run a node from a server.properties file."),
+    "storage": LazyCommand(
+        "ruslo.cli.storage.storage", "storage", "Prepare and inspect a node's log directories."
+    ),
+    "topic": LazyCommand(
+        "ruslo.cli.topic.topic", "topic", "Create, list, describe, change and delete topics."
+    ),
+    "produce": LazyCommand(
+        "ruslo.cli.produce.produce", "produce", "Write records from stdin or a file to a topic."
+    ),
+    "consume": LazyCommand("ruslo.cli.consume.consume", "consume", "Print the records of a topic."),
+    "group": LazyCommand(
+        "ruslo.cli.group.group", "group", "See how far consumers are, reset and delete groups."
+    ),
+    "txn": LazyCommand("ruslo.cli.txn.txn", "txn", "See transactions, find and free those that hang."),
+    "config": LazyCommand("ruslo.cli.config.config", "config", "Show and change settings by Kafka's names."),
+    "cluster": LazyCommand(
+        "ruslo.cli.cluster.cluster", "cluster", "See the nodes, move replicas, elect leaders."
+    ),
+    "log": LazyCommand("ruslo.cli.log.log", "log", "Look inside log files on disk, check and repair them."),
+    "pipeline": LazyCommand("ruslo.cli.pipeline.pipeline", "pipeline", "Run data pipelines on Spark."),
+    "console": LazyCommand("ruslo.cli.console.console", "console", "Look at a cluster in a browser."),
+    "perf": LazyCommand("ruslo.cli.perf.perf", "perf", "Measure throughput and latency."),
+    "profile": LazyCommand("ruslo.cli.profile.profile", "profile", "Keep names for clusters and choose one."),
+    "doctor": LazyCommand("ruslo.cli.doctor.doctor", "doctor", "Check this machine, and say what to fix."),
+    "completion": LazyCommand(
+        "ruslo.cli.completion.completion", "completion", "Print the script for shell completion."
+    ),
+    "demo": LazyCommand("ruslo.cli.demo.demo", "demo", "Watch live events flow through a broker and Spark."),
 }
 
 
@@ -48,7 +60,7 @@ class RusloGroup(LazyGroup):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            from ruslo.cli.errors import explain
+            from ruslo.cli.terminal.errors import explain
 
             message = explain(error)
             if message is None:

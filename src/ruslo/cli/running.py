@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from ruslo.client.admin import Admin
+    from ruslo.client.admin.admin import Admin
 
 T = TypeVar("T")
 
@@ -18,10 +18,10 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
     """
     import asyncio
 
-    from ruslo.cli.profiles import check_plain
-    from ruslo.client.admin import Admin
-    from ruslo.client.bootstrap import refuse_tls
-    from ruslo.client.errors import ConnectionLost
+    from ruslo.cli.profile.profiles import check_plain
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.wire.bootstrap import refuse_tls
+    from ruslo.net.errors import ConnectionLost
 
     check_plain()
 

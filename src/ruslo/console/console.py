@@ -9,8 +9,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from ruslo.client.admin import Admin
-from ruslo.client.connection import ConnectionSettings
+from ruslo.client.admin.admin import Admin
 from ruslo.console.forms import Form
 from ruslo.console.lag_history import LagHistory
 from ruslo.console.messages.avro import AvroSchemas
@@ -18,6 +17,7 @@ from ruslo.console.render import Renderer
 from ruslo.console.sampler import Sampler
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
+from ruslo.net.channel import ConnectionSettings
 
 CONNECTIONS = ConnectionSettings(
     client_id="ruslo-console",

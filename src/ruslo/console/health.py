@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ruslo.client.partition_health import PartitionAtRisk, Risk
+from ruslo.client.views.partition_health import PartitionAtRisk, Risk
 from ruslo.console.formats import plural
 from ruslo.console.snapshot import Snapshot
 

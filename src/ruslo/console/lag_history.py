@@ -8,8 +8,8 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from ruslo.client.admin import Admin
-from ruslo.client.group_survey import GroupSurvey, survey_groups
+from ruslo.client.admin.admin import Admin
+from ruslo.client.views.group_survey import GroupSurvey, survey_groups
 from ruslo.console.sampler import Sampler
 from ruslo.model.errors import KafkaError, ProtocolError
 

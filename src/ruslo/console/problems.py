@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from ruslo.client.errors import BrokerUnreachable
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.errors import BrokerUnreachable
 
 _ABSENT = frozenset(
     {

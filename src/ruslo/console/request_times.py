@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ruslo.client.admin import Admin
-from ruslo.client.bootstrap import Address, parse_bootstrap
-from ruslo.client.configs import Resource
-from ruslo.client.metadata import Node
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.configs import Resource
+from ruslo.client.wire.bootstrap import Address, parse_bootstrap
+from ruslo.client.wire.metadata import Node
 from ruslo.console.settings import is_loopback
 from ruslo.model.errors import ConfigError, KafkaError
 

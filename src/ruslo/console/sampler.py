@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from ruslo.client.admin import Admin
+from ruslo.client.admin.admin import Admin
 from ruslo.console.problems import reason
 from ruslo.console.request_times import RequestTimes
 from ruslo.console.snapshot import Snapshot, take_snapshot

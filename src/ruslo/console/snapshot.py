@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ruslo.client.admin import Admin
-from ruslo.client.brokers import LogDirectory
-from ruslo.client.metadata import Node, TopicInfo
-from ruslo.client.offsets import Spec
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.brokers import LogDirectory
+from ruslo.client.admin.offsets import Spec
+from ruslo.client.wire.metadata import Node, TopicInfo
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.metadata_request import MetadataRequest

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ruslo.client.bootstrap import parse_bootstrap
-from ruslo.client.cluster import Cluster
-from ruslo.client.connection import ConnectionSettings
+from ruslo.client.wire.bootstrap import parse_bootstrap
+from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import ConfigError
+from ruslo.net.channel import ConnectionSettings
 from ruslo.pipeline.option_values import did_you_mean
 
 BOOTSTRAP: Final = "bootstrap.servers"

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ruslo.client.coordinators import Coordinators
-from ruslo.client.group_offsets import GroupOffsets
+from ruslo.client.admin.group_offsets import GroupOffsets
+from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import ClientProperties

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ruslo.testing.single_node import LOOPBACK
 
 if TYPE_CHECKING:
-    from ruslo.broker.format import QuorumOptions
+    from ruslo.broker.node.format import QuorumOptions
     from ruslo.config.broker import BrokerConfig
 
 USUAL_COPIES = 3
@@ -74,7 +74,7 @@ def format_cluster(configs: Sequence[BrokerConfig], quorum: QuorumOptions | None
 
     ``quorum``: when the voters are to stand in the metadata log, and not in the properties.
     """
-    from ruslo.broker.format import format_storage
+    from ruslo.broker.node.format import format_storage
 
     cluster_id: str | None = None
     for config in configs:

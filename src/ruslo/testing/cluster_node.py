@@ -16,7 +16,7 @@ from ruslo.model.errors import RusloError
 from ruslo.testing.cluster_network import ClusterNetwork, NodeLoop
 
 if TYPE_CHECKING:
-    from ruslo.broker.node import Node
+    from ruslo.broker.node.node import Node
     from ruslo.config.broker import BrokerConfig
 
 ResultT = TypeVar("ResultT")
@@ -134,7 +134,7 @@ class ClusterNode:
             self._over.set_result(None)
 
     async def _live(self) -> None:
-        from ruslo.broker.node import Node
+        from ruslo.broker.node.node import Node
 
         node = self._node = Node(self._config)
         starting = asyncio.ensure_future(node.start())

@@ -79,7 +79,7 @@ class EmbeddedBroker:
                     [
                         sys.executable,
                         "-m",
-                        "ruslo.broker.process",
+                        "ruslo.broker.node.process",
                         str(properties_path),
                         "info",
                         str(ready_write),

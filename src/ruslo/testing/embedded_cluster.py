@@ -19,7 +19,7 @@ from ruslo.testing.cluster_node import ClusterNode, ClusterNodeFailed
 from ruslo.testing.single_node import LOOPBACK
 
 if TYPE_CHECKING:
-    from ruslo.broker.node import Node
+    from ruslo.broker.node.node import Node
 
 ResultT = TypeVar("ResultT")
 

@@ -37,6 +37,6 @@ def single_node_properties(
 
 def format_single_node(config: BrokerConfig) -> None:
     """Prepare the data directory unless it was prepared before."""
-    from ruslo.broker.format import QuorumOptions, format_storage
+    from ruslo.broker.node.format import QuorumOptions, format_storage
 
     format_storage(config, quorum=QuorumOptions(standalone=True), ignore_formatted=True)

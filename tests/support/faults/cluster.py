@@ -8,10 +8,10 @@ import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tests.support.brokers.quorum import QuorumCluster, QuorumNode
+from tests.support.clients.replicas import busiest_leader, wait_until_in_sync
 from tests.support.faults.namespaces import Host, Namespaces, NotPermitted
-from tests.support.group_members import GROUP_NODE_PROPERTIES
-from tests.support.quorum import QuorumCluster, QuorumNode
-from tests.support.replicas import busiest_leader, wait_until_in_sync
+from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
 
 COPIES = 3
 DISK_MB = int(os.environ.get("RUSLO_FAULT_DISK_MB", "512"))

@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.testing.histories.workload.crew import Crew
 from ruslo.testing.histories.workload.settings import WorkloadSettings
-from tests.support.chaos_consumer import ChaosGroup
+from tests.support.clients.steady_producer import IDEMPOTENT, SteadyProducer
+from tests.support.clients.workers import Workers
 from tests.support.faults.cluster import COPIES, FaultCluster
-from tests.support.steady_producer import IDEMPOTENT, SteadyProducer
-from tests.support.workers import Workers
+from tests.support.groups.chaos_consumer import ChaosGroup
 
 STEADY, HISTORY = "steady", "list"
 PARTITIONS = 6

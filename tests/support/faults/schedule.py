@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ruslo.client.admin import Admin
-from ruslo.client.leader_elections import ElectionType
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.leader_elections import ElectionType
 from ruslo.model.topics import TopicPartition
 from tests.support.faults.cluster import FaultCluster
 from tests.support.faults.load import PARTITIONS, STEADY, FaultLoad

@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from ruslo.cli.main import cli
 from ruslo.cli.running import with_admin
-from ruslo.client.errors import ConnectionLost
-from tests.support.scripted_broker import ScriptedBroker
-from tests.support.tls import tls_listener
+from ruslo.net.errors import ConnectionLost
+from tests.support.brokers.scripted_broker import ScriptedBroker
+from tests.support.network.tls import tls_listener
 
 
 def test_somebody_who_is_no_broker_is_asked_once() -> None:

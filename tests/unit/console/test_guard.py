@@ -12,7 +12,7 @@ from ruslo.console import guesses
 from ruslo.console.guard import MAX_BODY_BYTES, MAX_FIELDS, MAX_LOGIN_BODY_BYTES, MAX_LOGIN_FIELDS, Guard
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
-from tests.support.asgi import Answer, ask, ask_async
+from tests.support.console.asgi import Answer, ask, ask_async
 
 SESSION = "s" * 43
 

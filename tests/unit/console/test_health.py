@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ruslo.client.metadata import Node, PartitionInfo, TopicInfo
-from ruslo.client.partition_health import PartitionAtRisk, Risk
+from ruslo.client.views.partition_health import PartitionAtRisk, Risk
+from ruslo.client.wire.metadata import Node, PartitionInfo, TopicInfo
 from ruslo.console.health import Mood, judge, unreachable
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.ids import ZERO_UUID

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.client.bootstrap import Address
-from ruslo.client.metadata import Node
+from ruslo.client.wire.bootstrap import Address
+from ruslo.client.wire.metadata import Node
 from ruslo.console.request_times import Total, address_for, read_total
 
 EXPOSITION = b"""\

@@ -3,8 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from ruslo.client.admin import Admin
-from ruslo.client.metadata import PartitionInfo, TopicInfo
+from ruslo.client.admin.admin import Admin
+from ruslo.client.wire.metadata import PartitionInfo, TopicInfo
 from ruslo.console.sampler import Sampler
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.errors import KafkaError
@@ -73,34 +73,30 @@ def test_a_cluster_that_is_not_there_is_a_problem_and_told() -> None:
     assert "connection refused" in problem.lower()
 
 
-def test_listeners_that_leave_in_the_middle_of_news_keep_nothing_from_others() -> None:
+async def test_listeners_that_leave_in_the_middle_of_news_keep_nothing_from_others() -> None:
     """A browser that goes away is cancelled again and again; a shared lock once stayed with one for good."""
+    sampler = Sampler(Admin("127.0.0.1:1"))
 
-    async def story() -> None:
-        sampler = Sampler(Admin("127.0.0.1:1"))
+    async def listen() -> None:
+        async for _ in sampler.unhurried_news():
+            return
 
-        async def listen() -> None:
-            async for _ in sampler.unhurried_news():
-                return
+    async def look() -> None:
+        with contextlib.suppress(KafkaError):
+            await sampler.fresh(0)
 
-        async def look() -> None:
-            with contextlib.suppress(KafkaError):
-                await sampler.fresh(0)
-
-        leaving = [asyncio.create_task(listen()) for _ in range(20)]
+    leaving = [asyncio.create_task(listen()) for _ in range(20)]
+    await asyncio.sleep(0)
+    await look()
+    for _ in range(3):
+        for task in leaving:
+            task.cancel()
         await asyncio.sleep(0)
+    ended = await asyncio.gather(*leaving, return_exceptions=True)
+    assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
+
+    staying = asyncio.create_task(listen())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):
         await look()
-        for _ in range(3):
-            for task in leaving:
-                task.cancel()
-            await asyncio.sleep(0)
-        ended = await asyncio.gather(*leaving, return_exceptions=True)
-        assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
-
-        staying = asyncio.create_task(listen())
-        await asyncio.sleep(0)
-        async with asyncio.timeout(30):
-            await look()
-            await staying
-
-    asyncio.run(story())
+        await staying

@@ -33,20 +33,16 @@ def test_without_a_password_everybody_is_in() -> None:
     assert sessions.is_logged_in(sessions.new_id())
 
 
-def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guesses, "CHECK_INTERVAL_S", 0.0)
     sessions = Sessions("sesame")
-
-    async def story() -> None:
-        assert await sessions.log_in("wrong", HERE) is None
-        session_id = await sessions.log_in("sesame", HERE)
-        assert session_id is not None
-        assert sessions.is_logged_in(session_id)
-        assert not sessions.is_logged_in(sessions.new_id())
-        sessions.log_out(session_id)
-        assert not sessions.is_logged_in(session_id)
-
-    asyncio.run(story())
+    assert await sessions.log_in("wrong", HERE) is None
+    session_id = await sessions.log_in("sesame", HERE)
+    assert session_id is not None
+    assert sessions.is_logged_in(session_id)
+    assert not sessions.is_logged_in(sessions.new_id())
+    sessions.log_out(session_id)
+    assert not sessions.is_logged_in(session_id)
 
 
 def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,19 +53,15 @@ def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sessions.is_logged_in(session_id)
 
 
-def test_the_right_password_is_refused_unseen_while_too_many_wait() -> None:
-    async def story() -> None:
-        sessions = Sessions("sesame")
-        assert await sessions.log_in("wrong", HERE) is None
-        waiting = [
-            asyncio.create_task(sessions.log_in("wrong", HERE))
-            for _ in range(guesses.WAITING_PER_ADDRESS_MAX)
-        ]
-        await asyncio.sleep(0)
-        with pytest.raises(TooManyAttempts):
-            await sessions.log_in("sesame", HERE)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-    asyncio.run(story())
+async def test_the_right_password_is_refused_unseen_while_too_many_wait() -> None:
+    sessions = Sessions("sesame")
+    assert await sessions.log_in("wrong", HERE) is None
+    waiting = [
+        asyncio.create_task(sessions.log_in("wrong", HERE)) for _ in range(guesses.WAITING_PER_ADDRESS_MAX)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyAttempts):
+        await sessions.log_in("sesame", HERE)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

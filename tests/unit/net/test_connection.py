@@ -26,8 +26,8 @@ from ruslo.net.connection import (
     Reply,
 )
 from ruslo.net.server import Server, ServerLimits
-from tests.support.live_node import until
-from tests.support.wire import free_port
+from tests.support.brokers.live_node import until
+from tests.support.network.ports import free_port
 
 LIMITS = ServerLimits(
     max_frame_bytes=1_000_000, max_connections=100, max_connections_per_ip=100, idle_ms=60_000
@@ -124,7 +124,7 @@ def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:
     assert echo.frames == bodies
 
 
-def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
+async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
     echo = Echo()
     parked: list[tuple[Reply, bytes]] = []
 
@@ -135,41 +135,33 @@ def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
             connection.send(frame(body))
 
     echo.on_frame = park_odd
-
-    async def main() -> None:
-        async with serving(echo) as port, client(port) as (reader, writer):
-            writer.write(b"".join(frame(bytes([n])) for n in range(6)))
-            assert await read_frame(reader) == b"\x00"
-            await until(lambda: len(parked) == 3)
-            for reply, body in reversed(parked):
-                reply.send((frame(body),))
-            assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
-
-    uvloop.run(main())
+    async with serving(echo) as port, client(port) as (reader, writer):
+        writer.write(b"".join(frame(bytes([n])) for n in range(6)))
+        assert await read_frame(reader) == b"\x00"
+        await until(lambda: len(parked) == 3)
+        for reply, body in reversed(parked):
+            reply.send((frame(body),))
+        assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
 
 
-def test_a_request_is_taken_when_those_before_it_are_answered() -> None:
+async def test_a_request_is_taken_when_those_before_it_are_answered() -> None:
     echo = Echo()
     parked: dict[bytes, Reply] = {}
     echo.on_frame = lambda connection, body: parked.__setitem__(body, connection.defer())
-
-    async def main() -> None:
-        async with serving(echo) as port, client(port) as (reader, writer), client(port) as other:
-            bodies = [b"first", b"second", b"held", b"behind"]
-            writer.write(b"".join(frame(body) for body in bodies))
-            await until(lambda: echo.frames == bodies[:2])
-            for taken, body in ((2, b"second"), (2, b"first"), (3, b"held"), (4, b"behind")):
-                await until(lambda body=body: body in parked)  # type: ignore[misc]
-                # Another client is served meanwhile; by then what was sent above would have been taken too.
-                other[1].write(frame(b"other"))
-                await until(lambda: b"other" in parked)
-                parked.pop(b"other").send((frame(b"other"),))
-                assert await read_frame(other[0]) == b"other"
-                assert [each for each in echo.frames if each != b"other"] == bodies[:taken]
-                parked.pop(body).send((frame(body),))
-            assert [await read_frame(reader) for _ in range(4)] == bodies
-
-    uvloop.run(main())
+    async with serving(echo) as port, client(port) as (reader, writer), client(port) as other:
+        bodies = [b"first", b"second", b"held", b"behind"]
+        writer.write(b"".join(frame(body) for body in bodies))
+        await until(lambda: echo.frames == bodies[:2])
+        for taken, body in ((2, b"second"), (2, b"first"), (3, b"held"), (4, b"behind")):
+            await until(lambda body=body: body in parked)  # type: ignore[misc]
+            # Another client is served meanwhile; by then what was sent above would have been taken too.
+            other[1].write(frame(b"other"))
+            await until(lambda: b"other" in parked)
+            parked.pop(b"other").send((frame(b"other"),))
+            assert await read_frame(other[0]) == b"other"
+            assert [each for each in echo.frames if each != b"other"] == bodies[:taken]
+            parked.pop(body).send((frame(body),))
+        assert [await read_frame(reader) for _ in range(4)] == bodies
 
 
 def end_of_client(sock: socket.socket, *, reset: bool) -> None:
@@ -238,7 +230,9 @@ def test_what_a_client_sent_before_it_finished_is_carried_out_and_answered() -> 
     assert echo.frames == bodies
 
 
-def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_not_called_again() -> None:
+async def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_not_called_again() -> (
+    None
+):
     echo = Echo()
     held: asyncio.Queue[Reply] = asyncio.Queue()
 
@@ -249,64 +243,50 @@ def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_and_is_n
             raise RuntimeError("after the append, say")
 
     echo.on_frame = hold_or_fail
-
-    async def main() -> None:
-        reports: list[dict[str, object]] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
-        async with serving(echo) as port, client(port) as (reader, writer):
-            writer.write(frame(b"held") + frame(b"fails"))
-            (await held.get()).send((frame(b"held"),))
-            assert await read_frame(reader) == b"held"
-            await until(lambda: len(reports) == 1)
-            # What had an effect must not have it again when more bytes come.
-            with contextlib.suppress(ConnectionError):
-                writer.write(frame(b"next"))
-                assert await reader.read() == b""
-        assert isinstance(reports[0]["exception"], RuntimeError)
-        assert echo.frames == [b"held", b"fails"]
-
-    uvloop.run(main())
+    reports: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
+    async with serving(echo) as port, client(port) as (reader, writer):
+        writer.write(frame(b"held") + frame(b"fails"))
+        (await held.get()).send((frame(b"held"),))
+        assert await read_frame(reader) == b"held"
+        await until(lambda: len(reports) == 1)
+        # What had an effect must not have it again when more bytes come.
+        with contextlib.suppress(ConnectionError):
+            writer.write(frame(b"next"))
+            assert await reader.read() == b""
+    assert isinstance(reports[0]["exception"], RuntimeError)
+    assert echo.frames == [b"held", b"fails"]
 
 
-def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
+async def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
     data = os.urandom(5_000_000)
     (tmp_path / "data").write_bytes(data)
     echo = Echo()
-
-    async def main() -> None:
-        with (tmp_path / "data").open("rb") as file:
-            echo.on_frame = lambda connection, body: connection.send_all(
-                (struct.pack(">i", 4_000_002) + b"<", Range(file, 500_000, 4_000_000), b">")
-            )
-            async with serving(echo) as port, client(port) as (reader, writer):
-                writer.write(frame(b"a") + frame(b"b"))
-                for _ in range(2):
-                    assert await read_frame(reader) == b"<" + data[500_000:4_500_000] + b">"
-
-    uvloop.run(main())
+    with (tmp_path / "data").open("rb") as file:
+        echo.on_frame = lambda connection, body: connection.send_all(
+            (struct.pack(">i", 4_000_002) + b"<", Range(file, 500_000, 4_000_000), b">")
+        )
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(frame(b"a") + frame(b"b"))
+            for _ in range(2):
+                assert await read_frame(reader) == b"<" + data[500_000:4_500_000] + b">"
 
 
 @pytest.mark.parametrize("size", [1, JOINED_RANGE_BYTES, JOINED_RANGE_BYTES + 1])
-def test_ranges_of_any_size_and_bytes_take_turns(tmp_path: Path, size: int) -> None:
+async def test_ranges_of_any_size_and_bytes_take_turns(tmp_path: Path, size: int) -> None:
     data = os.urandom(3 * JOINED_RANGE_BYTES)
     (tmp_path / "data").write_bytes(data)
     echo = Echo()
-
-    async def main() -> None:
-        with (tmp_path / "data").open("rb") as file:
-            answer = [
-                struct.pack(">i", 3 * (size + 1)),
-                *(chunk for at in (5, 6, 7) for chunk in (b"<", Range(file, at, size))),
-            ]
-            echo.on_frame = lambda connection, body: connection.send_all(answer)
-            async with serving(echo) as port, client(port) as (reader, writer):
-                writer.write(frame(b"a") + frame(b"b"))
-                for _ in range(2):
-                    assert await read_frame(reader) == b"".join(
-                        b"<" + data[at : at + size] for at in (5, 6, 7)
-                    )
-
-    uvloop.run(main())
+    with (tmp_path / "data").open("rb") as file:
+        answer = [
+            struct.pack(">i", 3 * (size + 1)),
+            *(chunk for at in (5, 6, 7) for chunk in (b"<", Range(file, at, size))),
+        ]
+        echo.on_frame = lambda connection, body: connection.send_all(answer)
+        async with serving(echo) as port, client(port) as (reader, writer):
+            writer.write(frame(b"a") + frame(b"b"))
+            for _ in range(2):
+                assert await read_frame(reader) == b"".join(b"<" + data[at : at + size] for at in (5, 6, 7))
 
 
 @pytest.mark.parametrize("size", [100, JOINED_RANGE_BYTES + 100])
@@ -387,25 +367,21 @@ def test_a_protocol_error_closes_after_earlier_answers_have_left(caplog: pytest.
     assert caplog.text.count("not a request") == 1
 
 
-def test_too_many_unanswered_requests_stop_the_reading() -> None:
+async def test_too_many_unanswered_requests_stop_the_reading() -> None:
     echo = Echo()
     parked: list[Reply] = []
     echo.on_frame = lambda connection, body: parked.append(connection.defer())
-
-    async def main() -> None:
-        async with serving(echo) as port, client(port) as (reader, writer):
-            count = MAX_PENDING_REPLIES * 3
-            writer.write(b"".join(frame(bytes([n])) for n in range(count)))
-            await until(lambda: len(parked) >= MAX_PENDING_REPLIES)
-            await asyncio.sleep(0.1)
-            assert len(parked) == MAX_PENDING_REPLIES
-            answered = 0
-            while answered < count:
-                parked[answered].send((frame(bytes([answered])),))
-                assert await read_frame(reader) == bytes([answered])
-                answered += 1
-
-    uvloop.run(main())
+    async with serving(echo) as port, client(port) as (reader, writer):
+        count = MAX_PENDING_REPLIES * 3
+        writer.write(b"".join(frame(bytes([n])) for n in range(count)))
+        await until(lambda: len(parked) >= MAX_PENDING_REPLIES)
+        await asyncio.sleep(0.1)
+        assert len(parked) == MAX_PENDING_REPLIES
+        answered = 0
+        while answered < count:
+            parked[answered].send((frame(bytes([answered])),))
+            assert await read_frame(reader) == bytes([answered])
+            answered += 1
 
 
 def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
@@ -480,7 +456,7 @@ def test_nothing_is_taken_from_a_connection_that_is_being_closed(tmp_path: Path)
     assert echo.frames in ([b"good"], [b"good", b"bad"])
 
 
-def test_who_waits_for_a_client_that_left_is_told() -> None:
+async def test_who_waits_for_a_client_that_left_is_told() -> None:
     echo = Echo()
     told: list[bytes] = []
 
@@ -489,16 +465,12 @@ def test_who_waits_for_a_client_that_left_is_told() -> None:
         reply.on_abandoned = lambda: told.append(body)
 
     echo.on_frame = park
-
-    async def main() -> None:
-        async with serving(echo) as port:
-            async with client(port) as (_, writer):
-                writer.write(frame(b"one") + frame(b"two"))
-                await until(lambda: len(echo.frames) == 2)
-                assert told == []
-            await until(lambda: told == [b"one", b"two"])
-
-    uvloop.run(main())
+    async with serving(echo) as port:
+        async with client(port) as (_, writer):
+            writer.write(frame(b"one") + frame(b"two"))
+            await until(lambda: len(echo.frames) == 2)
+            assert told == []
+        await until(lambda: told == [b"one", b"two"])
 
 
 def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
@@ -517,7 +489,7 @@ def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
     assert "max.connections.per.ip=2" in caplog.text
 
 
-def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
+async def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
     echo = Echo()
     limits = ServerLimits(
         max_frame_bytes=100,
@@ -526,122 +498,95 @@ def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
         idle_ms=60_000,
         protected_listener="BROKERS",
     )
-
-    async def main() -> None:
-        async with serving(echo, limits) as port, client(port) as one, client(port) as two:
-            for reader, writer in (one, two):
-                writer.write(frame(b"client"))
-                assert await read_frame(reader) == b"client"
-            for_brokers = await echo.server.listen("BROKERS", "127.0.0.1", 0)
-            await echo.server.start(echo.handle_frame)
-            async with client(for_brokers) as (reader, writer), client(port) as (refused, _):
-                writer.write(frame(b"follower"))
-                assert await read_frame(reader) == b"follower"
-                with contextlib.suppress(ConnectionError):
-                    assert await refused.read() == b""
-                # A client had to go for it.
-                await until(lambda: len(echo.server.connections) == 2)
-                names = sorted(each.listener_name for each in echo.server.connections)
-                assert names == ["BROKERS", "TEST"]
-
-    uvloop.run(main())
+    async with serving(echo, limits) as port, client(port) as one, client(port) as two:
+        for reader, writer in (one, two):
+            writer.write(frame(b"client"))
+            assert await read_frame(reader) == b"client"
+        for_brokers = await echo.server.listen("BROKERS", "127.0.0.1", 0)
+        await echo.server.start(echo.handle_frame)
+        async with client(for_brokers) as (reader, writer), client(port) as (refused, _):
+            writer.write(frame(b"follower"))
+            assert await read_frame(reader) == b"follower"
+            with contextlib.suppress(ConnectionError):
+                assert await refused.read() == b""
+            # A client had to go for it.
+            await until(lambda: len(echo.server.connections) == 2)
+            names = sorted(each.listener_name for each in echo.server.connections)
+            assert names == ["BROKERS", "TEST"]
 
 
-def test_silent_connections_are_closed() -> None:
+async def test_silent_connections_are_closed() -> None:
     echo = Echo()
     limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
-
-    async def main() -> None:
-        async with serving(echo, limits) as port, client(port) as (reader, _):
-            assert await asyncio.wait_for(reader.read(), 60) == b""
-            assert not echo.server.connections
-
-    uvloop.run(main())
+    async with serving(echo, limits) as port, client(port) as (reader, _):
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        assert not echo.server.connections
 
 
-def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path: Path) -> None:
+async def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(20_000_000))
     echo = Echo()
     limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
-
-    async def main() -> None:
-        with (tmp_path / "data").open("rb") as file:
-            echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, 20_000_000),))
-            async with serving(echo, limits) as port:
-                _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-                writer.write(frame(b"more"))
-                async with asyncio.timeout(60):
-                    await until(lambda: bool(echo.frames))
-                    await until(lambda: not echo.server.connections)
-                writer.close()
-
-    uvloop.run(main())
+    with (tmp_path / "data").open("rb") as file:
+        echo.on_frame = lambda connection, body: connection.send_all((Range(file, 0, 20_000_000),))
+        async with serving(echo, limits) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+            writer.write(frame(b"more"))
+            async with asyncio.timeout(60):
+                await until(lambda: bool(echo.frames))
+                await until(lambda: not echo.server.connections)
+            writer.close()
 
 
-def test_answers_leave_before_the_server_closes() -> None:
+async def test_answers_leave_before_the_server_closes() -> None:
     echo = Echo()
     answer = frame(bytes(30_000_000))
     echo.on_frame = lambda connection, body: connection.send(answer)
-
-    async def main() -> None:
-        async with serving(echo) as port, client(port) as (reader, writer):
-            writer.write(frame(b"more"))
-            await until(lambda: bool(echo.frames))
-            closing = asyncio.create_task(echo.server.close())
-            assert len(await read_frame(reader)) == 30_000_000
-            await closing
-            assert not echo.server.connections
-
-    uvloop.run(main())
+    async with serving(echo) as port, client(port) as (reader, writer):
+        writer.write(frame(b"more"))
+        await until(lambda: bool(echo.frames))
+        closing = asyncio.create_task(echo.server.close())
+        assert len(await read_frame(reader)) == 30_000_000
+        await closing
+        assert not echo.server.connections
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-def test_all_interfaces_of_ipv6_are_those_of_ipv4_too() -> None:
+async def test_all_interfaces_of_ipv6_are_those_of_ipv4_too() -> None:
     echo = Echo()
-
-    async def main() -> None:
-        server = Server(LIMITS)
-        port = await server.listen("TEST", "::", free_port())
-        await server.start(echo.handle_frame)
-        try:
-            for host in ("::1", "127.0.0.1"):
-                reader, writer = await asyncio.open_connection(host, port)
-                writer.write(frame(host.encode()))
-                assert await read_frame(reader) == host.encode()
-                writer.close()
-                await writer.wait_closed()
-        finally:
-            await server.close()
-
-    uvloop.run(main())
+    server = Server(LIMITS)
+    port = await server.listen("TEST", "::", free_port())
+    await server.start(echo.handle_frame)
+    try:
+        for host in ("::1", "127.0.0.1"):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(frame(host.encode()))
+            assert await read_frame(reader) == host.encode()
+            writer.close()
+            await writer.wait_closed()
+    finally:
+        await server.close()
 
 
-def test_a_port_in_use_is_explained() -> None:
-    async def main() -> None:
-        async with serving(Echo()) as port:
-            with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: another process listens"):
-                await Server(LIMITS).listen("TEST", "127.0.0.1", port)
-
-    uvloop.run(main())
+async def test_a_port_in_use_is_explained() -> None:
+    async with serving(Echo()) as port:
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: another process listens"):
+            await Server(LIMITS).listen("TEST", "127.0.0.1", port)
 
 
-def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
+async def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "WARNING_INTERVAL_S", 0.0)
     echo = Echo()
-
-    async def main() -> None:
-        async with serving(echo) as port:
-            for _ in range(3):
-                async with client(port) as (reader, writer):
-                    writer.write(b"GET / HTTP/1.1\r\n\r\n")
-                    assert await reader.read() == b""
-            assert caplog.text.count("an HTTP request") == 1
-            echo.server._sweep()
-            assert "2 more connections from 127.0.0.1 were refused or closed" in caplog.text
-
-    uvloop.run(main())
+    async with serving(echo) as port:
+        for _ in range(3):
+            async with client(port) as (reader, writer):
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                assert await reader.read() == b""
+        assert caplog.text.count("an HTTP request") == 1
+        echo.server._sweep()
+        assert "2 more connections from 127.0.0.1 were refused or closed" in caplog.text
 
 
 class TestRequestMemory:
@@ -659,80 +604,68 @@ class TestRequestMemory:
         echo.on_frame = lambda connection, body: connection.send(frame(b"ok"))
         return echo
 
-    def test_a_large_frame_waits_until_another_one_has_been_handled(self) -> None:
-        async def story() -> None:
-            echo = self.echo()
-            async with (
-                serving(echo, self.LIMITS) as port,
-                client(port) as (first_reader, first),
-                client(port) as (second_reader, second),
-                client(port) as (third_reader, third),
-            ):
-                memory = echo.server.request_memory
-                first.write(self.LARGE[:-1])
-                await until(lambda: memory.taken_bytes > 0)
-                second.write(self.LARGE)
-                await until(lambda: memory.is_short)
-                assert memory.taken_bytes == len(self.LARGE)
-                third.write(frame(b"small"))
-                assert await read_frame(third_reader) == b"ok"
-                first.write(self.LARGE[-1:])
-                assert await read_frame(first_reader) == b"ok"
-                assert await read_frame(second_reader) == b"ok"
-                assert memory.taken_bytes == 0
-                assert not memory.is_short
+    async def test_a_large_frame_waits_until_another_one_has_been_handled(self) -> None:
+        echo = self.echo()
+        async with (
+            serving(echo, self.LIMITS) as port,
+            client(port) as (first_reader, first),
+            client(port) as (second_reader, second),
+            client(port) as (third_reader, third),
+        ):
+            memory = echo.server.request_memory
+            first.write(self.LARGE[:-1])
+            await until(lambda: memory.taken_bytes > 0)
+            second.write(self.LARGE)
+            await until(lambda: memory.is_short)
+            assert memory.taken_bytes == len(self.LARGE)
+            third.write(frame(b"small"))
+            assert await read_frame(third_reader) == b"ok"
+            first.write(self.LARGE[-1:])
+            assert await read_frame(first_reader) == b"ok"
+            assert await read_frame(second_reader) == b"ok"
+            assert memory.taken_bytes == 0
+            assert not memory.is_short
 
-        uvloop.run(story())
+    async def test_a_closed_connection_gives_its_memory_to_the_next(self) -> None:
+        echo = self.echo()
+        async with (
+            serving(echo, self.LIMITS) as port,
+            client(port) as (_, first),
+            client(port) as (_, second),
+            client(port) as (reader, third),
+        ):
+            memory = echo.server.request_memory
+            first.write(self.LARGE[:-1])
+            await until(lambda: memory.taken_bytes > 0)
+            second.write(self.LARGE[:-1])
+            await until(lambda: memory.is_short)
+            second.close()
+            await until(lambda: len(echo.server.connections) == 2)
+            third.write(self.LARGE)
+            first.close()
+            assert await read_frame(reader) == b"ok"
+            assert memory.taken_bytes == 0
 
-    def test_a_closed_connection_gives_its_memory_to_the_next(self) -> None:
-        async def story() -> None:
-            echo = self.echo()
-            async with (
-                serving(echo, self.LIMITS) as port,
-                client(port) as (_, first),
-                client(port) as (_, second),
-                client(port) as (reader, third),
-            ):
-                memory = echo.server.request_memory
-                first.write(self.LARGE[:-1])
-                await until(lambda: memory.taken_bytes > 0)
-                second.write(self.LARGE[:-1])
-                await until(lambda: memory.is_short)
-                second.close()
-                await until(lambda: len(echo.server.connections) == 2)
-                third.write(self.LARGE)
-                first.close()
+    async def test_a_stalled_frame_is_given_up_when_others_wait(self) -> None:
+        echo = self.echo()
+        async with (
+            serving(echo, replace(self.LIMITS, idle_ms=500)) as port,
+            client(port) as (first_reader, first),
+            client(port) as (reader, second),
+        ):
+            memory = echo.server.request_memory
+            first.write(self.LARGE[:-1])
+            await until(lambda: memory.taken_bytes > 0)
+            second.write(self.LARGE)
+            assert await read_frame(reader) == b"ok"
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+                await read_frame(first_reader)
+
+    async def test_the_buffer_of_a_large_frame_is_freed_with_it(self) -> None:
+        echo = self.echo()
+        async with serving(echo, self.LIMITS) as port, client(port) as (reader, writer):
+            writer.write(frame(bytes(20_000_000)) + frame(bytes(5_000_000)) + frame(b"small"))
+            for _ in range(3):
                 assert await read_frame(reader) == b"ok"
-                assert memory.taken_bytes == 0
-
-        uvloop.run(story())
-
-    def test_a_stalled_frame_is_given_up_when_others_wait(self) -> None:
-        async def story() -> None:
-            echo = self.echo()
-            async with (
-                serving(echo, replace(self.LIMITS, idle_ms=500)) as port,
-                client(port) as (first_reader, first),
-                client(port) as (reader, second),
-            ):
-                memory = echo.server.request_memory
-                first.write(self.LARGE[:-1])
-                await until(lambda: memory.taken_bytes > 0)
-                second.write(self.LARGE)
-                assert await read_frame(reader) == b"ok"
-                with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-                    await read_frame(first_reader)
-
-        uvloop.run(story())
-
-    def test_the_buffer_of_a_large_frame_is_freed_with_it(self) -> None:
-        async def story() -> None:
-            echo = self.echo()
-            async with serving(echo, self.LIMITS) as port, client(port) as (reader, writer):
-                writer.write(frame(bytes(20_000_000)) + frame(bytes(5_000_000)) + frame(b"small"))
-                for _ in range(3):
-                    assert await read_frame(reader) == b"ok"
-                assert echo.connections[0]._capacity <= KEPT_BUFFER_BYTES
-                assert echo.server.request_memory.taken_bytes == 0
-
-        uvloop.run(story())
+            assert echo.connections[0]._capacity <= KEPT_BUFFER_BYTES
+            assert echo.server.request_memory.taken_bytes == 0

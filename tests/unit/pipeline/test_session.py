@@ -8,11 +8,12 @@ import pytest
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.session import is_local, is_session_setting, new_session, numba_cache_dir
-from tests.support.wire import free_port
+from tests.support.network.ports import free_port
 
 
 @pytest.mark.parametrize(
-    "module", ["ruslo.broker.node", "ruslo.cli.main", "ruslo.testing.embedded", "ruslo.client.admin"]
+    "module",
+    ["ruslo.broker.node.node", "ruslo.cli.main", "ruslo.testing.embedded", "ruslo.client.admin.admin"],
 )
 def test_only_pipelines_load_spark(module: str) -> None:
     heavy = ("pyspark", "pyarrow", "numba", "numpy", "pandas")

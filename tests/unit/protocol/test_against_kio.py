@@ -18,7 +18,7 @@ from codegen.layout import present_fields
 from codegen.notation import MessageSpec, StructSpec
 from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.message import Struct
-from tests.support.protocol_values import ValueMaker, message_versions
+from tests.support.protocol.values import ValueMaker, message_versions
 
 KINDS: dict[str, LoadableEntityType] = {
     "request": EntityType.request,

@@ -17,7 +17,7 @@ from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
-from tests.support.protocol_values import ValueMaker, message_versions
+from tests.support.protocol.values import ValueMaker, message_versions
 
 HOMES = {
     "group_records": GROUP_RECORDS,

@@ -16,7 +16,7 @@ from ruslo.protocol.headers import (
     write_response_header,
 )
 from ruslo.protocol.messages import request_header, response_header
-from tests.support.protocol_mutations import mutated
+from tests.support.protocol.mutations import mutated
 
 API_VERSIONS = 18
 ALL_VERSIONS = [

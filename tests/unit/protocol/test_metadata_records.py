@@ -11,8 +11,8 @@ from ruslo.protocol.messages.partition_record import PartitionRecord
 from ruslo.protocol.messages.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord
 from ruslo.protocol.messages.topic_record import TopicRecord
 from ruslo.protocol.metadata_records import decode_metadata_record, encode_metadata_record
-from tests.support.protocol_mutations import mutated
-from tests.support.protocol_values import ValueMaker, message_versions
+from tests.support.protocol.mutations import mutated
+from tests.support.protocol.values import ValueMaker, message_versions
 
 TOPIC_ID = bytes(range(16))
 

@@ -26,8 +26,8 @@ from ruslo.protocol.produce_codec import (
     decode_produce_request,
     encode_produce_response,
 )
-from tests.support.protocol_mutations import mutated
-from tests.support.protocol_values import ValueMaker, all_messages
+from tests.support.protocol.mutations import mutated
+from tests.support.protocol.values import ValueMaker, all_messages
 
 VERSIONS = range(produce_codec.MIN_VERSION, produce_codec.MAX_VERSION + 1)
 TOPIC_ID = bytes(range(16))

@@ -30,8 +30,8 @@ from ruslo.protocol.replica_fetch_codec import (
     decode_replica_answer,
     encode_replica_fetch,
 )
-from tests.support.protocol_mutations import mutated
-from tests.support.protocol_values import ValueMaker, all_messages
+from tests.support.protocol.mutations import mutated
+from tests.support.protocol.values import ValueMaker, all_messages
 
 VERSIONS = range(15, 19)
 TOPIC_ID = bytes(range(16))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.client.consumer import START, ConsumedRecord, Consumer
-from ruslo.client.producer import Producer
+from ruslo.client.librdkafka.consumer import START, ConsumedRecord, Consumer
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.model.topics import TopicPartition
 from ruslo.testing import BrokerFailed, EmbeddedBroker
 

@@ -26,7 +26,7 @@ from ruslo.protocol.messages.offset_fetch_request import (
 )
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
-from tests.support.raw_client import connected
+from tests.support.clients.raw_client import connected
 
 IMPATIENT = {
     "log_level": 0,

@@ -6,8 +6,8 @@ v1 can be answered before the change is committed (KIP-1186).
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import foreign_cluster
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import AddVoterAsk, VoterChangeAnswer
 from ruslo.machines.raft.voters import Endpoint, Voter
 from ruslo.model.errors import ErrorCode

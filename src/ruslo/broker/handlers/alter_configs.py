@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ruslo.broker.broker_config_changes import check_broker_change
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.broker_config_changes import check_broker_change
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.config.alteration import replace_broker_keys
 from ruslo.machines.controller.config_image import BROKER
 from ruslo.model.errors import KafkaError

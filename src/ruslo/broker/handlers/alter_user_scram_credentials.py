@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from ruslo.protocol.messages.alter_user_scram_credentials_response import (

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.protocol.apis import API_BY_NAME
+from ruslo.protocol.apis import Api
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import (
     ApiVersion,
@@ -25,8 +25,6 @@ from ruslo.protocol.messages.api_versions_response import (
     SupportedFeatureKey,
 )
 
-_HOT_APIS = ("Produce", "Fetch")
-"""Served beside the table, by handlers of their own kind."""
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -35,8 +33,7 @@ def handle(
 ) -> ApiVersionsResponse:
     if context.api_version >= 3:
         _check_software_name(request)
-    for_controllers = context.listener_name in services.config.controller_listener_names
-    response = ApiVersionsResponse(api_keys=_api_keys(for_controllers))
+    response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced))
     if context.api_version >= 3:
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=span.min_version, max_version=span.max_version)
@@ -66,14 +63,7 @@ def _check_software_name(request: ApiVersionsRequest) -> None:
 
 
 @cache
-def _api_keys(for_controllers: bool) -> list[ApiVersion]:
-    # Imported late: the table lists this handler too.
-    from ruslo.broker.api_table import HANDLERS, controller_apis
-
-    if for_controllers:
-        apis = [served.api for served in controller_apis().values()]
-    else:
-        apis = [API_BY_NAME[name] for name in (*_HOT_APIS, *HANDLERS)]
+def _api_keys(apis: tuple[Api, ...]) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,
@@ -81,5 +71,5 @@ def _api_keys(for_controllers: bool) -> list[ApiVersion]:
             min_version=0 if api.name == "Produce" else api.min_version,
             max_version=api.max_version,
         )
-        for api in sorted(apis, key=lambda each: each.key)
+        for api in apis
     ]

@@ -5,10 +5,10 @@ v1: whether a member speaks the classic or the new protocol (KIP-1099).
 
 from __future__ import annotations
 
-from ruslo.broker.authorized_operations import GROUP_OPERATIONS
-from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ruslo.broker.handlers.describe_acls import NO_AUTHORIZER
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_acls_request import CreateAclsRequest
 from ruslo.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse

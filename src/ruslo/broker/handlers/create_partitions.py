@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from ruslo.protocol.messages.create_partitions_response import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.config.resolution import describe_topic
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
 from ruslo.model.errors import KafkaError

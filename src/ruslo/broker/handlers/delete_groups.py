@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
 

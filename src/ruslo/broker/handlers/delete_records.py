@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
+from ruslo.broker.handlers.services import Services
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse

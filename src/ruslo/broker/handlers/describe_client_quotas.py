@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.security_image import QuotaEntity
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest

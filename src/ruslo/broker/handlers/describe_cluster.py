@@ -5,10 +5,10 @@ v1 can ask a controller for the controllers (KIP-919), v2 for fenced brokers as 
 
 from __future__ import annotations
 
-from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from ruslo.broker.controller_id import controller_id
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.metadata.controller_id import controller_id
+from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse

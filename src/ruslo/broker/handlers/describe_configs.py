@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ruslo.broker.loggers import logger_levels, require_own_loggers
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.loggers import logger_levels, require_own_loggers
 from ruslo.config.definition import ConfigType
 from ruslo.config.resolution import (
     ConfigEntry,

@@ -6,10 +6,10 @@ error (KIP-1043); before, it was described as dead.
 
 from __future__ import annotations
 
-from ruslo.broker.authorized_operations import GROUP_OPERATIONS
-from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.config.limits import LONG_MAX
 from ruslo.machines.controller.records import CORDONED_LOG_DIRS_SUPPORTED
 from ruslo.model.errors import ErrorCode

@@ -5,8 +5,8 @@ A follower answers as the leader does: tools ask one broker for all partitions t
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest

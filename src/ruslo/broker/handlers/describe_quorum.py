@@ -5,8 +5,8 @@ v1 adds times (KIP-836), v2 directory ids, endpoints and messages (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.leader import Progress
 from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.model.errors import ErrorCode

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ruslo.broker.authorized_operations import TOPIC_OPERATIONS
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
-from ruslo.broker.topic_answers import TopicAnswer
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.metadata.topic_responses import TopicAnswer
+from ruslo.broker.requests.authorized_operations import TOPIC_OPERATIONS
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,

@@ -6,8 +6,8 @@ v1 names them with their directory ids (KIP-853).
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import EndEpochAsk, ReplicaKey
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from inspect import isawaitable
 
-from ruslo.broker.forwarding import answer_envelope, open_envelope
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.forwarding import answer_envelope, open_envelope
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.messages.envelope_request import EnvelopeRequest
@@ -17,17 +17,14 @@ from ruslo.protocol.messages.envelope_response import EnvelopeResponse
 async def handle(
     services: NodeServices, request: EnvelopeRequest, context: RequestContext
 ) -> EnvelopeResponse:
-    # Imported late: the table lists this handler too.
-    from ruslo.broker.api_table import controller_apis
-
     try:
         header, message, principal = open_envelope(request)
         host = str(ipaddress.ip_address(bytes(request.client_host_address)))
     except (ProtocolError, ValueError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the envelope cannot be opened: {error}") from error
     api = API_BY_KEY[header.api_key]
-    served = controller_apis().get(api.key)
-    if served is None or served.handle is None or not api.forwardable:
+    handler = services.apis.handlers.get(api.key)
+    if handler is None or not api.forwardable:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api.name} is nothing that a broker may pass on")
     if services.raft.leader_id != services.node_id:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -40,7 +37,7 @@ async def handle(
         forwarded=True,
     )
     try:
-        response = served.handle(services, message, original)
+        response = handler(services, message, original)
         if isawaitable(response):
             response = await response
     except KafkaError as error:

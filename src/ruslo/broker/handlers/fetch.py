@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ruslo.broker.counters.api_stats import ApiStats, now_ns
 from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
 from ruslo.broker.handlers.follower_fetch import FollowerFetch
-from ruslo.broker.metrics.api_stats import ApiStats, now_ns
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -26,7 +26,7 @@ from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.whereabouts import Whereabouts
+    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 

@@ -6,8 +6,8 @@ v1 adds the directory id of the replica and where the leader is (KIP-853).
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft import snapshots
 from ruslo.machines.raft.rpc import ReplicaKey, SnapshotAnswer, SnapshotAsk
 from ruslo.model.errors import ErrorCode

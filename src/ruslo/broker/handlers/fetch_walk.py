@@ -11,8 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ruslo.broker.partitions.preferred_read_replica import NOBODY_ELSE, leader_hint
 from ruslo.broker.partitions.purgatory import DelayedFetch, Readers
-from ruslo.broker.partitions.whereabouts import NOBODY_ELSE, leader_hint
 from ruslo.machines.fetch_session import FetchContext, FetchedPartition
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchHints, encode_fetch_response
@@ -21,8 +21,8 @@ from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import LogRead
 
 if TYPE_CHECKING:
+    from ruslo.broker.counters.traffic import TopicTraffic
     from ruslo.broker.handlers.fetch import FetchHandler
-    from ruslo.broker.metrics.traffic import TopicTraffic
     from ruslo.broker.partitions.partition import Partition
     from ruslo.net.connection import Chunk, Reply
 

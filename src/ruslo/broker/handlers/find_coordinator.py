@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from ruslo.broker.drivers.coordination.internal_topic import InternalTopic
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse

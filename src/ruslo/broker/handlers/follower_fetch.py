@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
+from ruslo.broker.partitions.preferred_read_replica import NOBODY_ELSE
 from ruslo.broker.partitions.purgatory import Readers
-from ruslo.broker.partitions.whereabouts import NOBODY_ELSE
 from ruslo.machines.fetch_session import UNKNOWN_OFFSET, FetchContext, FetchedPartition
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.fetch_codec import FetchBody
@@ -21,8 +21,8 @@ from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import EMPTY_READ
 
 if TYPE_CHECKING:
+    from ruslo.broker.counters.traffic import TopicTraffic
     from ruslo.broker.handlers.fetch import FetchHandler
-    from ruslo.broker.metrics.traffic import TopicTraffic
     from ruslo.broker.partitions.partition import Partition
     from ruslo.net.connection import Chunk
 

@@ -6,9 +6,9 @@ AddRaftVoter v0-1 and RemoveRaftVoter v0 (KIP-853), DescribeQuorum v0-2 (KIP-595
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.controller_gateway import ControllerGateway
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.controller.gateway import ControllerGateway
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.message import Message
 
 

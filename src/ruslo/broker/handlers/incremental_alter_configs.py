@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from ruslo.broker.broker_config_changes import check_broker_change
-from ruslo.broker.loggers import change_logger_levels
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.broker_config_changes import check_broker_change
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.loggers import change_logger_levels
 from ruslo.config.alteration import Alteration, alter_broker_keys
 from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER
 from ruslo.model.errors import KafkaError

@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.txns.init_producer import check
 from ruslo.machines.txns.refusals import refusal
 from ruslo.model.errors import ErrorCode, KafkaError

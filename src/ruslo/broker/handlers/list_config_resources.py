@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.errors import ErrorCode

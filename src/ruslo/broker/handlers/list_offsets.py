@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ruslo.broker.handlers.services import Services
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from ruslo.protocol.messages.list_offsets_response import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from ruslo.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 

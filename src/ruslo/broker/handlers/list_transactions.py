@@ -5,9 +5,9 @@ v1: open for longer than (KIP-994). v2: ids that match a pattern (KIP-1152).
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.coordination.fan_out import all_answers
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.fan_out import all_answers
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.groups.consumer.patterns import check_pattern
 from ruslo.machines.txns.states import STATE_BY_NAME
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest

@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Iterable, Set
 from functools import partial
 from itertools import islice
 
-from ruslo.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from ruslo.broker.controller_id import controller_id
-from ruslo.broker.partitions.turns import in_turns
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
-from ruslo.broker.topic_answers import TopicAnswer
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.metadata.controller_id import controller_id
+from ruslo.broker.metadata.topic_responses import TopicAnswer
+from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling.turns import in_turns
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid

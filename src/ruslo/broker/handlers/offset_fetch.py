@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from ruslo.broker.drivers.coordination.fan_out import all_answers, by_partition
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse

@@ -5,8 +5,8 @@ v3 replica id.
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ruslo.broker.counters.api_stats import ApiStats, now_ns
 from ruslo.broker.handlers.produce_results import (
     ALL,
     TOPIC_IDS_FROM,
@@ -39,18 +40,17 @@ from ruslo.broker.handlers.record_decoding import (
     validate_small,
 )
 from ruslo.broker.handlers.transactional_produce import OUTSTANDING, TransactionalProduce
-from ruslo.broker.metrics.api_stats import ApiStats, now_ns
 from ruslo.broker.partitions.ack_wait import PendingAck
 from ruslo.broker.partitions.partition import UndecodedRecords
-from ruslo.broker.worker_thread import WorkerThread
+from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_produce_request
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 

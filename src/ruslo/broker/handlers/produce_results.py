@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.whereabouts import leader_hint
+from ruslo.broker.partitions.preferred_read_replica import leader_hint
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
 from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
@@ -15,10 +15,10 @@ from ruslo.records.compression import Codec
 from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
-    from ruslo.broker.metrics.api_stats import ApiStats
+    from ruslo.broker.counters.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.whereabouts import Whereabouts
+    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.model.ids import Uuid
     from ruslo.net.connection import Reply
     from ruslo.protocol.leader_hints import NodeEndpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import Answer
 from ruslo.model.errors import ErrorCode

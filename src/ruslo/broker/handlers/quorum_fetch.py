@@ -7,8 +7,8 @@ watermark it knows (KIP-1166). By name (v12 and older) the log is not fetched.
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import cluster_error, node_endpoints
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import FetchAnswer, FetchAsk, ReplicaKey
 from ruslo.model.errors import ErrorCode

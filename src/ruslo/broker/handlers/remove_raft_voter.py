@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import foreign_cluster
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import RemoveVoterAsk, ReplicaKey, VoterChangeAnswer
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest

@@ -31,12 +31,12 @@ from ruslo.records.batch import TRANSACTIONAL
 from ruslo.records.record_check import AcceptedBatch
 
 if TYPE_CHECKING:
+    from ruslo.broker.counters.api_stats import ApiStats
     from ruslo.broker.handlers.record_decoding import Position, Validated
-    from ruslo.broker.metrics.api_stats import ApiStats
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-    from ruslo.broker.partitions.whereabouts import Whereabouts
     from ruslo.net.connection import Connection, Reply
     from ruslo.protocol.leader_hints import NodeEndpoint
 

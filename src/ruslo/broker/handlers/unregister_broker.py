@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import Services
+from ruslo.broker.handlers.services import Services
+from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 

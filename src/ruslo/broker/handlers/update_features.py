@@ -5,8 +5,8 @@ v1 replaces "allow downgrade" by an upgrade type and adds validate-only (KIP-778
 
 from __future__ import annotations
 
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.raft.rpc import VoterChangeAnswer
 from ruslo.model.errors import ErrorCode, KafkaError

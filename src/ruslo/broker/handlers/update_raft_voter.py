@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import foreign_cluster
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import UpdateVoterAsk
 from ruslo.machines.raft.voters import Endpoint, Voter
 from ruslo.model.errors import ErrorCode

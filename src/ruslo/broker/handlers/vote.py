@@ -6,8 +6,8 @@ v1 adds directory ids and endpoints (KIP-853), v2 the pre-vote (KIP-996).
 from __future__ import annotations
 
 from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
-from ruslo.broker.request_context import RequestContext
-from ruslo.broker.services import NodeServices
+from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import ReplicaKey, VoteAnswer, VoteAsk
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.vote_request import VoteRequest

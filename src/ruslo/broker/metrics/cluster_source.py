@@ -9,9 +9,9 @@ from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, single
 
 if TYPE_CHECKING:
-    from ruslo.broker.drivers.controller import ControllerDriver
-    from ruslo.broker.drivers.metadata import MetadataDriver
-    from ruslo.broker.drivers.raft import RaftDriver
+    from ruslo.broker.controller.driver import ControllerDriver
+    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.quorum.raft import RaftDriver
 
 
 def quorum_families(raft: RaftDriver) -> Iterator[Family]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
+from ruslo.broker.counters.durations import Durations
 from ruslo.broker.metrics.catalog import Metric
-from ruslo.broker.metrics.durations import Durations
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TURN_S = 0.002

@@ -23,9 +23,9 @@ from ruslo.protocol.messages.list_offsets_request import (
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from ruslo.broker.drivers.broker_links import BrokerLinks
-    from ruslo.broker.drivers.groups.coordinator import GroupCoordinator
-    from ruslo.broker.drivers.metadata import MetadataDriver
+    from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ruslo.broker.metadata.broker_links import BrokerLinks
+    from ruslo.broker.metadata.loader import MetadataDriver
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.machines.groups.state import ShardState
 

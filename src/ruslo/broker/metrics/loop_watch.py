@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from time import monotonic_ns, thread_time_ns
 
-from ruslo.broker.metrics.durations import Durations
+from ruslo.broker.counters.durations import Durations
 
 TICK_S = 0.05
 _WINDOW_NS = 10_000_000_000

@@ -11,13 +11,13 @@ import platform
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from importlib.metadata import version
 
+from ruslo.broker.counters.api_stats import RequestStats
+from ruslo.broker.counters.traffic import Traffic
 from ruslo.broker.metrics import catalog
-from ruslo.broker.metrics.api_stats import RequestStats
 from ruslo.broker.metrics.exposition import Family, Sample, labels_text, render, single
 from ruslo.broker.metrics.listener import Health, MetricsListener
 from ruslo.broker.metrics.loop_watch import LoopWatch
 from ruslo.broker.metrics.process_source import loop_families, process_families
-from ruslo.broker.metrics.traffic import Traffic
 from ruslo.broker.metrics.traffic_source import request_families
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.validators import split_host_port

@@ -11,7 +11,7 @@ from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, labels_text, single
 
 if TYPE_CHECKING:
-    from ruslo.broker.drivers.isr_proposals import IsrProposals
+    from ruslo.broker.controller.alter_partition import IsrProposals
     from ruslo.broker.partitions.compaction import Compaction
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition

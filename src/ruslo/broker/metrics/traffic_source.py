@@ -11,8 +11,8 @@ from ruslo.broker.metrics.exposition import Family, Sample, histogram_samples, l
 from ruslo.model.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ruslo.broker.metrics.api_stats import RequestStats
-    from ruslo.broker.metrics.traffic import TopicTraffic, Traffic
+    from ruslo.broker.counters.api_stats import RequestStats
+    from ruslo.broker.counters.traffic import TopicTraffic, Traffic
     from ruslo.net.server import Server
 
 MILLISECOND_NS = 1e6

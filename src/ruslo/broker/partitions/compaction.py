@@ -13,10 +13,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied, CleanerProcess
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.turns import in_turns
+from ruslo.broker.scheduling.turns import in_turns
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import DOUBLE_MAX
 from ruslo.model.topics import TopicPartition

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ruslo.client.connection import Connection
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import KafkaError, ProtocolError
+from ruslo.net.channel import Connection
 from ruslo.protocol.headers import read_response_header
 from ruslo.protocol.messages.fetch_request import FetchRequest
 

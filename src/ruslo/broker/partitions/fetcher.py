@@ -28,8 +28,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.broker.partitions.fetch_exchange import FetchExchange
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
-from ruslo.client.connection import Connection, ConnectionSettings
-from ruslo.client.errors import BrokerUnreachable, ConnectionLost
 from ruslo.machines.replica.fetch_plan import FetchPlan, Place, Wanted
 from ruslo.machines.replica.truncation import truncation_offset
 from ruslo.model.buffers import ReadBuffer
@@ -37,6 +35,8 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.log_ids import log_ids
+from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,

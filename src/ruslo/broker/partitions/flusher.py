@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.turns import in_turns, used_up
+from ruslo.broker.scheduling.turns import in_turns, used_up
 from ruslo.model.clock import Clock
 from ruslo.model.errors import StorageError
 from ruslo.storage.disk import DiskError

@@ -15,8 +15,8 @@ The metadata remembers LOST, so this holds over restarts.
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
-from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
 from ruslo.machines.controller.topic_image import NO_LEADER, RECOVERING, PartitionImage, TopicImage
 from ruslo.model.ids import LOST_DIR, ZERO_UUID, Uuid
 from ruslo.model.log_ids import log_ids
@@ -26,6 +26,14 @@ from ruslo.storage.log_manager import LogManager
 from ruslo.storage.lost_data import UNKNOWN_OFFSET, LossKind, LostData
 
 logger = logging.getLogger(__name__)
+
+
+class DirectoryAssignments(Protocol):
+    """Tells the controller in which log directory each replica of this broker lies (KIP-858)."""
+
+    def tell(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None: ...
+
+    def directory_lost(self, directory_id: Uuid) -> None: ...
 
 
 class LostReplicas:

@@ -12,15 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ruslo.broker.drivers.directory_assignments import DirectoryAssignments
-from ruslo.broker.drivers.dynamic_config import DynamicConfig
-from ruslo.broker.metrics.traffic import Traffic
+from ruslo.broker.counters.traffic import Traffic
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import RETRY_S, Flusher
-from ruslo.broker.partitions.lost_replicas import LostReplicas
+from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
-from ruslo.broker.partitions.turns import in_portions
+from ruslo.broker.scheduling.turns import in_portions
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage

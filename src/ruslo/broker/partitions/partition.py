@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ruslo.broker.metrics.traffic import TopicTraffic
+from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.ack_wait import AckQueue, AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.purgatory import Readers
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings

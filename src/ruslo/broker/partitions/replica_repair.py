@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ruslo.broker.drivers.broker_links import BrokerLinks
+from ruslo.broker.metadata.broker_links import BrokerLinks
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from ruslo.broker.drivers.dynamic_config import DynamicConfig
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.model.errors import StorageError
 from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import TopicPartition

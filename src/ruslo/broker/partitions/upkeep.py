@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.turns import in_turns
+from ruslo.broker.scheduling.turns import in_turns
 from ruslo.config.broker import BrokerConfig
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import Job, LogManager

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ruslo.client.admin import Admin
-from ruslo.client.consumer import ConsumedRecord
-from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
-from ruslo.client.raw import RawClient
+from ruslo.client.admin.admin import Admin
+from ruslo.client.librdkafka.consumer import ConsumedRecord
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.model.topics import TopicPartition

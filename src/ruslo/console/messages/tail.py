@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
-from ruslo.client.admin import Admin
-from ruslo.client.consumer import ConsumedRecord
-from ruslo.client.offsets import Spec
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.offsets import Spec
+from ruslo.client.librdkafka.consumer import ConsumedRecord
 from ruslo.console.messages.reading import Budget, Filter, RecordReader
 from ruslo.model.topics import TopicPartition
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.broker_view import describe_brokers
-from ruslo.client.brokers import Quorum
+from ruslo.client.admin.brokers import Quorum
+from ruslo.client.views.broker_view import describe_brokers
 from ruslo.console.console import Console, console_of
 from ruslo.console.problems import reason
 from ruslo.console.snapshot import Snapshot

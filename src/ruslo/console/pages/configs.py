@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
+from ruslo.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
 from ruslo.console.formats import with_unit

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.consumer import ConsumedRecord
-from ruslo.client.raw import RawClient
+from ruslo.client.librdkafka.consumer import ConsumedRecord
+from ruslo.client.wire.raw import RawClient
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.formats import count, plural

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.coordinators import value_of
-from ruslo.client.group_offsets import Committed
-from ruslo.client.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
-from ruslo.client.reset_plan import (
+from ruslo.client.admin.group_offsets import Committed
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
+from ruslo.client.views.reset_plan import (
     Move,
     ShiftBy,
     Target,
@@ -22,6 +21,7 @@ from ruslo.client.reset_plan import (
     ToTime,
     make_plan,
 )
+from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.formats import plural

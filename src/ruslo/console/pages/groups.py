@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.coordinators import value_of
-from ruslo.client.group_view import GroupView, describe_group, rows_of
-from ruslo.client.partition_lists import shown_by_topic
+from ruslo.client.views.group_view import GroupView, describe_group, rows_of
+from ruslo.client.views.partition_lists import shown_by_topic
+from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.events import event, stream

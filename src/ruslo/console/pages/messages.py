@@ -8,10 +8,10 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from ruslo.client.admin import Admin
-from ruslo.client.consumer import ConsumedRecord
-from ruslo.client.position import AtStart, BeforeEnd, Position, parse_position
-from ruslo.client.record_json import json_line
+from ruslo.client.admin.admin import Admin
+from ruslo.client.librdkafka.consumer import ConsumedRecord
+from ruslo.client.views.position import AtStart, BeforeEnd, Position, parse_position
+from ruslo.client.views.record_json import json_line
 from ruslo.console.console import API_TIMEOUT_MS, CONNECTIONS, Console, console_of, form_of
 from ruslo.console.events import event, stream
 from ruslo.console.forms import Form, FormMistake

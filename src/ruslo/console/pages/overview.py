@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.lost_data import lost_data
-from ruslo.client.partition_health import partitions_at_risk
+from ruslo.client.admin.lost_data import lost_data
+from ruslo.client.views.partition_health import partitions_at_risk
 from ruslo.console.console import Console, console_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate, size

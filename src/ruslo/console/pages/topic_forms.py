@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.coordinators import value_of
-from ruslo.client.topic_view import TopicView, describe_topic
-from ruslo.client.topics import HIGH_WATERMARK, NewTopic
+from ruslo.client.admin.topics import HIGH_WATERMARK, NewTopic
+from ruslo.client.views.topic_view import TopicView, describe_topic
+from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.formats import count, plural, size, with_unit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.group_survey import TopicReader
+from ruslo.client.views.group_survey import TopicReader
 from ruslo.console.console import console_of
 from ruslo.console.forms import Form
 from ruslo.console.paging import paged

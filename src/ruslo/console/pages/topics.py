@@ -8,9 +8,9 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.configs import ConfigSource
-from ruslo.client.partition_health import risk_of
-from ruslo.client.topic_view import describe_topic
+from ruslo.client.admin.configs import ConfigSource
+from ruslo.client.views.partition_health import risk_of
+from ruslo.client.views.topic_view import describe_topic
 from ruslo.console.console import Console, console_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate

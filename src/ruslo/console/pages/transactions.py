@@ -7,10 +7,10 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.hanging_transactions import HangingTransaction
-from ruslo.client.partition_lists import shown_by_topic, shown_partitions
-from ruslo.client.transactions import OPEN_STATES, TransactionDescription
-from ruslo.client.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
+from ruslo.client.admin.transactions import OPEN_STATES, TransactionDescription
+from ruslo.client.views.hanging_transactions import HangingTransaction
+from ruslo.client.views.partition_lists import shown_by_topic, shown_partitions
+from ruslo.client.views.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.formats import ago

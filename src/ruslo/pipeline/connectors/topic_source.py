@@ -249,7 +249,7 @@ class TableSource(_Records):
 
 def start_options(start: str) -> dict[str, str]:
     """``earliest``, ``latest`` and JSON are offsets; everything else is a time."""
-    from ruslo.client.position import iso_time_ms
+    from ruslo.client.views.position import iso_time_ms
 
     if start in ("earliest", "latest") or start.lstrip().startswith("{"):
         return {"startingOffsets": start}

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ruslo.client.admin import Admin
-from ruslo.client.offsets import Spec
-from ruslo.client.raw import RawClient
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.offsets import Spec
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.decode.batch_table import scan_batches

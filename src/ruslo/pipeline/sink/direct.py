@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from ruslo.client.sequenced import SequencedSender
-from ruslo.client.transactional import new_producer_id
+from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.transactional import new_producer_id
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import ClientProperties
 from ruslo.pipeline.sink.patience import reached_cluster

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.errors import BrokerUnreachable
+from ruslo.client.wire.cluster import Cluster
+from ruslo.net.errors import BrokerUnreachable
 from ruslo.pipeline.client_properties import ClientProperties
 
 _PAUSE_S = 0.25

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.coordinators import Coordinators
+from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.errors import TransactionLost
-from ruslo.client.group_offsets import GroupOffsets
-from ruslo.client.transactional import TransactionalProducer
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinators
+from ruslo.client.wire.transactional import TransactionalProducer
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity

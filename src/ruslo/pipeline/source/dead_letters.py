@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from ruslo.client.raw import RawClient
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.decode.rows import Rows

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.offsets import Offsets
-from ruslo.client.raw import FetchedBatches, RawClient
+from ruslo.client.admin.offsets import Offsets
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.raw import FetchedBatches, RawClient
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.ids import ZERO_UUID

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ruslo.client.offsets import Offsets, Spec
+from ruslo.client.admin.offsets import Offsets, Spec
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.option_values import OptionValues, parse_by_partition

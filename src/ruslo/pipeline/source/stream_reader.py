@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ruslo.client.metadata import TopicInfo
+from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.clock import SystemClock
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.driver_plan import check_dead_letter_topic, check_nothing_missing, plan_scan

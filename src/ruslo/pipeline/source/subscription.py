@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ruslo.client.metadata import ClusterMetadata, TopicInfo
+from ruslo.client.wire.metadata import ClusterMetadata, TopicInfo
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition, topic_name_problem
 from ruslo.pipeline.option_values import OptionValues

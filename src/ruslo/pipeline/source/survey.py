@@ -8,9 +8,9 @@ from collections.abc import Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ruslo.client.brokers import Brokers
-from ruslo.client.metadata import TopicInfo
-from ruslo.client.offsets import Offsets
+from ruslo.client.admin.brokers import Brokers
+from ruslo.client.admin.offsets import Offsets
+from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid

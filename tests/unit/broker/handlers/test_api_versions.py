@@ -2,73 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from ruslo.broker.api_table import HANDLERS
+from ruslo.broker.dispatch.api_table import HANDLERS
 from ruslo.broker.handlers import api_versions
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
-from tests.support.controller import FEATURES, admin_node
-from tests.support.handlers import exchange
+from tests.support.brokers.handlers import exchange
+from tests.support.machines.controller_bench import FEATURES, admin_node
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_table(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-            answer = await exchange(api_versions.handle, node, request, version)
-            served = {API_BY_KEY[each.api_key].name: each for each in answer.api_keys}
-            assert served.keys() == {"Produce", "Fetch", *HANDLERS}
-            assert [each.api_key for each in answer.api_keys] == sorted(
-                each.api_key for each in answer.api_keys
-            )
-            assert (served["Produce"].min_version, served["Fetch"].min_version) == (0, 4)
-            assert served["InitProducerId"].max_version == 5, "unstable versions are not announced"
-            finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-            supported = {
-                each.name: (each.min_version, each.max_version) for each in answer.supported_features
-            }
-            if version < 3:
-                assert not finalized
-                assert not supported
-                return
-            assert finalized == FEATURES | {"kraft.version": 1}
-            assert answer.finalized_features_epoch == node.image.offset
-            assert supported["metadata.version"] == (7, 30)
-            assert ("transaction.version" in supported) == (version >= 4)
-
-    asyncio.run(story())
+async def test_table(version: int) -> None:
+    async with admin_node() as node:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        answer = await exchange(api_versions.handle, node, request, version)
+        served = {API_BY_KEY[each.api_key].name: each for each in answer.api_keys}
+        assert served.keys() == {"Produce", "Fetch", *HANDLERS}
+        assert [each.api_key for each in answer.api_keys] == sorted(each.api_key for each in answer.api_keys)
+        assert (served["Produce"].min_version, served["Fetch"].min_version) == (0, 4)
+        assert served["InitProducerId"].max_version == 5, "unstable versions are not announced"
+        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+        supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+        if version < 3:
+            assert not finalized
+            assert not supported
+            return
+        assert finalized == FEATURES | {"kraft.version": 1}
+        assert answer.finalized_features_epoch == node.image.offset
+        assert supported["metadata.version"] == (7, 30)
+        assert ("transaction.version" in supported) == (version >= 4)
 
 
-def test_controller_listeners_serve_less() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-            answer = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
-            names = {API_BY_KEY[each.api_key].name for each in answer.api_keys}
-            assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
-            assert not {"Produce", "Metadata", "ListOffsets"} & names
-
-    asyncio.run(story())
+async def test_controller_listeners_serve_less() -> None:
+    async with admin_node() as node:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        answer = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
+        names = {API_BY_KEY[each.api_key].name for each in answer.api_keys}
+        assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
+        assert not {"Produce", "Metadata", "ListOffsets"} & names
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
 @pytest.mark.parametrize("bad", ["", "-name", "name-", "a b", "name!", "n\n"])
-def test_the_client_names_its_software(bad: str, listener: str) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            for name, software_version in ((bad, "1.0"), ("test", bad)):
-                request = ApiVersionsRequest(
-                    client_software_name=name, client_software_version=software_version
-                )
-                for version in (3, 4):
-                    with pytest.raises(KafkaError) as refused:
-                        await exchange(api_versions.handle, node, request, version, listener)
-                    assert refused.value.code is ErrorCode.INVALID_REQUEST
-                assert (await exchange(api_versions.handle, node, request, 2, listener)).api_keys
-
-    asyncio.run(story())
+async def test_the_client_names_its_software(bad: str, listener: str) -> None:
+    async with admin_node() as node:
+        for name, software_version in ((bad, "1.0"), ("test", bad)):
+            request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+            for version in (3, 4):
+                with pytest.raises(KafkaError) as refused:
+                    await exchange(api_versions.handle, node, request, version, listener)
+                assert refused.value.code is ErrorCode.INVALID_REQUEST
+            assert (await exchange(api_versions.handle, node, request, 2, listener)).api_keys

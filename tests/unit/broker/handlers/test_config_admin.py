@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -34,8 +33,8 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
 )
 from ruslo.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from ruslo.storage.lost_data import LossKind, LostData
-from tests.support.controller import FEATURES, AdminNode, admin_node
-from tests.support.handlers import exchange
+from tests.support.brokers.handlers import exchange
+from tests.support.machines.controller_bench import FEATURES, AdminNode, admin_node
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -74,38 +73,32 @@ async def create_topic(node: AdminNode) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic_in_every_version(version: int) -> None:
-    async def story() -> None:
-        async with admin_node({"log.retention.ms": "60000"}) as node:
-            await create_topic(node)
-            await alter(node, TOPIC, "t", ("segment.ms", 0, "2000"))
-            configs = by_name(await describe(node, TOPIC, "t", version=version))
-            assert len(configs) > 30, "all of them, not only the changed"
-            own, inherited = configs["segment.ms"], configs["retention.ms"]
-            assert (own.value, own.config_source) == ("2000", 1)
-            assert (inherited.value, inherited.config_source) == ("60000", 4)
-            assert inherited.synonyms[0].name == "log.retention.ms"
-            assert bool(own.documentation) == (version >= 3)
-            few = by_name(await describe(node, TOPIC, "t", ["segment.ms"], version))
-            assert list(few) == ["segment.ms"]
-
-    asyncio.run(story())
+async def test_a_topic_in_every_version(version: int) -> None:
+    async with admin_node({"log.retention.ms": "60000"}) as node:
+        await create_topic(node)
+        await alter(node, TOPIC, "t", ("segment.ms", 0, "2000"))
+        configs = by_name(await describe(node, TOPIC, "t", version=version))
+        assert len(configs) > 30, "all of them, not only the changed"
+        own, inherited = configs["segment.ms"], configs["retention.ms"]
+        assert (own.value, own.config_source) == ("2000", 1)
+        assert (inherited.value, inherited.config_source) == ("60000", 4)
+        assert inherited.synonyms[0].name == "log.retention.ms"
+        assert bool(own.documentation) == (version >= 3)
+        few = by_name(await describe(node, TOPIC, "t", ["segment.ms"], version))
+        assert list(few) == ["segment.ms"]
 
 
-def test_brokers() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            assert await alter(node, BROKER, "", ("log.cleaner.threads", 0, "2")) is ErrorCode.NONE
-            assert await alter(node, BROKER, "1", ("log.cleaner.threads", 0, "3")) is ErrorCode.NONE
-            entry = by_name(await describe(node, BROKER, "1"))["log.cleaner.threads"]
-            assert [(each.value, each.source) for each in entry.synonyms] == [("3", 2), ("2", 3), ("1", 5)]
-            assert set(by_name(await describe(node, BROKER, ""))) == {
-                "log.cleaner.threads",
-                "min.insync.replicas",
-            }
-            assert node.dynamic_config.current.int("log.cleaner.threads") == 3
-
-    asyncio.run(story())
+async def test_brokers() -> None:
+    async with admin_node() as node:
+        assert await alter(node, BROKER, "", ("log.cleaner.threads", 0, "2")) is ErrorCode.NONE
+        assert await alter(node, BROKER, "1", ("log.cleaner.threads", 0, "3")) is ErrorCode.NONE
+        entry = by_name(await describe(node, BROKER, "1"))["log.cleaner.threads"]
+        assert [(each.value, each.source) for each in entry.synonyms] == [("3", 2), ("2", 3), ("1", 5)]
+        assert set(by_name(await describe(node, BROKER, ""))) == {
+            "log.cleaner.threads",
+            "min.insync.replicas",
+        }
+        assert node.dynamic_config.current.int("log.cleaner.threads") == 3
 
 
 async def replace(node: object, name: str, key: str, value: str, listener: str = "PLAINTEXT") -> ErrorCode:
@@ -116,51 +109,44 @@ async def replace(node: object, name: str, key: str, value: str, listener: str =
     return ErrorCode(answer.error_code)
 
 
-def test_a_broker_checks_its_own_configs() -> None:
+async def test_a_broker_checks_its_own_configs() -> None:
     """The controller does not know the broker's property file, and its own differs."""
-
-    async def story() -> None:
-        async with admin_node() as active:
-            # The change is stored by the machine of a node with other settings.
-            own = AdminNode({"log.dirs": "/a,/b", "log.cleaner.dedupe.buffer.size": "2097152"})
-            settings = {"config": own.config, "dynamic_config": own.dynamic_config}
-            broker = SimpleNamespace(**{**vars(active), **settings})
-            threads = ("log.cleaner.threads", 0, "2")
-            for name in ("1", ""):
-                assert await alter(broker, BROKER, name, threads) is ErrorCode.INVALID_REQUEST
-                assert await replace(broker, name, "log.cleaner.threads", "2") is ErrorCode.INVALID_REQUEST
-                assert await alter(active, BROKER, name, threads) is ErrorCode.NONE
-                assert await alter(active, BROKER, name, ("log.cleaner.threads", 1, None)) is ErrorCode.NONE
-            assert await alter(broker, BROKER, "1", ("cordoned.log.dirs", 0, "/b")) is ErrorCode.NONE
-            assert await replace(broker, "1", "cordoned.log.dirs", "*") is ErrorCode.NONE
-            assert dict(active.image.configs.of(BROKER, "1")) == {"cordoned.log.dirs": "*"}
-            refused = [("1", "/c"), ("1", "*,/a"), ("", "*"), ("2", "/a")]
-            for name, value in refused:
-                change = ("cordoned.log.dirs", 0, value)
-                assert await alter(broker, BROKER, name, change) is ErrorCode.INVALID_REQUEST
-                assert await replace(broker, name, "cordoned.log.dirs", value) is ErrorCode.INVALID_REQUEST
-
-    asyncio.run(story())
+    async with admin_node() as active:
+        # The change is stored by the machine of a node with other settings.
+        own = AdminNode({"log.dirs": "/a,/b", "log.cleaner.dedupe.buffer.size": "2097152"})
+        settings = {"config": own.config, "dynamic_config": own.dynamic_config}
+        broker = SimpleNamespace(**{**vars(active), **settings})
+        threads = ("log.cleaner.threads", 0, "2")
+        for name in ("1", ""):
+            assert await alter(broker, BROKER, name, threads) is ErrorCode.INVALID_REQUEST
+            assert await replace(broker, name, "log.cleaner.threads", "2") is ErrorCode.INVALID_REQUEST
+            assert await alter(active, BROKER, name, threads) is ErrorCode.NONE
+            assert await alter(active, BROKER, name, ("log.cleaner.threads", 1, None)) is ErrorCode.NONE
+        assert await alter(broker, BROKER, "1", ("cordoned.log.dirs", 0, "/b")) is ErrorCode.NONE
+        assert await replace(broker, "1", "cordoned.log.dirs", "*") is ErrorCode.NONE
+        assert dict(active.image.configs.of(BROKER, "1")) == {"cordoned.log.dirs": "*"}
+        refused = [("1", "/c"), ("1", "*,/a"), ("", "*"), ("2", "/a")]
+        for name, value in refused:
+            change = ("cordoned.log.dirs", 0, value)
+            assert await alter(broker, BROKER, name, change) is ErrorCode.INVALID_REQUEST
+            assert await replace(broker, name, "cordoned.log.dirs", value) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_controller_only_takes_cordons_away() -> None:
-    async def story() -> None:
-        async with admin_node({"log.dirs": "/a,/b"}) as node:
+async def test_a_controller_only_takes_cordons_away() -> None:
+    async with admin_node({"log.dirs": "/a,/b"}) as node:
 
-            async def direct(value: str) -> ErrorCode:
-                change = ("cordoned.log.dirs", 0, value)
-                return await alter(node, BROKER, "1", change, listener="CONTROLLER")
+        async def direct(value: str) -> ErrorCode:
+            change = ("cordoned.log.dirs", 0, value)
+            return await alter(node, BROKER, "1", change, listener="CONTROLLER")
 
-            assert await direct("/a") is ErrorCode.INVALID_CONFIG
-            replaced = await replace(node, "1", "cordoned.log.dirs", "*", "CONTROLLER")
-            assert replaced is ErrorCode.INVALID_CONFIG
-            assert await alter(node, BROKER, "1", ("cordoned.log.dirs", 0, "/a,/b")) is ErrorCode.NONE
-            assert await direct("/a, /b") is ErrorCode.NONE
-            assert await direct("/b") is ErrorCode.NONE
-            assert await direct("/a") is ErrorCode.INVALID_CONFIG
-            assert await direct("") is ErrorCode.NONE
-
-    asyncio.run(story())
+        assert await direct("/a") is ErrorCode.INVALID_CONFIG
+        replaced = await replace(node, "1", "cordoned.log.dirs", "*", "CONTROLLER")
+        assert replaced is ErrorCode.INVALID_CONFIG
+        assert await alter(node, BROKER, "1", ("cordoned.log.dirs", 0, "/a,/b")) is ErrorCode.NONE
+        assert await direct("/a, /b") is ErrorCode.NONE
+        assert await direct("/b") is ErrorCode.NONE
+        assert await direct("/a") is ErrorCode.INVALID_CONFIG
+        assert await direct("") is ErrorCode.NONE
 
 
 def test_cordons_need_their_metadata_version() -> None:
@@ -171,20 +157,17 @@ def test_cordons_need_their_metadata_version() -> None:
                 assert await alter(node, BROKER, "1", change) is ErrorCode.INVALID_CONFIG
 
 
-def test_broker_tells_what_it_lost() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            assert LOST_DATA not in by_name(await describe(node, BROKER, "1"))
-            lost = LostData(TopicPartition("t", 0), LossKind.TAIL, "a segment is gone", 411, 750)
-            node.lost_data.add(lost)
-            for offset in range(200):
-                node.lost_data.add(LostData(lost.partition, LossKind.RECORDS, "bad checksum", offset, 201))
-            entry = by_name(await describe(node, BROKER, "1"))[LOST_DATA]
-            lines = (entry.value or "").splitlines()
-            assert (lines[0], lines[-1], len(lines)) == (str(lost), "and 101 more", 101)
-            assert entry.read_only
-
-    asyncio.run(story())
+async def test_broker_tells_what_it_lost() -> None:
+    async with admin_node() as node:
+        assert LOST_DATA not in by_name(await describe(node, BROKER, "1"))
+        lost = LostData(TopicPartition("t", 0), LossKind.TAIL, "a segment is gone", 411, 750)
+        node.lost_data.add(lost)
+        for offset in range(200):
+            node.lost_data.add(LostData(lost.partition, LossKind.RECORDS, "bad checksum", offset, 201))
+        entry = by_name(await describe(node, BROKER, "1"))[LOST_DATA]
+        lines = (entry.value or "").splitlines()
+        assert (lines[0], lines[-1], len(lines)) == (str(lost), "and 101 more", 101)
+        assert entry.read_only
 
 
 @pytest.mark.parametrize(
@@ -198,48 +181,37 @@ def test_broker_tells_what_it_lost() -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            result = await describe(node, kind, name)
-            assert ErrorCode(result.error_code) is code
-            assert result.error_message
-
-    asyncio.run(story())
+async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+    async with admin_node() as node:
+        result = await describe(node, kind, name)
+        assert ErrorCode(result.error_code) is code
+        assert result.error_message
 
 
-def test_groups() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            assert (
-                await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000")) is ErrorCode.NONE
-            )
-            entry = by_name(await describe(node, GROUP, "g"))["consumer.session.timeout.ms"]
-            assert (entry.value, entry.config_source) == ("50000", 8)
-
-    asyncio.run(story())
+async def test_groups() -> None:
+    async with admin_node() as node:
+        assert await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000")) is ErrorCode.NONE
+        entry = by_name(await describe(node, GROUP, "g"))["consumer.session.timeout.ms"]
+        assert (entry.value, entry.config_source) == ("50000", 8)
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_older_call(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create_topic(node)
-            resource = legacy.AlterConfigsResource(
-                resource_type=TOPIC,
-                resource_name="t",
-                configs=[legacy.AlterableConfig(name="segment.ms", value="2000")],
-            )
-            request = AlterConfigsRequest(resources=[resource])
-            (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
-            assert answer.error_code == 0
-            assert dict(node.image.configs.of_topic("t")) == {"segment.ms": "2000"}
-            node.raft.resign()
-            (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
-            assert ErrorCode(answer.error_code) is ErrorCode.NOT_CONTROLLER
-            assert await alter(node, TOPIC, "t", ("segment.ms", 1, None)) is ErrorCode.NOT_CONTROLLER
-
-    asyncio.run(story())
+async def test_the_older_call(version: int) -> None:
+    async with admin_node() as node:
+        await create_topic(node)
+        resource = legacy.AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name="t",
+            configs=[legacy.AlterableConfig(name="segment.ms", value="2000")],
+        )
+        request = AlterConfigsRequest(resources=[resource])
+        (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
+        assert answer.error_code == 0
+        assert dict(node.image.configs.of_topic("t")) == {"segment.ms": "2000"}
+        node.raft.resign()
+        (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
+        assert ErrorCode(answer.error_code) is ErrorCode.NOT_CONTROLLER
+        assert await alter(node, TOPIC, "t", ("segment.ms", 1, None)) is ErrorCode.NOT_CONTROLLER
 
 
 @pytest.fixture
@@ -249,43 +221,37 @@ def some_logger() -> Iterator[logging.Logger]:
     logger.setLevel(logging.NOTSET)
 
 
-def test_loggers(some_logger: logging.Logger) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            assert await alter(node, LOGGER, "1", (some_logger.name, 0, "ERROR")) is ErrorCode.NONE
-            assert some_logger.level == logging.ERROR
-            entry = by_name(await describe(node, LOGGER, "1"))[some_logger.name]
-            assert (entry.value, entry.config_source) == ("ERROR", 6)
-            assert await alter(node, LOGGER, "1", (some_logger.name, 0, "LOUD")) is ErrorCode.INVALID_CONFIG
-            assert await alter(node, LOGGER, "1", (some_logger.name, 2, "INFO")) is ErrorCode.INVALID_REQUEST
-            assert await alter(node, LOGGER, "1", ("ruslo.nobody", 0, "INFO")) is ErrorCode.INVALID_CONFIG
-            assert await alter(node, LOGGER, "1", ("root", 1, None)) is ErrorCode.INVALID_REQUEST
-            assert await alter(node, LOGGER, "2", ("root", 0, "INFO")) is ErrorCode.INVALID_REQUEST
-            assert some_logger.level == logging.ERROR
-            assert await alter(node, LOGGER, "1", (some_logger.name, 1, None)) is ErrorCode.NONE
-            assert some_logger.level == logging.NOTSET
-
-    asyncio.run(story())
+async def test_loggers(some_logger: logging.Logger) -> None:
+    async with admin_node() as node:
+        assert await alter(node, LOGGER, "1", (some_logger.name, 0, "ERROR")) is ErrorCode.NONE
+        assert some_logger.level == logging.ERROR
+        entry = by_name(await describe(node, LOGGER, "1"))[some_logger.name]
+        assert (entry.value, entry.config_source) == ("ERROR", 6)
+        assert await alter(node, LOGGER, "1", (some_logger.name, 0, "LOUD")) is ErrorCode.INVALID_CONFIG
+        assert await alter(node, LOGGER, "1", (some_logger.name, 2, "INFO")) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, LOGGER, "1", ("ruslo.nobody", 0, "INFO")) is ErrorCode.INVALID_CONFIG
+        assert await alter(node, LOGGER, "1", ("root", 1, None)) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, LOGGER, "2", ("root", 0, "INFO")) is ErrorCode.INVALID_REQUEST
+        assert some_logger.level == logging.ERROR
+        assert await alter(node, LOGGER, "1", (some_logger.name, 1, None)) is ErrorCode.NONE
+        assert some_logger.level == logging.NOTSET
 
 
-def test_resources_listed() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create_topic(node)
-            await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000"))
+async def test_resources_listed() -> None:
+    async with admin_node() as node:
+        await create_topic(node)
+        await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000"))
 
-            async def listed(*kinds: int, version: int = 1) -> list[tuple[int, str]]:
-                request = ListConfigResourcesRequest(resource_types=list(kinds))
-                answer = await exchange(list_config_resources.handle, node, request, version)
-                assert answer.error_code == 0
-                return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+        async def listed(*kinds: int, version: int = 1) -> list[tuple[int, str]]:
+            request = ListConfigResourcesRequest(resource_types=list(kinds))
+            answer = await exchange(list_config_resources.handle, node, request, version)
+            assert answer.error_code == 0
+            return [(each.resource_type, each.resource_name) for each in answer.config_resources]
 
-            everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
-            assert await listed() == everything
-            assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
-            assert await listed(version=0) == []
-            strange = ListConfigResourcesRequest(resource_types=[3])
-            answer = await exchange(list_config_resources.handle, node, strange)
-            assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
-
-    asyncio.run(story())
+        everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
+        assert await listed() == everything
+        assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
+        assert await listed(version=0) == []
+        strange = ListConfigResourcesRequest(resource_types=[3])
+        answer = await exchange(list_config_resources.handle, node, strange)
+        assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION

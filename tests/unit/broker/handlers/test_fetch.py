@@ -13,8 +13,8 @@ from ruslo.protocol.messages.fetch_request import FetchPartition, ReplicaState
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.records.batch import HEADER, TRANSACTIONAL
 from ruslo.records.control import end_txn_batch
-from tests.support.live_node import NOW, LiveNode, batch_of, live_node, records_in, run, until
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import NOW, LiveNode, batch_of, live_node, records_in, until
+from tests.support.clients.raw_client import RawClient, connected
 
 VERSIONS = range(4, 19)
 PATIENCE_MS = 2**31 - 1
@@ -33,490 +33,420 @@ async def fill(node: LiveNode, client: RawClient, batches: int = 3, size: int = 
     return len(batch)
 
 
-def test_every_version(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            topic_id = await node.create(partitions=2)
-            await node.produce(client, batch_of(b"a", b"b"), index=1)
-            for version in VERSIONS:
-                request = node.fetch_request([("t", asked(1)), ("none", asked()), ("t", asked(7))])
-                answer = await client.call(request, FetchResponse, version)
-                assert (answer.error_code, answer.session_id) == (0, 0)
-                good, unknown, no_partition = answer.responses
-                by_id = version >= 13
-                assert good.topic == ("" if by_id else "t")
-                assert good.topic_id == (topic_id if by_id else ZERO_UUID)
-                (data,) = good.partitions
-                assert (data.partition_index, data.error_code) == (1, 0)
-                assert (data.high_watermark, data.last_stable_offset) == (2, 2)
-                assert data.log_start_offset == (0 if version >= 5 else -1)
-                assert data.aborted_transactions is None
-                assert [record.value for record in records_in(data.records)] == [b"a", b"b"]
-                (refused,) = unknown.partitions
-                wanted = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                assert ErrorCode(refused.error_code) is wanted
-                assert (refused.high_watermark, refused.last_stable_offset) == (-1, -1)
-                assert not refused.records
-                code = ErrorCode(no_partition.partitions[0].error_code)
-                assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    run(story())
+async def test_every_version(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        topic_id = await node.create(partitions=2)
+        await node.produce(client, batch_of(b"a", b"b"), index=1)
+        for version in VERSIONS:
+            request = node.fetch_request([("t", asked(1)), ("none", asked()), ("t", asked(7))])
+            answer = await client.call(request, FetchResponse, version)
+            assert (answer.error_code, answer.session_id) == (0, 0)
+            good, unknown, no_partition = answer.responses
+            by_id = version >= 13
+            assert good.topic == ("" if by_id else "t")
+            assert good.topic_id == (topic_id if by_id else ZERO_UUID)
+            (data,) = good.partitions
+            assert (data.partition_index, data.error_code) == (1, 0)
+            assert (data.high_watermark, data.last_stable_offset) == (2, 2)
+            assert data.log_start_offset == (0 if version >= 5 else -1)
+            assert data.aborted_transactions is None
+            assert [record.value for record in records_in(data.records)] == [b"a", b"b"]
+            (refused,) = unknown.partitions
+            wanted = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert ErrorCode(refused.error_code) is wanted
+            assert (refused.high_watermark, refused.last_stable_offset) == (-1, -1)
+            assert not refused.records
+            code = ErrorCode(no_partition.partitions[0].error_code)
+            assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_fetch_inside_a_batch_brings_the_whole_batch(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await node.produce(client, batch_of(*(b"%d" % n for n in range(10))))
-            await node.produce(client, batch_of(b"next"))
-            for offset in (0, 5, 9):
-                read = records_in((await node.fetch(client, offset)).records)
-                assert [record.offset for record in read] == list(range(11))
-            assert [r.offset for r in records_in((await node.fetch(client, 10)).records)] == [10]
-
-    run(story())
+async def test_a_fetch_inside_a_batch_brings_the_whole_batch(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await node.produce(client, batch_of(*(b"%d" % n for n in range(10))))
+        await node.produce(client, batch_of(b"next"))
+        for offset in (0, 5, 9):
+            read = records_in((await node.fetch(client, offset)).records)
+            assert [record.offset for record in read] == list(range(11))
+        assert [r.offset for r in records_in((await node.fetch(client, 10)).records)] == [10]
 
 
-def test_offsets_out_of_range(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 2)
-            node.partition().log.delete_records_before(2)
-            for offset in (-1, 0, 1, 5, 2**62):
-                data = await node.fetch(client, offset, max_wait_ms=PATIENCE_MS, min_bytes=1)
-                assert ErrorCode(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
-                assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
-            at_end = await node.fetch(client, 4)
-            assert (at_end.error_code, at_end.high_watermark, at_end.records or b"") == (0, 4, b"")
-
-    run(story())
+async def test_offsets_out_of_range(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 2)
+        node.partition().log.delete_records_before(2)
+        for offset in (-1, 0, 1, 5, 2**62):
+            data = await node.fetch(client, offset, max_wait_ms=PATIENCE_MS, min_bytes=1)
+            assert ErrorCode(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
+            assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
+        at_end = await node.fetch(client, 4)
+        assert (at_end.error_code, at_end.high_watermark, at_end.records or b"") == (0, 4, b"")
 
 
 # -- how many bytes ------------------------------------------------------------------------------------------
 
 
-def test_the_first_batch_comes_whole_however_large(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            size = await fill(node, client, 3, size=5000)
-            for max_bytes in (1, 0, size - 1):
-                data = await node.fetch(client, 2, max_bytes=max_bytes)
-                assert len(data.records or b"") == size
-                assert [record.offset for record in records_in(data.records)] == [2, 3]
-            cut = await node.fetch(client, 0, max_bytes=size + 10)
-            assert len(cut.records or b"") == size + 10, "the end of the range may cut a batch"
-
-    run(story())
+async def test_the_first_batch_comes_whole_however_large(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        size = await fill(node, client, 3, size=5000)
+        for max_bytes in (1, 0, size - 1):
+            data = await node.fetch(client, 2, max_bytes=max_bytes)
+            assert len(data.records or b"") == size
+            assert [record.offset for record in records_in(data.records)] == [2, 3]
+        cut = await node.fetch(client, 0, max_bytes=size + 10)
+        assert len(cut.records or b"") == size + 10, "the end of the range may cut a batch"
 
 
-def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create(partitions=4)
-            for index in (1, 2, 3):
-                size = await fill(node, client, 2, size=1000, index=index)
+async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create(partitions=4)
+        for index in (1, 2, 3):
+            size = await fill(node, client, 2, size=1000, index=index)
 
-            async def sizes(max_bytes: int, partition_max_bytes: int) -> list[int]:
-                places = [("t", asked(index, max_bytes=partition_max_bytes)) for index in range(4)]
-                request = node.fetch_request(places, max_bytes=max_bytes)
-                answer = await client.call(request, FetchResponse, 12)
-                (told,) = answer.responses
-                assert {each.error_code for each in told.partitions} == {0}
-                return [len(each.records or b"") for each in told.partitions]
+        async def sizes(max_bytes: int, partition_max_bytes: int) -> list[int]:
+            places = [("t", asked(index, max_bytes=partition_max_bytes)) for index in range(4)]
+            request = node.fetch_request(places, max_bytes=max_bytes)
+            answer = await client.call(request, FetchResponse, 12)
+            (told,) = answer.responses
+            assert {each.error_code for each in told.partitions} == {0}
+            return [len(each.records or b"") for each in told.partitions]
 
-            # Partition 0 is empty and does not use up the privilege.
-            assert await sizes(1, 1) == [0, size, 0, 0]
-            assert await sizes(2 * size, 1) == [0, size, 0, 0]
-            assert await sizes(10 * size, size) == [0, size, size, size]
-            assert await sizes(2 * size, 2 * size) == [0, 2 * size, 0, 0]
-            # What is left is too small for a batch: empty rather than a piece of one.
-            assert await sizes(3 * size - 1, 2 * size) == [0, 2 * size, 0, 0]
-            assert await sizes(3 * size, 2 * size) == [0, 2 * size, size, 0]
-            assert await sizes(3 * size + 7, 2 * size) == [0, 2 * size, size + 7, 0]
-
-    run(story())
+        # Partition 0 is empty and does not use up the privilege.
+        assert await sizes(1, 1) == [0, size, 0, 0]
+        assert await sizes(2 * size, 1) == [0, size, 0, 0]
+        assert await sizes(10 * size, size) == [0, size, size, size]
+        assert await sizes(2 * size, 2 * size) == [0, 2 * size, 0, 0]
+        # What is left is too small for a batch: empty rather than a piece of one.
+        assert await sizes(3 * size - 1, 2 * size) == [0, 2 * size, 0, 0]
+        assert await sizes(3 * size, 2 * size) == [0, 2 * size, size, 0]
+        assert await sizes(3 * size + 7, 2 * size) == [0, 2 * size, size + 7, 0]
 
 
-def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = {"fetch.max.bytes": "2048"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 50, size=100)
-            assert len((await node.fetch(client)).records or b"") == 2048
-
-    run(story())
+async def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    properties = {"fetch.max.bytes": "2048"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 50, size=100)
+        assert len((await node.fetch(client)).records or b"") == 2048
 
 
 # -- how long ------------------------------------------------------------------------------------------------
 
 
-def test_no_wait_when_there_is_enough_or_no_patience(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            size = await fill(node, client, 1)
-            for max_wait_ms, min_bytes in ((PATIENCE_MS, size), (PATIENCE_MS, 0), (0, 1 << 30)):
-                data = await node.fetch(client, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
-                assert len(data.records or b"") == size
-
-    run(story())
-
-
-def test_min_bytes_above_the_requests_own_max_bytes(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            size = await fill(node, client, 2)
-            request = node.fetch_request(
-                [("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1 << 30, max_bytes=size
-            )
-            answer = await client.call(request, FetchResponse, 12)
-            assert len(answer.responses[0].partitions[0].records or b"") == size
-
-    run(story())
-
-
-def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            size = await fill(node, client, 1)
-            data = await node.fetch(client, max_wait_ms=30, min_bytes=1 << 20)
-            assert len(data.records or b"") == size
-            assert not node.partition().readers
-
-    run(story())
-
-
-def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            live_node(tmp_path) as node,
-            connected(node.bootstrap) as reader,
-            connected(node.bootstrap) as writer,
-        ):
-            await node.create(partitions=2)
-            size = await fill(node, writer, 1)
-            request = node.fetch_request(
-                [("t", asked(0)), ("t", asked(1))], max_wait_ms=PATIENCE_MS, min_bytes=3 * size
-            )
-            waiting = asyncio.create_task(reader.call(request, FetchResponse, 12))
-            await until(lambda: bool(node.partition("t", 1).readers))
-            await fill(node, writer, 1, index=1)
-            await asyncio.sleep(0.01)
-            assert not waiting.done(), "two batches of three are not enough"
-            await fill(node, writer, 1)
-            (told,) = (await waiting).responses
-            assert [len(each.records or b"") for each in told.partitions] == [2 * size, size]
-            assert not node.partition("t", 0).readers
-            assert not node.partition("t", 1).readers
-
-    run(story())
-
-
-def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            request = node.fetch_request(
-                [("t", asked()), ("none", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1
-            )
-            answer = await client.call(request, FetchResponse, 12)
-            assert [each.partitions[0].error_code for each in answer.responses] == [
-                ErrorCode.NONE,
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ]
-
-    run(story())
-
-
-def test_the_end_of_a_segment_is_no_reason_to_wait(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            size = await fill(node, client, 1)
-            log = node.partition().log
-            log.roll(log.end_offset, NOW)
-            await fill(node, client, 3)
-            # A read covers one segment; what lies in the next will not come by waiting.
-            data = await node.fetch(client, 0, max_wait_ms=PATIENCE_MS, min_bytes=3 * size)
+async def test_no_wait_when_there_is_enough_or_no_patience(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        size = await fill(node, client, 1)
+        for max_wait_ms, min_bytes in ((PATIENCE_MS, size), (PATIENCE_MS, 0), (0, 1 << 30)):
+            data = await node.fetch(client, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
             assert len(data.records or b"") == size
 
-    run(story())
+
+async def test_min_bytes_above_the_requests_own_max_bytes(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        size = await fill(node, client, 2)
+        request = node.fetch_request(
+            [("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1 << 30, max_bytes=size
+        )
+        answer = await client.call(request, FetchResponse, 12)
+        assert len(answer.responses[0].partitions[0].records or b"") == size
+
+
+async def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        size = await fill(node, client, 1)
+        data = await node.fetch(client, max_wait_ms=30, min_bytes=1 << 20)
+        assert len(data.records or b"") == size
+        assert not node.partition().readers
+
+
+async def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> None:
+    async with (
+        live_node(tmp_path) as node,
+        connected(node.bootstrap) as reader,
+        connected(node.bootstrap) as writer,
+    ):
+        await node.create(partitions=2)
+        size = await fill(node, writer, 1)
+        request = node.fetch_request(
+            [("t", asked(0)), ("t", asked(1))], max_wait_ms=PATIENCE_MS, min_bytes=3 * size
+        )
+        waiting = asyncio.create_task(reader.call(request, FetchResponse, 12))
+        await until(lambda: bool(node.partition("t", 1).readers))
+        await fill(node, writer, 1, index=1)
+        await asyncio.sleep(0.01)
+        assert not waiting.done(), "two batches of three are not enough"
+        await fill(node, writer, 1)
+        (told,) = (await waiting).responses
+        assert [len(each.records or b"") for each in told.partitions] == [2 * size, size]
+        assert not node.partition("t", 0).readers
+        assert not node.partition("t", 1).readers
+
+
+async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        request = node.fetch_request(
+            [("t", asked()), ("none", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1
+        )
+        answer = await client.call(request, FetchResponse, 12)
+        assert [each.partitions[0].error_code for each in answer.responses] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+
+
+async def test_the_end_of_a_segment_is_no_reason_to_wait(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        size = await fill(node, client, 1)
+        log = node.partition().log
+        log.roll(log.end_offset, NOW)
+        await fill(node, client, 3)
+        # A read covers one segment; what lies in the next will not come by waiting.
+        data = await node.fetch(client, 0, max_wait_ms=PATIENCE_MS, min_bytes=3 * size)
+        assert len(data.records or b"") == size
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            partition = node.partition()
-            waiting = asyncio.create_task(
-                node.fetch(client, version=version, max_wait_ms=PATIENCE_MS, min_bytes=1)
-            )
-            await until(lambda: bool(partition.readers))
-            await node.delete()
-            wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            assert ErrorCode((await waiting).error_code) is wanted
-
-    run(story())
+async def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        partition = node.partition()
+        waiting = asyncio.create_task(
+            node.fetch(client, version=version, max_wait_ms=PATIENCE_MS, min_bytes=1)
+        )
+        await until(lambda: bool(partition.readers))
+        await node.delete()
+        wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert ErrorCode((await waiting).error_code) is wanted
 
 
-def test_connections_of_clients_that_left_are_closed_however_much_they_pipelined(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node:
-            await node.create()
-            connections = node.node._broker_server.connections
-            waits = node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1)
-            for count in (1, 2, 100, 500):
-                async with connected(node.bootstrap) as leaves:
-                    for _ in range(count):
-                        leaves.send(waits, 12)
-                    await leaves.writer.drain()
-                    await until(lambda: any(each.pending_replies for each in connections))
-
-            def all_closed() -> bool:
-                # As the sweep of idle connections does, but more often.
-                for connection in list(connections):
-                    connection.look_for_end()
-                return not connections
-
-            await until(all_closed)
-            assert not node.partition().readers
-
-    run(story())
-
-
-def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as writer:
-            await node.create()
+async def test_connections_of_clients_that_left_are_closed_however_much_they_pipelined(
+    tmp_path: Path,
+) -> None:
+    async with live_node(tmp_path) as node:
+        await node.create()
+        connections = node.node._broker_server.connections
+        waits = node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1)
+        for count in (1, 2, 100, 500):
             async with connected(node.bootstrap) as leaves:
-                leaves.send(node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1), 12)
-                await until(lambda: bool(node.partition().readers))
-            await until(lambda: not node.partition().readers)
-            await fill(node, writer, 1)
-            assert len(records_in((await node.fetch(writer)).records)) == 2
+                for _ in range(count):
+                    leaves.send(waits, 12)
+                await leaves.writer.drain()
+                await until(lambda: any(each.pending_replies for each in connections))
 
-    run(story())
+        def all_closed() -> bool:
+            # As the sweep of idle connections does, but more often.
+            for connection in list(connections):
+                connection.look_for_end()
+            return not connections
+
+        await until(all_closed)
+        assert not node.partition().readers
+
+
+async def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as writer:
+        await node.create()
+        async with connected(node.bootstrap) as leaves:
+            leaves.send(node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1), 12)
+            await until(lambda: bool(node.partition().readers))
+        await until(lambda: not node.partition().readers)
+        await fill(node, writer, 1)
+        assert len(records_in((await node.fetch(writer)).records)) == 2
 
 
 # -- epochs --------------------------------------------------------------------------------------------------
 
 
-def test_leader_epochs(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 1)
-            assert (await node.fetch(client, current_leader_epoch=0)).error_code == 0
-            newer = await node.fetch(client, current_leader_epoch=1, max_wait_ms=PATIENCE_MS, min_bytes=1000)
-            assert ErrorCode(newer.error_code) is ErrorCode.UNKNOWN_LEADER_EPOCH
-            node.partition().become_leader(4)
-            older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=PATIENCE_MS, min_bytes=1000)
-            assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
-            node.partition().step_down(-1, 5)
-            gone = await node.fetch(client)
-            assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    run(story())
+async def test_leader_epochs(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 1)
+        assert (await node.fetch(client, current_leader_epoch=0)).error_code == 0
+        newer = await node.fetch(client, current_leader_epoch=1, max_wait_ms=PATIENCE_MS, min_bytes=1000)
+        assert ErrorCode(newer.error_code) is ErrorCode.UNKNOWN_LEADER_EPOCH
+        node.partition().become_leader(4)
+        older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=PATIENCE_MS, min_bytes=1000)
+        assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
+        node.partition().step_down(-1, 5)
+        gone = await node.fetch(client)
+        assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_follower_serves_consumers_that_know_of_racks_and_refers_others_to_the_leader(
+async def test_a_follower_serves_consumers_that_know_of_racks_and_refers_others_to_the_leader(
     tmp_path: Path,
 ) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 1)
-            node.partition().step_down(9, 5)
-            for version in VERSIONS:
-                (topic,) = (
-                    await client.call(node.fetch_request([("t", asked())]), FetchResponse, version)
-                ).responses
-                (data,) = topic.partitions
-                if version >= 11:
-                    assert (data.error_code, len(records_in(data.records))) == (0, 2)
-                else:
-                    assert ErrorCode(data.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            fenced = await node.fetch(client, current_leader_epoch=4)
-            assert ErrorCode(fenced.error_code) is ErrorCode.FENCED_LEADER_EPOCH
-            assert (fenced.current_leader.leader_id, fenced.current_leader.leader_epoch) == (9, 5)
-
-    run(story())
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 1)
+        node.partition().step_down(9, 5)
+        for version in VERSIONS:
+            (topic,) = (
+                await client.call(node.fetch_request([("t", asked())]), FetchResponse, version)
+            ).responses
+            (data,) = topic.partitions
+            if version >= 11:
+                assert (data.error_code, len(records_in(data.records))) == (0, 2)
+            else:
+                assert ErrorCode(data.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        fenced = await node.fetch(client, current_leader_epoch=4)
+        assert ErrorCode(fenced.error_code) is ErrorCode.FENCED_LEADER_EPOCH
+        assert (fenced.current_leader.leader_id, fenced.current_leader.leader_epoch) == (9, 5)
 
 
 @pytest.mark.parametrize("version", [12, 18])
-def test_diverging_epochs(tmp_path: Path, version: int) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 2)  # epoch 0: offsets 0 to 3
-            node.partition().become_leader(3)
-            await fill(node, client, 1)  # epoch 3: offsets 4 and 5
+async def test_diverging_epochs(tmp_path: Path, version: int) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 2)  # epoch 0: offsets 0 to 3
+        node.partition().become_leader(3)
+        await fill(node, client, 1)  # epoch 3: offsets 4 and 5
 
-            async def fetch(offset: int, epoch: int) -> tuple[int, int, int, int]:
-                data = await node.fetch(
-                    client,
-                    offset,
-                    last_fetched_epoch=epoch,
-                    version=version,
-                    max_wait_ms=PATIENCE_MS,
-                    min_bytes=1,
-                )
-                assert data.high_watermark == (6 if not data.error_code else -1)
-                diverging = data.diverging_epoch
-                return data.error_code, diverging.epoch, diverging.end_offset, len(records_in(data.records))
+        async def fetch(offset: int, epoch: int) -> tuple[int, int, int, int]:
+            data = await node.fetch(
+                client,
+                offset,
+                last_fetched_epoch=epoch,
+                version=version,
+                max_wait_ms=PATIENCE_MS,
+                min_bytes=1,
+            )
+            assert data.high_watermark == (6 if not data.error_code else -1)
+            diverging = data.diverging_epoch
+            return data.error_code, diverging.epoch, diverging.end_offset, len(records_in(data.records))
 
-            assert await fetch(2, 0) == (0, -1, -1, 2 + 2)
-            assert await fetch(4, 0) == (0, -1, -1, 2)
-            assert await fetch(5, 0) == (0, 0, 4, 0), "epoch 0 ended at 4"
-            assert await fetch(4, 2) == (0, 0, 4, 0), "epoch 2 never was"
-            assert await fetch(5, 3) == (0, -1, -1, 2)
-            assert (await fetch(5, 9))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
-
-    run(story())
+        assert await fetch(2, 0) == (0, -1, -1, 2 + 2)
+        assert await fetch(4, 0) == (0, -1, -1, 2)
+        assert await fetch(5, 0) == (0, 0, 4, 0), "epoch 0 ended at 4"
+        assert await fetch(4, 2) == (0, 0, 4, 0), "epoch 2 never was"
+        assert await fetch(5, 3) == (0, -1, -1, 2)
+        assert (await fetch(5, 9))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 # -- isolation -----------------------------------------------------------------------------------------------
 
 
-def test_read_committed(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 2)
-            plain = await node.fetch(client, isolation_level=1)
-            assert (plain.last_stable_offset, plain.aborted_transactions) == (4, [])
-            assert len(records_in(plain.records)) == 4
-            at_end = await node.fetch(client, 4, isolation_level=1)
-            assert (at_end.last_stable_offset, at_end.aborted_transactions) == (4, [])
-
-    run(story())
+async def test_read_committed(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 2)
+        plain = await node.fetch(client, isolation_level=1)
+        assert (plain.last_stable_offset, plain.aborted_transactions) == (4, [])
+        assert len(records_in(plain.records)) == 4
+        at_end = await node.fetch(client, 4, isolation_level=1)
+        assert (at_end.last_stable_offset, at_end.aborted_transactions) == (4, [])
 
 
-def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 1)
-            partition = node.partition()
-            log = partition.log
+async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 1)
+        partition = node.partition()
+        log = partition.log
 
-            def write(producer_id: int) -> None:
-                # What a transaction coordinator will let pass; no client can write it yet.
-                batch = batch_of(
-                    b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
-                )
-                log.append_leader(batch, HEADER.unpack_from(batch), 0, NOW)
-                partition.advance(log.end_offset, len(batch))
-
-            def abort(producer_id: int) -> None:
-                marker = end_txn_batch(
-                    commit=False,
-                    producer_id=producer_id,
-                    producer_epoch=1,
-                    coordinator_epoch=0,
-                    timestamp=NOW,
-                )
-                log.append_marker(marker, 0, NOW)
-                partition.advance(log.end_offset, len(marker))
-
-            write(1)  # offset 2
-            write(2)  # offset 3
-            open_ = await node.fetch(client, isolation_level=1)
-            assert (open_.high_watermark, open_.last_stable_offset) == (4, 2)
-            assert [record.offset for record in records_in(open_.records)] == [0, 1]
-            waiting = asyncio.create_task(
-                node.fetch(client, 2, isolation_level=1, max_wait_ms=PATIENCE_MS, min_bytes=1)
+        def write(producer_id: int) -> None:
+            # What a transaction coordinator will let pass; no client can write it yet.
+            batch = batch_of(
+                b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
             )
-            await until(lambda: bool(partition.readers))
-            await asyncio.sleep(0.01)
-            abort(2)  # offset 4: the transaction of producer 1 still bars the way
-            await asyncio.sleep(0.01)
-            assert not waiting.done()
-            abort(1)  # offset 5
-            done = await waiting
-            assert (done.high_watermark, done.last_stable_offset) == (6, 6)
-            assert [(each.producer_id, each.first_offset) for each in done.aborted_transactions or ()] == [
-                (2, 3),
-                (1, 2),
-            ]
-            everything = await node.fetch(client)
-            assert everything.aborted_transactions is None
+            log.append_leader(batch, HEADER.unpack_from(batch), 0, NOW)
+            partition.advance(log.end_offset, len(batch))
 
-    run(story())
+        def abort(producer_id: int) -> None:
+            marker = end_txn_batch(
+                commit=False,
+                producer_id=producer_id,
+                producer_epoch=1,
+                coordinator_epoch=0,
+                timestamp=NOW,
+            )
+            log.append_marker(marker, 0, NOW)
+            partition.advance(log.end_offset, len(marker))
+
+        write(1)  # offset 2
+        write(2)  # offset 3
+        open_ = await node.fetch(client, isolation_level=1)
+        assert (open_.high_watermark, open_.last_stable_offset) == (4, 2)
+        assert [record.offset for record in records_in(open_.records)] == [0, 1]
+        waiting = asyncio.create_task(
+            node.fetch(client, 2, isolation_level=1, max_wait_ms=PATIENCE_MS, min_bytes=1)
+        )
+        await until(lambda: bool(partition.readers))
+        await asyncio.sleep(0.01)
+        abort(2)  # offset 4: the transaction of producer 1 still bars the way
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        abort(1)  # offset 5
+        done = await waiting
+        assert (done.high_watermark, done.last_stable_offset) == (6, 6)
+        assert [(each.producer_id, each.first_offset) for each in done.aborted_transactions or ()] == [
+            (2, 3),
+            (1, 2),
+        ]
+        everything = await node.fetch(client)
+        assert everything.aborted_transactions is None
 
 
-def test_a_forged_replica_id_gets_nothing(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await fill(node, client, 1)
-            for version, forged in (
-                (11, {"replica_id": 5}),
-                (17, {"replica_state": ReplicaState(replica_id=5, replica_epoch=1)}),
-            ):
-                data = await node.fetch(client, version=version, **forged)
-                assert ErrorCode(data.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-                assert not data.records
-
-    run(story())
+async def test_a_forged_replica_id_gets_nothing(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await fill(node, client, 1)
+        for version, forged in (
+            (11, {"replica_id": 5}),
+            (17, {"replica_state": ReplicaState(replica_id=5, replica_epoch=1)}),
+        ):
+            data = await node.fetch(client, version=version, **forged)
+            assert ErrorCode(data.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert not data.records
 
 
-def test_zstd_topics_need_version_10(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create(compression_type="zstd")
-            await fill(node, client, 1)
-            data = await node.fetch(client, version=9)
-            assert ErrorCode(data.error_code) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-            assert len(records_in((await node.fetch(client, version=10)).records)) == 2
-
-    run(story())
+async def test_zstd_topics_need_version_10(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create(compression_type="zstd")
+        await fill(node, client, 1)
+        data = await node.fetch(client, version=9)
+        assert ErrorCode(data.error_code) is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert len(records_in((await node.fetch(client, version=10)).records)) == 2
 
 
 # -- old data ------------------------------------------------------------------------------------------------
 
 
-def test_reading_from_start_to_end_over_many_segments(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            log = node.partition().log
-            values = [b"%04d" % n for n in range(600)]
-            for at, value in enumerate(values):
-                await node.produce(client, batch_of(value))
-                if at % 97 == 96:
-                    log.roll(log.end_offset, NOW)
-            log.release_idle_files()
-            read: list[bytes | None] = []
-            while len(read) < len(values):
-                data = await node.fetch(client, len(read), max_bytes=1500)
-                read += [record.value for record in records_in(data.records)]
-            assert read == values
-
-    run(story())
+async def test_reading_from_start_to_end_over_many_segments(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        log = node.partition().log
+        values = [b"%04d" % n for n in range(600)]
+        for at, value in enumerate(values):
+            await node.produce(client, batch_of(value))
+            if at % 97 == 96:
+                log.roll(log.end_offset, NOW)
+        log.release_idle_files()
+        read: list[bytes | None] = []
+        while len(read) < len(values):
+            data = await node.fetch(client, len(read), max_bytes=1500)
+            read += [record.value for record in records_in(data.records)]
+        assert read == values
 
 
-def test_a_slow_reader_gets_what_was_promised_even_after_the_topic_is_gone(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = {"log.segment.delete.delay.ms": "0"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create(max_message_bytes="30000000")
-            batch = batch_of(*(bytes([n]) * 1_000_000 for n in range(20)))
-            assert (await node.produce(client, batch)).error_code == 0
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
-            client.send(node.fetch_request([("t", asked())]), 12)
-            await asyncio.sleep(0.1)
-            await node.delete()
-            node.node.logs.empty_trash()
-            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
-            answer = await client.receive(FetchResponse)
-            read = records_in(answer.responses[0].partitions[0].records)
-            assert [record.value for record in read] == [bytes([n]) * 1_000_000 for n in range(20)]
-
-    run(story())
+async def test_a_slow_reader_gets_what_was_promised_even_after_the_topic_is_gone(tmp_path: Path) -> None:
+    properties = {"log.segment.delete.delay.ms": "0"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create(max_message_bytes="30000000")
+        batch = batch_of(*(bytes([n]) * 1_000_000 for n in range(20)))
+        assert (await node.produce(client, batch)).error_code == 0
+        client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
+        client.send(node.fetch_request([("t", asked())]), 12)
+        await asyncio.sleep(0.1)
+        await node.delete()
+        node.node.logs.empty_trash()
+        client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        answer = await client.receive(FetchResponse)
+        read = records_in(answer.responses[0].partitions[0].records)
+        assert [record.value for record in read] == [bytes([n]) * 1_000_000 for n in range(20)]

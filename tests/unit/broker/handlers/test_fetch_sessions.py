@@ -11,8 +11,8 @@ import pytest
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
-from tests.support.live_node import LiveNode, batch_of, live_node, records_in, run, until
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import LiveNode, batch_of, live_node, records_in, until
+from tests.support.clients.raw_client import RawClient, connected
 
 Told = dict[tuple[str, int], list[bytes | None]]
 
@@ -69,142 +69,124 @@ class SessionClient:
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
-def test_the_life_of_a_session(tmp_path: Path, version: int) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t", 2)
-            await node.create("u", 1)
-            session = SessionClient(node, client, version)
-            every = {("t", 0): 0, ("t", 1): 0, ("u", 0): 0}
-            assert await session.fetch(every) == {place: [] for place in every}
-            assert session.session_id > 0
+async def test_the_life_of_a_session(tmp_path: Path, version: int) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t", 2)
+        await node.create("u", 1)
+        session = SessionClient(node, client, version)
+        every = {("t", 0): 0, ("t", 1): 0, ("u", 0): 0}
+        assert await session.fetch(every) == {place: [] for place in every}
+        assert session.session_id > 0
 
-            assert await session.fetch() == {}, "nothing changed, so nothing is told"
-            await node.produce(client, batch_of(b"a"), index=1)
-            assert await session.fetch() == {("t", 1): [b"a"]}
-            assert await session.fetch({("t", 1): 1}) == {}
+        assert await session.fetch() == {}, "nothing changed, so nothing is told"
+        await node.produce(client, batch_of(b"a"), index=1)
+        assert await session.fetch() == {("t", 1): [b"a"]}
+        assert await session.fetch({("t", 1): 1}) == {}
 
-            await node.produce(client, batch_of(b"b"), topic="u")
-            await node.produce(client, batch_of(b"c"))
-            told = await session.fetch({("t", 0): 0}, forgotten=[("u", 0)])
-            assert told == {("t", 0): [b"c"]}
-            assert await session.fetch({("t", 0): 1}) == {}
-            assert await session.fetch({("u", 0): 0}) == {("u", 0): [b"b"]}, "back again"
+        await node.produce(client, batch_of(b"b"), topic="u")
+        await node.produce(client, batch_of(b"c"))
+        told = await session.fetch({("t", 0): 0}, forgotten=[("u", 0)])
+        assert told == {("t", 0): [b"c"]}
+        assert await session.fetch({("t", 0): 1}) == {}
+        assert await session.fetch({("u", 0): 0}) == {("u", 0): [b"b"]}, "back again"
 
-            # Forgetting everything ends the session.
-            assert await session.fetch(forgotten=list(every)) == {}
-            assert session.session_id == 0
-
-    run(story())
+        # Forgetting everything ends the session.
+        assert await session.fetch(forgotten=list(every)) == {}
+        assert session.session_id == 0
 
 
-def test_a_waiting_incremental_fetch_is_woken(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            live_node(tmp_path) as node,
-            connected(node.bootstrap) as client,
-            connected(node.bootstrap) as writer,
-        ):
-            await node.create("t", 2)
-            await node.create("u", 1)
-            session = SessionClient(node, client, 18)
-            await session.fetch({("t", 0): 0, ("t", 1): 0})
-            waiting = asyncio.create_task(session.fetch(max_wait_ms=2**31 - 1))
-            await until(lambda: bool(node.partition("t", 1).readers))
-            await node.produce(writer, batch_of(b"a"), index=1)
-            assert await waiting == {("t", 1): [b"a"]}
-
-    run(story())
+async def test_a_waiting_incremental_fetch_is_woken(tmp_path: Path) -> None:
+    async with (
+        live_node(tmp_path) as node,
+        connected(node.bootstrap) as client,
+        connected(node.bootstrap) as writer,
+    ):
+        await node.create("t", 2)
+        await node.create("u", 1)
+        session = SessionClient(node, client, 18)
+        await session.fetch({("t", 0): 0, ("t", 1): 0})
+        waiting = asyncio.create_task(session.fetch(max_wait_ms=2**31 - 1))
+        await until(lambda: bool(node.partition("t", 1).readers))
+        await node.produce(writer, batch_of(b"a"), index=1)
+        assert await waiting == {("t", 1): [b"a"]}
 
 
-def test_errors_of_sessions(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t", 2)
-            await node.create("u", 1)
-            await node.produce(client, batch_of(b"a"))
-            session = SessionClient(node, client, 12)
-            await session.fetch({("t", 0): 0})
-            session_id = session.session_id
+async def test_errors_of_sessions(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t", 2)
+        await node.create("u", 1)
+        await node.produce(client, batch_of(b"a"))
+        session = SessionClient(node, client, 12)
+        await session.fetch({("t", 0): 0})
+        session_id = session.session_id
 
-            session.session_id = session_id % (2**31 - 1) + 1
-            assert await session.fetch(max_wait_ms=2**31 - 1) == {}
-            assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
-            session.session_id = session_id
+        session.session_id = session_id % (2**31 - 1) + 1
+        assert await session.fetch(max_wait_ms=2**31 - 1) == {}
+        assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
+        session.session_id = session_id
 
-            session.epoch += 5
-            assert await session.fetch() == {}
-            assert session.error == "INVALID_FETCH_SESSION_EPOCH"
-            session.epoch -= 5
+        session.epoch += 5
+        assert await session.fetch() == {}
+        assert session.error == "INVALID_FETCH_SESSION_EPOCH"
+        session.epoch -= 5
 
-            session.version = 13
-            assert await session.fetch() == {}
-            assert session.error == "FETCH_SESSION_TOPIC_ID_ERROR"
-            session.version = 12
+        session.version = 13
+        assert await session.fetch() == {}
+        assert session.error == "FETCH_SESSION_TOPIC_ID_ERROR"
+        session.version = 12
 
-            # None of these harmed the session itself.
-            assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
-            assert session.error == "NONE"
+        # None of these harmed the session itself.
+        assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
+        assert session.error == "NONE"
 
-            # A new full fetch closes the old session and opens another.
-            session.epoch = 0
-            assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
-            assert session.session_id not in (0, session_id)
-            session.epoch, session.session_id = 3, session_id
-            await session.fetch()
-            assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
-
-    run(story())
+        # A new full fetch closes the old session and opens another.
+        session.epoch = 0
+        assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
+        assert session.session_id not in (0, session_id)
+        session.epoch, session.session_id = 3, session_id
+        await session.fetch()
+        assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-def test_a_final_fetch_closes_its_session_and_still_answers(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            await node.create("u")
-            await node.produce(client, batch_of(b"a"))
-            session = SessionClient(node, client, 12)
-            await session.fetch({("t", 0): 0})
-            old = session.session_id
-            session.epoch = -1
-            assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
-            assert session.session_id == 0
-            session.session_id, session.epoch = old, 1
-            await session.fetch()
-            assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
-
-    run(story())
+async def test_a_final_fetch_closes_its_session_and_still_answers(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        await node.create("u")
+        await node.produce(client, batch_of(b"a"))
+        session = SessionClient(node, client, 12)
+        await session.fetch({("t", 0): 0})
+        old = session.session_id
+        session.epoch = -1
+        assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
+        assert session.session_id == 0
+        session.session_id, session.epoch = old, 1
+        await session.fetch()
+        assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-def test_without_room_a_client_gets_no_session_but_its_data(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = {"max.incremental.fetch.session.cache.slots": "1"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            await node.create("u")
-            await node.produce(client, batch_of(b"a"))
-            first, second = SessionClient(node, client, 12), SessionClient(node, client, 12)
-            await first.fetch({("t", 0): 0})
-            assert await second.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
-            assert (first.session_id > 0, second.session_id) == (True, 0)
-
-    run(story())
+async def test_without_room_a_client_gets_no_session_but_its_data(tmp_path: Path) -> None:
+    properties = {"max.incremental.fetch.session.cache.slots": "1"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        await node.create("u")
+        await node.produce(client, batch_of(b"a"))
+        first, second = SessionClient(node, client, 12), SessionClient(node, client, 12)
+        await first.fetch({("t", 0): 0})
+        assert await second.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
+        assert (first.session_id > 0, second.session_id) == (True, 0)
 
 
-def test_a_deleted_topic_is_told_as_an_error_in_the_session(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            await node.create("u")
-            place = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-            request = node.fetch_request([("t", place), ("u", place)], session_epoch=0)
-            opened = await client.call(request, FetchResponse, 13)
-            gone = node.topic_id("t")
-            await node.delete("t")
-            for epoch in (1, 2):
-                request = FetchRequest(session_id=opened.session_id, session_epoch=epoch, topics=[])
-                (told,) = (await client.call(request, FetchResponse, 13)).responses
-                assert told.topic_id == gone
-                assert ErrorCode(told.partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
-
-    run(story())
+async def test_a_deleted_topic_is_told_as_an_error_in_the_session(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        await node.create("u")
+        place = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        request = node.fetch_request([("t", place), ("u", place)], session_epoch=0)
+        opened = await client.call(request, FetchResponse, 13)
+        gone = node.topic_id("t")
+        await node.delete("t")
+        for epoch in (1, 2):
+            request = FetchRequest(session_id=opened.session_id, session_epoch=epoch, topics=[])
+            (told,) = (await client.call(request, FetchResponse, 13)).responses
+            assert told.topic_id == gone
+            assert ErrorCode(told.partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID

@@ -39,9 +39,15 @@ from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, Off
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
-from tests.support.group_requests import commit, commit_codes, commit_request, fetch_offsets, find_coordinator
-from tests.support.live_node import LiveNode, live_node, run
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import LiveNode, live_node, run
+from tests.support.clients.raw_client import RawClient, connected
+from tests.support.groups.group_requests import (
+    commit,
+    commit_codes,
+    commit_request,
+    fetch_offsets,
+    find_coordinator,
+)
 
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_ASKED = -(2**31)
@@ -89,36 +95,30 @@ def consumer_beat(group: str, member: str, epoch: int = 0) -> ConsumerGroupHeart
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_find_coordinator(tmp_path: Path, version: int) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, FEW_PARTITIONS) as node, connected(node.bootstrap) as client:
-            found = await find_coordinator(client, "g", version)
-            assert (found.error_code, found.node_id) == (0, 1)
-            assert f"{found.host}:{found.port}" == node.bootstrap
-
-    run(story())
+async def test_find_coordinator(tmp_path: Path, version: int) -> None:
+    async with live_node(tmp_path, FEW_PARTITIONS) as node, connected(node.bootstrap) as client:
+        found = await find_coordinator(client, "g", version)
+        assert (found.error_code, found.node_id) == (0, 1)
+        assert f"{found.host}:{found.port}" == node.bootstrap
 
 
-def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            request = FindCoordinatorRequest(coordinator_keys=["a", "b", ""])
-            answer = await client.call(request, FindCoordinatorResponse)
-            assert [(each.key, each.error_code) for each in answer.coordinators] == [
-                ("a", 0),
-                ("b", 0),
-                ("", 0),
-            ]
-            for key_type, code in (
-                (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-                (9, ErrorCode.INVALID_REQUEST),
-            ):
-                request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"])
-                (one,) = (await client.call(request, FindCoordinatorResponse)).coordinators
-                assert (one.error_code, one.node_id, one.port) == (code, -1, -1)
-                assert one.error_message
-
-    run(story())
+async def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> None:
+    async with ready_node(tmp_path) as (_, client):
+        request = FindCoordinatorRequest(coordinator_keys=["a", "b", ""])
+        answer = await client.call(request, FindCoordinatorResponse)
+        assert [(each.key, each.error_code) for each in answer.coordinators] == [
+            ("a", 0),
+            ("b", 0),
+            ("", 0),
+        ]
+        for key_type, code in (
+            (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (9, ErrorCode.INVALID_REQUEST),
+        ):
+            request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"])
+            (one,) = (await client.call(request, FindCoordinatorResponse)).coordinators
+            assert (one.error_code, one.node_id, one.port) == (code, -1, -1)
+            assert one.error_message
 
 
 def test_too_few_brokers_for_the_offsets_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -135,199 +135,164 @@ def test_too_few_brokers_for_the_offsets_topic(tmp_path: Path, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_a_classic_member_from_join_to_leave(tmp_path: Path, version: int) -> None:
+async def test_a_classic_member_from_join_to_leave(tmp_path: Path, version: int) -> None:
     """JoinGroup in every version, the others in one of theirs that lived at that time."""
-
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            member, generation = await join(client, "g", version)
-            assignment = [SyncGroupRequestAssignment(member_id=member, assignment=b"all of it")]
-            sync = SyncGroupRequest(
-                group_id="g", generation_id=generation, member_id=member, assignments=assignment
-            )
-            sync_version = min(version, 5)
-            if sync_version == 5:
-                sync.protocol_type, sync.protocol_name = "consumer", "range"
-            synced = await client.call(sync, SyncGroupResponse, sync_version)
-            assert (synced.error_code, bytes(synced.assignment)) == (0, b"all of it")
-            beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
-            assert (await client.call(beat, HeartbeatResponse, min(version, 4))).error_code == 0
-            request = commit_request("g", {1: 5}, member_id=member, generation=generation)
-            commit_version = min(2 + version, 9)
-            answer = await client.call(request, OffsetCommitResponse, commit_version)
-            assert commit_codes(answer) == [ErrorCode.NONE]
-            leave = LeaveGroupRequest(group_id="g")
-            if version < 3:
-                leave.member_id = member
-            else:
-                leave.members = [MemberIdentity(member_id=member)]
-            left = await client.call(leave, LeaveGroupResponse, min(version, 5))
-            assert left.error_code == 0
-            assert await fetch_offsets(client, "g") == {1: 5}
-
-    run(story())
+    async with ready_node(tmp_path) as (_, client):
+        member, generation = await join(client, "g", version)
+        assignment = [SyncGroupRequestAssignment(member_id=member, assignment=b"all of it")]
+        sync = SyncGroupRequest(
+            group_id="g", generation_id=generation, member_id=member, assignments=assignment
+        )
+        sync_version = min(version, 5)
+        if sync_version == 5:
+            sync.protocol_type, sync.protocol_name = "consumer", "range"
+        synced = await client.call(sync, SyncGroupResponse, sync_version)
+        assert (synced.error_code, bytes(synced.assignment)) == (0, b"all of it")
+        beat = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member)
+        assert (await client.call(beat, HeartbeatResponse, min(version, 4))).error_code == 0
+        request = commit_request("g", {1: 5}, member_id=member, generation=generation)
+        commit_version = min(2 + version, 9)
+        answer = await client.call(request, OffsetCommitResponse, commit_version)
+        assert commit_codes(answer) == [ErrorCode.NONE]
+        leave = LeaveGroupRequest(group_id="g")
+        if version < 3:
+            leave.member_id = member
+        else:
+            leave.members = [MemberIdentity(member_id=member)]
+        left = await client.call(leave, LeaveGroupResponse, min(version, 5))
+        assert left.error_code == 0
+        assert await fetch_offsets(client, "g") == {1: 5}
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-def test_offsets_in_every_version_that_names_topics(tmp_path: Path, version: int) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            assert await commit(client, "g", {0: 10, 3: 13}) == [ErrorCode.NONE] * 2
-            assert await fetch_offsets(client, "g", [0, 1, 3], version) == {0: 10, 1: -1, 3: 13}
-            if version >= 2:
-                assert await fetch_offsets(client, "g", None, version) == {0: 10, 3: 13}
-
-    run(story())
+async def test_offsets_in_every_version_that_names_topics(tmp_path: Path, version: int) -> None:
+    async with ready_node(tmp_path) as (_, client):
+        assert await commit(client, "g", {0: 10, 3: 13}) == [ErrorCode.NONE] * 2
+        assert await fetch_offsets(client, "g", [0, 1, 3], version) == {0: 10, 1: -1, 3: 13}
+        if version >= 2:
+            assert await fetch_offsets(client, "g", None, version) == {0: 10, 3: 13}
 
 
-def test_offsets_by_topic_id(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (node, client):
-            by_id = commit_request("g", {0: 7}, topic="", topic_id=node.topic_id("t"))
-            assert commit_codes(await client.call(by_id, OffsetCommitResponse, 10)) == [ErrorCode.NONE]
-            stranger = commit_request("g", {0: 7}, topic="", topic_id=b"no topic has me.")
-            codes = commit_codes(await client.call(stranger, OffsetCommitResponse, 10))
-            assert codes == [ErrorCode.UNKNOWN_TOPIC_ID]
-            asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-            (group,) = (await client.call(asked, OffsetFetchResponse, 10)).groups
-            (topic,) = group.topics
-            assert topic.topic_id == node.topic_id("t")
-            assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 7)]
-
-    run(story())
+async def test_offsets_by_topic_id(tmp_path: Path) -> None:
+    async with ready_node(tmp_path) as (node, client):
+        by_id = commit_request("g", {0: 7}, topic="", topic_id=node.topic_id("t"))
+        assert commit_codes(await client.call(by_id, OffsetCommitResponse, 10)) == [ErrorCode.NONE]
+        stranger = commit_request("g", {0: 7}, topic="", topic_id=b"no topic has me.")
+        codes = commit_codes(await client.call(stranger, OffsetCommitResponse, 10))
+        assert codes == [ErrorCode.UNKNOWN_TOPIC_ID]
+        asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+        (group,) = (await client.call(asked, OffsetFetchResponse, 10)).groups
+        (topic,) = group.topics
+        assert topic.topic_id == node.topic_id("t")
+        assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 7)]
 
 
-def test_many_groups_of_many_shards_in_one_request(tmp_path: Path) -> None:
+async def test_many_groups_of_many_shards_in_one_request(tmp_path: Path) -> None:
     names = [f"group-{number}" for number in range(30)]
+    async with ready_node(tmp_path) as (node, client):
+        assert len({node.node.broker.groups.partition_of(name) for name in names}) > 5
+        for number, name in enumerate(names):
+            assert await commit(client, name, {0: number}) == [ErrorCode.NONE]
+        asked = OffsetFetchRequest(
+            groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
+        )
+        fetched = (await client.call(asked, OffsetFetchResponse, 9)).groups
+        assert {group.group_id: group.topics[0].partitions[0].committed_offset for group in fetched} == {
+            name: number for number, name in enumerate(names)
+        }
 
-    async def story() -> None:
-        async with ready_node(tmp_path) as (node, client):
-            assert len({node.node.broker.groups.partition_of(name) for name in names}) > 5
-            for number, name in enumerate(names):
-                assert await commit(client, name, {0: number}) == [ErrorCode.NONE]
-            asked = OffsetFetchRequest(
-                groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
-            )
-            fetched = (await client.call(asked, OffsetFetchResponse, 9)).groups
-            assert {group.group_id: group.topics[0].partitions[0].committed_offset for group in fetched} == {
-                name: number for number, name in enumerate(names)
-            }
-
-            described = await client.call(DescribeGroupsRequest(groups=names), DescribeGroupsResponse)
-            assert {each.group_id: each.group_state for each in described.groups} == dict.fromkeys(
-                names, "Empty"
-            )
-            deleted = await client.call(
-                DeleteGroupsRequest(groups_names=[*names, "never-was"]), DeleteGroupsResponse
-            )
-            codes = {each.group_id: each.error_code for each in deleted.results}
-            assert codes == {**dict.fromkeys(names, 0), "never-was": ErrorCode.GROUP_ID_NOT_FOUND}
-            assert (await client.call(ListGroupsRequest(), ListGroupsResponse)).groups == []
-
-    run(story())
+        described = await client.call(DescribeGroupsRequest(groups=names), DescribeGroupsResponse)
+        assert {each.group_id: each.group_state for each in described.groups} == dict.fromkeys(names, "Empty")
+        deleted = await client.call(
+            DeleteGroupsRequest(groups_names=[*names, "never-was"]), DeleteGroupsResponse
+        )
+        codes = {each.group_id: each.error_code for each in deleted.results}
+        assert codes == {**dict.fromkeys(names, 0), "never-was": ErrorCode.GROUP_ID_NOT_FOUND}
+        assert (await client.call(ListGroupsRequest(), ListGroupsResponse)).groups == []
 
 
-def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            await commit(client, "simple", {0: 1})
-            await join(client, "live", 3)
-            beat = await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
-            assert (beat.error_code, beat.member_epoch) == (0, 2)
+async def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
+    async with ready_node(tmp_path) as (_, client):
+        await commit(client, "simple", {0: 1})
+        await join(client, "live", 3)
+        beat = await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
+        assert (beat.error_code, beat.member_epoch) == (0, 2)
 
-            async def listed(**filters: list[str]) -> set[str]:
-                answer = await client.call(ListGroupsRequest(**filters), ListGroupsResponse)  # type: ignore[arg-type]
-                assert answer.error_code == 0
-                return {group.group_id for group in answer.groups}
+        async def listed(**filters: list[str]) -> set[str]:
+            answer = await client.call(ListGroupsRequest(**filters), ListGroupsResponse)  # type: ignore[arg-type]
+            assert answer.error_code == 0
+            return {group.group_id for group in answer.groups}
 
-            assert await listed() == {"simple", "live", "new"}
-            assert await listed(states_filter=["empty"]) == {"simple"}
-            assert await listed(states_filter=["CompletingRebalance", "Stable"]) == {"live", "new"}
-            assert await listed(types_filter=["Consumer"]) == {"new"}
-            assert await listed(types_filter=["classic"], states_filter=["Stable"]) == set()
-            assert await listed(types_filter=["nonsense"]) == set()
-            for version in range(6):
-                everything = await client.call(ListGroupsRequest(), ListGroupsResponse, version)
-                assert len(everything.groups) == 3
-
-    run(story())
+        assert await listed() == {"simple", "live", "new"}
+        assert await listed(states_filter=["empty"]) == {"simple"}
+        assert await listed(states_filter=["CompletingRebalance", "Stable"]) == {"live", "new"}
+        assert await listed(types_filter=["Consumer"]) == {"new"}
+        assert await listed(types_filter=["classic"], states_filter=["Stable"]) == set()
+        assert await listed(types_filter=["nonsense"]) == set()
+        for version in range(6):
+            everything = await client.call(ListGroupsRequest(), ListGroupsResponse, version)
+            assert len(everything.groups) == 3
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_authorized_operations(tmp_path: Path, asked: bool) -> None:
+async def test_authorized_operations(tmp_path: Path, asked: bool) -> None:
     expected = ALL_OPERATIONS if asked else NOT_ASKED
-
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            await commit(client, "old", {0: 1})
-            await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
-            classic = DescribeGroupsRequest(groups=["old"], include_authorized_operations=asked)
-            (group,) = (await client.call(classic, DescribeGroupsResponse)).groups
-            assert group.authorized_operations == expected
-            consumer = ConsumerGroupDescribeRequest(
-                group_ids=["new", "old"], include_authorized_operations=asked
-            )
-            found = (await client.call(consumer, ConsumerGroupDescribeResponse)).groups
-            by_id = {each.group_id: each for each in found}
-            assert by_id["new"].authorized_operations == expected
-            assert by_id["new"].members[0].member_id == "m"
-            assert by_id["old"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-            assert by_id["old"].authorized_operations == NOT_ASKED
-
-    run(story())
+    async with ready_node(tmp_path) as (_, client):
+        await commit(client, "old", {0: 1})
+        await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
+        classic = DescribeGroupsRequest(groups=["old"], include_authorized_operations=asked)
+        (group,) = (await client.call(classic, DescribeGroupsResponse)).groups
+        assert group.authorized_operations == expected
+        consumer = ConsumerGroupDescribeRequest(group_ids=["new", "old"], include_authorized_operations=asked)
+        found = (await client.call(consumer, ConsumerGroupDescribeResponse)).groups
+        by_id = {each.group_id: each for each in found}
+        assert by_id["new"].authorized_operations == expected
+        assert by_id["new"].members[0].member_id == "m"
+        assert by_id["old"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert by_id["old"].authorized_operations == NOT_ASKED
 
 
-def test_offsets_can_be_deleted(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (_, client):
-            await commit(client, "g", {0: 1, 1: 2})
-            topic = OffsetDeleteRequestTopic(
-                name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
-            )
-            request = OffsetDeleteRequest(group_id="g", topics=[topic])
-            answer = await client.call(request, OffsetDeleteResponse)
-            assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
-            assert await fetch_offsets(client, "g") == {1: 2}
-
-    run(story())
+async def test_offsets_can_be_deleted(tmp_path: Path) -> None:
+    async with ready_node(tmp_path) as (_, client):
+        await commit(client, "g", {0: 1, 1: 2})
+        topic = OffsetDeleteRequestTopic(
+            name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+        )
+        request = OffsetDeleteRequest(group_id="g", topics=[topic])
+        answer = await client.call(request, OffsetDeleteResponse)
+        assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+        assert await fetch_offsets(client, "g") == {1: 2}
 
 
-def test_a_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with ready_node(tmp_path) as (node, client):
-            bad = consumer_beat("g", "m")
-            bad.subscribed_topic_names, bad.subscribed_topic_regex = None, "(unclosed"
-            refused = await client.call(bad, ConsumerGroupHeartbeatResponse)
-            assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-            assert refused.error_message
+async def test_a_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
+    async with ready_node(tmp_path) as (node, client):
+        bad = consumer_beat("g", "m")
+        bad.subscribed_topic_names, bad.subscribed_topic_regex = None, "(unclosed"
+        refused = await client.call(bad, ConsumerGroupHeartbeatResponse)
+        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert refused.error_message
 
-            good = consumer_beat("g", "m")
-            good.subscribed_topic_names, good.subscribed_topic_regex = None, "[s-u]"
-            beat = await client.call(good, ConsumerGroupHeartbeatResponse)
+        good = consumer_beat("g", "m")
+        good.subscribed_topic_names, good.subscribed_topic_regex = None, "[s-u]"
+        beat = await client.call(good, ConsumerGroupHeartbeatResponse)
+        assert beat.error_code == 0
+        while beat.assignment is None or not beat.assignment.topic_partitions:
+            again = consumer_beat("g", "m", beat.member_epoch)
+            beat = await client.call(again, ConsumerGroupHeartbeatResponse)
             assert beat.error_code == 0
-            while beat.assignment is None or not beat.assignment.topic_partitions:
-                again = consumer_beat("g", "m", beat.member_epoch)
-                beat = await client.call(again, ConsumerGroupHeartbeatResponse)
-                assert beat.error_code == 0
-            (given,) = beat.assignment.topic_partitions
-            assert (given.topic_id, sorted(given.partitions)) == (node.topic_id("t"), [0, 1, 2, 3])
-
-    run(story())
+        (given,) = beat.assignment.topic_partitions
+        assert (given.topic_id, sorted(given.partitions)) == (node.topic_id("t"), [0, 1, 2, 3])
 
 
-def test_a_protocol_that_is_switched_off_is_refused_by_any_broker(tmp_path: Path) -> None:
+async def test_a_protocol_that_is_switched_off_is_refused_by_any_broker(tmp_path: Path) -> None:
     """Also by one that does not coordinate the group: here nothing does, without ``__consumer_offsets``."""
-
-    async def story() -> None:
-        properties = {"group.coordinator.rebalance.protocols": "classic"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            beat = await client.call(consumer_beat("g", "m"), ConsumerGroupHeartbeatResponse)
-            assert (beat.error_code, beat.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
-            request = ConsumerGroupDescribeRequest(group_ids=["g", "h"])
-            described = (await client.call(request, ConsumerGroupDescribeResponse)).groups
-            assert [(each.group_id, each.error_code) for each in described] == [
-                ("g", ErrorCode.UNSUPPORTED_VERSION),
-                ("h", ErrorCode.UNSUPPORTED_VERSION),
-            ]
-
-    run(story())
+    properties = {"group.coordinator.rebalance.protocols": "classic"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        beat = await client.call(consumer_beat("g", "m"), ConsumerGroupHeartbeatResponse)
+        assert (beat.error_code, beat.error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+        request = ConsumerGroupDescribeRequest(group_ids=["g", "h"])
+        described = (await client.call(request, ConsumerGroupDescribeResponse)).groups
+        assert [(each.group_id, each.error_code) for each in described] == [
+            ("g", ErrorCode.UNSUPPORTED_VERSION),
+            ("h", ErrorCode.UNSUPPORTED_VERSION),
+        ]

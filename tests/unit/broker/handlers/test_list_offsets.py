@@ -20,16 +20,15 @@ from ruslo.protocol.messages.produce_response import ProduceResponse
 from ruslo.records.builder import build_batch
 from ruslo.records.compression import Codec
 from ruslo.records.record import Record
-from tests.support.live_node import (
+from tests.support.brokers.live_node import (
     NOW,
     HeldDisk,
     batch_of,
     held_disks,
     live_node,
-    run,
     until,
 )
-from tests.support.raw_client import RawClient, connected
+from tests.support.clients.raw_client import RawClient, connected
 
 __all__ = ["held_disks"]
 
@@ -50,181 +49,157 @@ def batch_at(*timestamps: int, codec: int = Codec.NONE) -> bytearray:
     return build_batch([Record(at, time, b"k", b"v") for at, time in enumerate(timestamps)], codec=codec)
 
 
-def test_special_places_in_every_version(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await node.produce(client, batch_at(NOW, NOW + 50, NOW + 20))
-            await node.produce(client, batch_at(NOW + 50, NOW + 10))
-            node.partition().log.delete_records_before(1)
-            wanted = {
-                LATEST: (5, -1, 0),
-                EARLIEST: (1, -1, 0),
-                MAX_TIMESTAMP: (1, NOW + 50, 0),
-                EARLIEST_LOCAL: (1, -1, 0),
-                LATEST_TIERED: (-1, -1, -1),
-                PENDING_UPLOAD: (-1, -1, -1),
-            }
-            for version in range(1, 12):
-                for place, (offset, timestamp, epoch) in wanted.items():
-                    told = await look_up(client, place, version)
-                    if version < SINCE[place]:
-                        assert ErrorCode(told.error_code) is ErrorCode.UNSUPPORTED_VERSION
-                        continue
-                    assert (told.error_code, told.offset, told.timestamp) == (0, offset, timestamp), place
-                    assert told.leader_epoch == (epoch if version >= 4 else -1)
-            assert ErrorCode((await look_up(client, -7)).error_code) is ErrorCode.UNSUPPORTED_VERSION
-
-    run(story())
+async def test_special_places_in_every_version(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await node.produce(client, batch_at(NOW, NOW + 50, NOW + 20))
+        await node.produce(client, batch_at(NOW + 50, NOW + 10))
+        node.partition().log.delete_records_before(1)
+        wanted = {
+            LATEST: (5, -1, 0),
+            EARLIEST: (1, -1, 0),
+            MAX_TIMESTAMP: (1, NOW + 50, 0),
+            EARLIEST_LOCAL: (1, -1, 0),
+            LATEST_TIERED: (-1, -1, -1),
+            PENDING_UPLOAD: (-1, -1, -1),
+        }
+        for version in range(1, 12):
+            for place, (offset, timestamp, epoch) in wanted.items():
+                told = await look_up(client, place, version)
+                if version < SINCE[place]:
+                    assert ErrorCode(told.error_code) is ErrorCode.UNSUPPORTED_VERSION
+                    continue
+                assert (told.error_code, told.offset, told.timestamp) == (0, offset, timestamp), place
+                assert told.leader_epoch == (epoch if version >= 4 else -1)
+        assert ErrorCode((await look_up(client, -7)).error_code) is ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_by_time_inside_a_batch(tmp_path: Path, codec: Codec) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await node.produce(client, batch_at(NOW, NOW + 10, NOW + 20, codec=codec))
-            await node.produce(client, batch_at(NOW + 15, NOW + 40, NOW + 30, codec=codec))
-            for timestamp, offset, found in (
-                (0, 0, NOW),
-                (NOW, 0, NOW),
-                (NOW + 1, 1, NOW + 10),
-                (NOW + 20, 2, NOW + 20),
-                (NOW + 21, 4, NOW + 40),
-                (NOW + 40, 4, NOW + 40),
-                (NOW + 41, -1, -1),
-            ):
-                told = await look_up(client, timestamp)
-                assert (told.error_code, told.offset, told.timestamp) == (0, offset, found), timestamp
-
-    run(story())
-
-
-def test_an_empty_log(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            for place, offset in ((LATEST, 0), (EARLIEST, 0), (MAX_TIMESTAMP, -1), (NOW, -1)):
-                told = await look_up(client, place)
-                assert (told.error_code, told.offset, told.timestamp) == (0, offset, -1)
-
-    run(story())
-
-
-def test_errors(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            node.partition().become_leader(2)
-            for told, code in (
-                (await look_up(client, LATEST, topic="none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                (await look_up(client, LATEST, index=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                (await look_up(client, LATEST, epoch=1), ErrorCode.FENCED_LEADER_EPOCH),
-                (await look_up(client, LATEST, epoch=3), ErrorCode.UNKNOWN_LEADER_EPOCH),
-            ):
-                assert (ErrorCode(told.error_code), told.offset, told.leader_epoch) == (code, -1, -1)
-            twice = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-            request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[twice, twice])])
-            (topic,) = (await client.call(request, ListOffsetsResponse)).topics
-            assert [each.error_code for each in topic.partitions] == [ErrorCode.INVALID_REQUEST] * 2
-
-    run(story())
-
-
-def test_nothing_beyond_what_is_safe(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
-    async def story() -> None:
-        async with (
-            live_node(tmp_path) as node,
-            connected(node.bootstrap) as client,
-            connected(node.bootstrap) as writer,
+async def test_by_time_inside_a_batch(tmp_path: Path, codec: Codec) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await node.produce(client, batch_at(NOW, NOW + 10, NOW + 20, codec=codec))
+        await node.produce(client, batch_at(NOW + 15, NOW + 40, NOW + 30, codec=codec))
+        for timestamp, offset, found in (
+            (0, 0, NOW),
+            (NOW, 0, NOW),
+            (NOW + 1, 1, NOW + 10),
+            (NOW + 20, 2, NOW + 20),
+            (NOW + 21, 4, NOW + 40),
+            (NOW + 40, 4, NOW + 40),
+            (NOW + 41, -1, -1),
         ):
-            await node.create(flush_messages="1")
-            await node.produce(writer, batch_of(b"a"))
-            disk = held_disks[str(tmp_path)]
-            disk.started.clear()
-            disk.free.clear()
-            writer.send(node.produce_request({("t", 0): batch_of(b"b", timestamp=NOW + 100)}), 9)
-            await asyncio.to_thread(disk.started.wait, 10)
-            assert (await look_up(client, LATEST)).offset == 1
-            assert (await look_up(client, NOW + 100)).offset == -1
-            # A new epoch begins where the log ends, and nobody knows yet whether all of that is safe.
-            node.partition().become_leader(1)
-            for place in (LATEST, NOW + 100):
-                told = await look_up(client, place)
-                assert ErrorCode(told.error_code) is ErrorCode.OFFSET_NOT_AVAILABLE
-                told = await look_up(client, place, version=4)
-                assert ErrorCode(told.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
-            assert (await look_up(client, EARLIEST)).error_code == 0
-            assert (await look_up(client, NOW)).offset == 0
-            disk.free.set()
-            await writer.receive(ProduceResponse)
-            assert (await look_up(client, LATEST)).offset == 2
-
-    run(story())
+            told = await look_up(client, timestamp)
+            assert (told.error_code, told.offset, told.timestamp) == (0, offset, found), timestamp
 
 
-def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node([tmp_path / "a", tmp_path / "b"]) as node, connected(node.bootstrap) as client:
-            await node.create("t", 2)
-            index = next(i for i in range(2) if node.partition("t", i).log.directory == str(tmp_path / "b"))
-            await node.produce(client, batch_of(b"a"), index=index)
-            log = node.partition("t", index).log
-            log.roll(log.end_offset, NOW)
-            log.release_idle_files()
-            log.segments[0].move_to(str(tmp_path / "b" / "gone"))
-            for _ in range(2):
-                told = await look_up(client, NOW, index=index)
-                assert ErrorCode(told.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
-            assert (await look_up(client, LATEST, index=1 - index)).error_code == 0
-
-    run(story())
+async def test_an_empty_log(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        for place, offset in ((LATEST, 0), (EARLIEST, 0), (MAX_TIMESTAMP, -1), (NOW, -1)):
+            told = await look_up(client, place)
+            assert (told.error_code, told.offset, told.timestamp) == (0, offset, -1)
 
 
-def test_an_end_behind_a_waiting_fetch_is_not_older_than_what_the_fetch_brings(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            live_node(tmp_path) as node,
-            connected(node.bootstrap) as consumer,
-            connected(node.bootstrap) as producer,
+async def test_errors(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        node.partition().become_leader(2)
+        for told, code in (
+            (await look_up(client, LATEST, topic="none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (await look_up(client, LATEST, index=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (await look_up(client, LATEST, epoch=1), ErrorCode.FENCED_LEADER_EPOCH),
+            (await look_up(client, LATEST, epoch=3), ErrorCode.UNKNOWN_LEADER_EPOCH),
         ):
-            await node.create()
-            fetch = node.fetch_request(
-                [("t", FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20))],
-                max_wait_ms=2**31 - 1,
-                min_bytes=1,
-            )
-            asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-            ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
-            consumer.send(fetch)
-            consumer.send(ends)
-            # Behind these two in time: both are with the broker when the record comes.
-            await node.produce(producer, batch_of(b"a"))
-            fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
-            assert fetched.high_watermark == 1
-            assert (await consumer.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 1
-
-    run(story())
+            assert (ErrorCode(told.error_code), told.offset, told.leader_epoch) == (code, -1, -1)
+        twice = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[twice, twice])])
+        (topic,) = (await client.call(request, ListOffsetsResponse)).topics
+        assert [each.error_code for each in topic.partitions] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_an_end_behind_a_waiting_produce_counts_its_records(
+async def test_nothing_beyond_what_is_safe(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
+    async with (
+        live_node(tmp_path) as node,
+        connected(node.bootstrap) as client,
+        connected(node.bootstrap) as writer,
+    ):
+        await node.create(flush_messages="1")
+        await node.produce(writer, batch_of(b"a"))
+        disk = held_disks[str(tmp_path)]
+        disk.started.clear()
+        disk.free.clear()
+        writer.send(node.produce_request({("t", 0): batch_of(b"b", timestamp=NOW + 100)}), 9)
+        await asyncio.to_thread(disk.started.wait, 10)
+        assert (await look_up(client, LATEST)).offset == 1
+        assert (await look_up(client, NOW + 100)).offset == -1
+        # A new epoch begins where the log ends, and nobody knows yet whether all of that is safe.
+        node.partition().become_leader(1)
+        for place in (LATEST, NOW + 100):
+            told = await look_up(client, place)
+            assert ErrorCode(told.error_code) is ErrorCode.OFFSET_NOT_AVAILABLE
+            told = await look_up(client, place, version=4)
+            assert ErrorCode(told.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert (await look_up(client, EARLIEST)).error_code == 0
+        assert (await look_up(client, NOW)).offset == 0
+        disk.free.set()
+        await writer.receive(ProduceResponse)
+        assert (await look_up(client, LATEST)).offset == 2
+
+
+async def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: Path) -> None:
+    async with live_node([tmp_path / "a", tmp_path / "b"]) as node, connected(node.bootstrap) as client:
+        await node.create("t", 2)
+        index = next(i for i in range(2) if node.partition("t", i).log.directory == str(tmp_path / "b"))
+        await node.produce(client, batch_of(b"a"), index=index)
+        log = node.partition("t", index).log
+        log.roll(log.end_offset, NOW)
+        log.release_idle_files()
+        log.segments[0].move_to(str(tmp_path / "b" / "gone"))
+        for _ in range(2):
+            told = await look_up(client, NOW, index=index)
+            assert ErrorCode(told.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await look_up(client, LATEST, index=1 - index)).error_code == 0
+
+
+async def test_an_end_behind_a_waiting_fetch_is_not_older_than_what_the_fetch_brings(tmp_path: Path) -> None:
+    async with (
+        live_node(tmp_path) as node,
+        connected(node.bootstrap) as consumer,
+        connected(node.bootstrap) as producer,
+    ):
+        await node.create()
+        fetch = node.fetch_request(
+            [("t", FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20))],
+            max_wait_ms=2**31 - 1,
+            min_bytes=1,
+        )
+        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        consumer.send(fetch)
+        consumer.send(ends)
+        # Behind these two in time: both are with the broker when the record comes.
+        await node.produce(producer, batch_of(b"a"))
+        fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
+        assert fetched.high_watermark == 1
+        assert (await consumer.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 1
+
+
+async def test_an_end_behind_a_waiting_produce_counts_its_records(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create(flush_messages="1")
-            disk = held_disks[str(tmp_path)]
-            disk.free.clear()
-            for value in (b"a", b"b"):
-                client.send(node.produce_request({("t", 0): batch_of(value)}), 9)
-            asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-            ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
-            client.send(ends)
-            # Produce requests do not wait for each other.
-            await until(lambda: node.partition().log.end_offset == 2)
-            disk.free.set()
-            for _ in range(2):
-                await client.receive(ProduceResponse)
-            assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2
-
-    run(story())
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create(flush_messages="1")
+        disk = held_disks[str(tmp_path)]
+        disk.free.clear()
+        for value in (b"a", b"b"):
+            client.send(node.produce_request({("t", 0): batch_of(value)}), 9)
+        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        client.send(ends)
+        # Produce requests do not wait for each other.
+        await until(lambda: node.partition().log.end_offset == 2)
+        disk.free.set()
+        for _ in range(2):
+            await client.receive(ProduceResponse)
+        assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from ruslo.broker.handlers import metadata
-from ruslo.broker.partitions import turns
-from ruslo.broker.request_context import RequestContext
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling import turns
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -18,9 +18,15 @@ from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
-from tests.support.controller import CLUSTER_ID, AdminNode, admin_node, broker_config, numbered_uuid
-from tests.support.handlers import exchange
-from tests.support.live_node import until
+from tests.support.brokers.handlers import exchange
+from tests.support.brokers.live_node import until
+from tests.support.machines.controller_bench import (
+    CLUSTER_ID,
+    AdminNode,
+    admin_node,
+    broker_config,
+    numbered_uuid,
+)
 
 
 async def create(node: AdminNode, *names: str, partitions: int = 1) -> None:
@@ -38,140 +44,120 @@ def errors(response: MetadataResponse) -> dict[str | None, ErrorCode]:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_every_version_answers(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "a", "b", partitions=2)
-            request = MetadataRequest(topics=[] if version == 0 else None)
-            if version < 4:
-                request.allow_auto_topic_creation = True
-            response = await exchange(metadata.handle, node, request, version)
-            assert [(each.node_id, each.host, each.port) for each in response.brokers] == [
-                (1, "localhost", 9092)
-            ]
-            assert errors(response) == {"a": ErrorCode.NONE, "b": ErrorCode.NONE}
-            for topic in response.topics:
-                assert [
-                    (
-                        each.partition_index,
-                        each.leader_id,
-                        each.replica_nodes,
-                        each.isr_nodes,
-                        each.error_code,
-                    )
-                    for each in topic.partitions
-                ] == [(0, 1, [1], [1], 0), (1, 1, [1], [1], 0)]
-            assert response.cluster_id == (CLUSTER_ID if version >= 2 else None)
-            assert response.controller_id == (1 if version >= 1 else -1)
-            if version >= 10:
-                assert response.topics[0].topic_id == node.image.topics.by_name["a"].id
-            # The second answer comes from the kept bytes.
-            assert await exchange(metadata.handle, node, request, version) == response
-
-    asyncio.run(story())
+async def test_every_version_answers(version: int) -> None:
+    async with admin_node() as node:
+        await create(node, "a", "b", partitions=2)
+        request = MetadataRequest(topics=[] if version == 0 else None)
+        if version < 4:
+            request.allow_auto_topic_creation = True
+        response = await exchange(metadata.handle, node, request, version)
+        assert [(each.node_id, each.host, each.port) for each in response.brokers] == [(1, "localhost", 9092)]
+        assert errors(response) == {"a": ErrorCode.NONE, "b": ErrorCode.NONE}
+        for topic in response.topics:
+            assert [
+                (
+                    each.partition_index,
+                    each.leader_id,
+                    each.replica_nodes,
+                    each.isr_nodes,
+                    each.error_code,
+                )
+                for each in topic.partitions
+            ] == [(0, 1, [1], [1], 0), (1, 1, [1], [1], 0)]
+        assert response.cluster_id == (CLUSTER_ID if version >= 2 else None)
+        assert response.controller_id == (1 if version >= 1 else -1)
+        if version >= 10:
+            assert response.topics[0].topic_id == node.image.topics.by_name["a"].id
+        # The second answer comes from the kept bytes.
+        assert await exchange(metadata.handle, node, request, version) == response
 
 
-def test_a_leader_that_has_just_died_is_not_named() -> None:
+async def test_a_leader_that_has_just_died_is_not_named() -> None:
     """A client that was told of it would believe that and wait; what is not available is asked for again."""
-
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "a")
-            before = await exchange(metadata.handle, node, asking("a"))
-            node.metadata.topic_answers.lost_leaders = lambda: {1}
-            response = await exchange(metadata.handle, node, asking("a"))
-            assert response.brokers == []
-            (partition,) = response.topics[0].partitions
-            assert partition.leader_id == -1
-            assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
-            assert partition.isr_nodes == [1]
-            node.metadata.topic_answers.lost_leaders = frozenset
-            assert await exchange(metadata.handle, node, asking("a")) == before
-
-    asyncio.run(story())
+    async with admin_node() as node:
+        await create(node, "a")
+        before = await exchange(metadata.handle, node, asking("a"))
+        node.metadata.topic_answers.lost_leaders = lambda: {1}
+        response = await exchange(metadata.handle, node, asking("a"))
+        assert response.brokers == []
+        (partition,) = response.topics[0].partitions
+        assert partition.leader_id == -1
+        assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert partition.isr_nodes == [1]
+        node.metadata.topic_answers.lost_leaders = frozenset
+        assert await exchange(metadata.handle, node, asking("a")) == before
 
 
-def test_answers_about_thousands_of_partitions_are_made_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_about_thousands_of_partitions_are_made_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What changes meanwhile is in the answer: it shows one state, that of its last turn."""
     monkeypatch.setattr(turns, "TURN_S", 0)
     names = [f"t{number}" for number in range(8)]
-
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, *names, partitions=metadata.MANY_PARTITIONS // 4)
-            request, context = MetadataRequest(topics=None), RequestContext(api_version=12)
-            answer = metadata.handle(node, request, context)  # type: ignore[arg-type]
-            assert isawaitable(answer)
-            answering = asyncio.ensure_future(answer)
-            for _ in range(3):
-                await asyncio.sleep(0)
-            assert not answering.done()
-            await node.controller.submit(DeleteTopicsRequest(topic_names=["t0", "t7"]))
-            await create(node, "t0", partitions=3)
-            response = await answering
-            assert {topic.name: len(topic.partitions) for topic in response.topics} == {
-                name: len(topic.partitions) for name, topic in node.image.topics.by_name.items()
-            }
-            again = metadata.handle(node, request, context)  # type: ignore[arg-type]
-            assert again == response, "at once, of what was kept"
-            named = metadata.handle(node, asking(*names[1:7]), context)  # type: ignore[arg-type]
-            assert isinstance(named, MetadataResponse)
-            node.metadata.topic_answers.lost_leaders = lambda: {1}
-            leaderless = await exchange(metadata.handle, node, asking(*names[1:7]))
-            assert {each.leader_id for topic in leaderless.topics for each in topic.partitions} == {-1}
-
-    asyncio.run(story())
+    async with admin_node() as node:
+        await create(node, *names, partitions=metadata.MANY_PARTITIONS // 4)
+        request, context = MetadataRequest(topics=None), RequestContext(api_version=12)
+        answer = metadata.handle(node, request, context)  # type: ignore[arg-type]
+        assert isawaitable(answer)
+        answering = asyncio.ensure_future(answer)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not answering.done()
+        await node.controller.submit(DeleteTopicsRequest(topic_names=["t0", "t7"]))
+        await create(node, "t0", partitions=3)
+        response = await answering
+        assert {topic.name: len(topic.partitions) for topic in response.topics} == {
+            name: len(topic.partitions) for name, topic in node.image.topics.by_name.items()
+        }
+        again = metadata.handle(node, request, context)  # type: ignore[arg-type]
+        assert again == response, "at once, of what was kept"
+        named = metadata.handle(node, asking(*names[1:7]), context)  # type: ignore[arg-type]
+        assert isinstance(named, MetadataResponse)
+        node.metadata.topic_answers.lost_leaders = lambda: {1}
+        leaderless = await exchange(metadata.handle, node, asking(*names[1:7]))
+        assert {each.leader_id for topic in leaderless.topics for each in topic.partitions} == {-1}
 
 
-def test_no_topics_asked() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "a")
-            assert (await exchange(metadata.handle, node, MetadataRequest(topics=[]), 1)).topics == []
-
-    asyncio.run(story())
+async def test_no_topics_asked() -> None:
+    async with admin_node() as node:
+        await create(node, "a")
+        assert (await exchange(metadata.handle, node, MetadataRequest(topics=[]), 1)).topics == []
 
 
-def test_by_id() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "a")
-            topic_id = node.image.topics.by_name["a"].id
-            request = MetadataRequest(
-                topics=[
-                    MetadataRequestTopic(name=None, topic_id=topic_id),
-                    MetadataRequestTopic(name=None, topic_id=numbered_uuid(99)),
-                ]
-            )
-            known, unknown = (await exchange(metadata.handle, node, request, 12)).topics
-            assert (known.name, known.error_code) == ("a", 0)
-            assert (unknown.name, unknown.topic_id) == (None, numbered_uuid(99))
-            assert ErrorCode(unknown.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
-            refused = (await exchange(metadata.handle, node, request, 11)).topics
-            assert [ErrorCode(each.error_code) for each in refused] == [ErrorCode.INVALID_REQUEST] * 2
-
-    asyncio.run(story())
+async def test_by_id() -> None:
+    async with admin_node() as node:
+        await create(node, "a")
+        topic_id = node.image.topics.by_name["a"].id
+        request = MetadataRequest(
+            topics=[
+                MetadataRequestTopic(name=None, topic_id=topic_id),
+                MetadataRequestTopic(name=None, topic_id=numbered_uuid(99)),
+            ]
+        )
+        known, unknown = (await exchange(metadata.handle, node, request, 12)).topics
+        assert (known.name, known.error_code) == ("a", 0)
+        assert (unknown.name, unknown.topic_id) == (None, numbered_uuid(99))
+        assert ErrorCode(unknown.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+        refused = (await exchange(metadata.handle, node, request, 11)).topics
+        assert [ErrorCode(each.error_code) for each in refused] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-def test_an_id_counts_more_than_the_name_beside_it() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "a")
-            request = MetadataRequest(
-                topics=[
-                    # Of a topic that was deleted, and made anew under its name.
-                    MetadataRequestTopic(name="a", topic_id=numbered_uuid(99)),
-                    MetadataRequestTopic(name="b", topic_id=node.image.topics.by_name["a"].id),
-                ],
-                allow_auto_topic_creation=True,
-            )
-            gone, known = (await exchange(metadata.handle, node, request, 13)).topics
-            assert ErrorCode(gone.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
-            assert (gone.name, gone.topic_id) == (None, numbered_uuid(99))
-            assert (known.name, known.error_code) == ("a", 0)
-            assert list(node.image.topics.by_name) == ["a"]
-
-    asyncio.run(story())
+async def test_an_id_counts_more_than_the_name_beside_it() -> None:
+    async with admin_node() as node:
+        await create(node, "a")
+        request = MetadataRequest(
+            topics=[
+                # Of a topic that was deleted, and made anew under its name.
+                MetadataRequestTopic(name="a", topic_id=numbered_uuid(99)),
+                MetadataRequestTopic(name="b", topic_id=node.image.topics.by_name["a"].id),
+            ],
+            allow_auto_topic_creation=True,
+        )
+        gone, known = (await exchange(metadata.handle, node, request, 13)).topics
+        assert ErrorCode(gone.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+        assert (gone.name, gone.topic_id) == (None, numbered_uuid(99))
+        assert (known.name, known.error_code) == ("a", 0)
+        assert list(node.image.topics.by_name) == ["a"]
 
 
 async def creation(node: AdminNode) -> None:
@@ -181,169 +167,140 @@ async def creation(node: AdminNode) -> None:
             await asyncio.sleep(0)
 
 
-def test_creation_is_not_waited_for() -> None:
-    async def story() -> None:
-        async with admin_node({"num.partitions": "3"}) as node:
-            unknown = {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            response = await exchange(metadata.handle, node, asking("new", "a/b", create=True))
-            assert errors(response) == unknown | {"a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
-            await creation(node)
-            response = await exchange(metadata.handle, node, asking("new", create=True))
-            assert errors(response) == {"new": ErrorCode.NONE}
-            assert len(response.topics[0].partitions) == 3
-            # Versions below 4 cannot say no.
-            assert errors(await exchange(metadata.handle, node, asking("old", create=True), 1)) == {
-                "old": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            }
-            await creation(node)
-            assert errors(await exchange(metadata.handle, node, asking("never", "__consumer_offsets"))) == {
-                "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            }
-            # Its coordinator makes it, with settings of its own.
-            assert errors(
-                await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))
-            ) == {"__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            await creation(node)
-            assert set(node.image.topics.by_name) == {"new", "old"}
-
-    asyncio.run(story())
+async def test_creation_is_not_waited_for() -> None:
+    async with admin_node({"num.partitions": "3"}) as node:
+        unknown = {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        response = await exchange(metadata.handle, node, asking("new", "a/b", create=True))
+        assert errors(response) == unknown | {"a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
+        await creation(node)
+        response = await exchange(metadata.handle, node, asking("new", create=True))
+        assert errors(response) == {"new": ErrorCode.NONE}
+        assert len(response.topics[0].partitions) == 3
+        # Versions below 4 cannot say no.
+        assert errors(await exchange(metadata.handle, node, asking("old", create=True), 1)) == {
+            "old": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        await creation(node)
+        assert errors(await exchange(metadata.handle, node, asking("never", "__consumer_offsets"))) == {
+            "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        # Its coordinator makes it, with settings of its own.
+        assert errors(await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))) == {
+            "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
+        await creation(node)
+        assert set(node.image.topics.by_name) == {"new", "old"}
 
 
 @pytest.mark.parametrize(
     ("own", "partitions"), [({}, 2), ({"num.partitions": "3"}, 3), ({"default.replication.factor": "1"}, 2)]
 )
-def test_a_broker_creates_with_the_defaults_that_it_was_given(own: dict[str, str], partitions: int) -> None:
+async def test_a_broker_creates_with_the_defaults_that_it_was_given(
+    own: dict[str, str], partitions: int
+) -> None:
     """The controller's ``num.partitions`` is 2."""
-
-    async def story() -> None:
-        async with admin_node({"num.partitions": "2"}) as node:
-            node.config = broker_config(own)
-            await exchange(metadata.handle, node, asking("new", create=True))
-            await until(lambda: "new" in node.image.topics.by_name)
-            assert len(node.image.topics.by_name["new"].partitions) == partitions
-
-    asyncio.run(story())
+    async with admin_node({"num.partitions": "2"}) as node:
+        node.config = broker_config(own)
+        await exchange(metadata.handle, node, asking("new", create=True))
+        await until(lambda: "new" in node.image.topics.by_name)
+        assert len(node.image.topics.by_name["new"].partitions) == partitions
 
 
 @pytest.mark.parametrize(
     "settings", [{"auto.create.topics.enable": "false"}, {"default.replication.factor": "3"}]
 )
-def test_creation_that_cannot_be(settings: dict[str, str]) -> None:
-    async def story() -> None:
-        async with admin_node(settings) as node:
-            for _ in range(2):
-                response = await exchange(metadata.handle, node, asking("new", create=True))
-                assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-                await creation(node)
-            assert not node.image.topics.by_name
-
-    asyncio.run(story())
-
-
-def test_creation_without_a_controller() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            node.raft.resign()
+async def test_creation_that_cannot_be(settings: dict[str, str]) -> None:
+    async with admin_node(settings) as node:
+        for _ in range(2):
             response = await exchange(metadata.handle, node, asking("new", create=True))
             assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            assert response.controller_id == 1, "some live broker, which would pass requests on"
             await creation(node)
+        assert not node.image.topics.by_name
 
-    asyncio.run(story())
+
+async def test_creation_without_a_controller() -> None:
+    async with admin_node() as node:
+        node.raft.resign()
+        response = await exchange(metadata.handle, node, asking("new", create=True))
+        assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert response.controller_id == 1, "some live broker, which would pass requests on"
+        await creation(node)
 
 
-def test_a_creation_is_sent_once() -> None:
+async def test_a_creation_is_sent_once() -> None:
     """The controller gets one request for a topic, however often clients ask while it is being created."""
+    async with admin_node() as node:
+        sent: list[list[str]] = []
+        pending: list[asyncio.Future[Message]] = []
 
-    async def story() -> None:
-        async with admin_node() as node:
-            sent: list[list[str]] = []
-            pending: list[asyncio.Future[Message]] = []
+        def submit(request: CreateTopicsRequest, *, timeout_ms: int) -> asyncio.Future[Message]:
+            sent.append([topic.name for topic in request.topics])
+            pending.append(asyncio.get_running_loop().create_future())
+            return pending[-1]
 
-            def submit(request: CreateTopicsRequest, *, timeout_ms: int) -> asyncio.Future[Message]:
-                sent.append([topic.name for topic in request.topics])
-                pending.append(asyncio.get_running_loop().create_future())
-                return pending[-1]
-
-            services = SimpleNamespace(**{**vars(node), "controller": SimpleNamespace(submit=submit)})
-            for names in (("a",), ("a",), ("a", "b")):
-                response = await exchange(metadata.handle, services, asking(*names, create=True))
-                assert errors(response) == dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            assert sent == [["a"], ["b"]]
-            pending[0].set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "none has been elected"))
-            pending[1].cancel()
-            await creation(node)
-            await exchange(metadata.handle, services, asking("a", create=True))
-            assert sent == [["a"], ["b"], ["a"]]
-
-    asyncio.run(story())
+        services = SimpleNamespace(**{**vars(node), "controller": SimpleNamespace(submit=submit)})
+        for names in (("a",), ("a",), ("a", "b")):
+            response = await exchange(metadata.handle, services, asking(*names, create=True))
+            assert errors(response) == dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert sent == [["a"], ["b"]]
+        pending[0].set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "none has been elected"))
+        pending[1].cancel()
+        await creation(node)
+        await exchange(metadata.handle, services, asking("a", create=True))
+        assert sent == [["a"], ["b"], ["a"]]
 
 
-def test_fenced_broker_leads_nothing() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "t")
-            await node.lifecycle.shut_down()
-            response = await exchange(metadata.handle, node, asking("t"))
-            (partition,) = response.topics[0].partitions
-            assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
-            assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
+async def test_fenced_broker_leads_nothing() -> None:
+    async with admin_node() as node:
+        await create(node, "t")
+        await node.lifecycle.shut_down()
+        response = await exchange(metadata.handle, node, asking("t"))
+        (partition,) = response.topics[0].partitions
+        assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
+        assert response.brokers == []
+        assert response.controller_id == -1
+
+
+async def test_leader_that_does_not_listen_here() -> None:
+    async with admin_node() as node:
+        await create(node, "t")
+        codes = {}
+        for version in (5, 6):
+            response = await exchange(metadata.handle, node, asking("t", create=True), version, "INTERNAL")
+            codes[version] = ErrorCode(response.topics[0].partitions[0].error_code)
             assert response.brokers == []
-            assert response.controller_id == -1
-
-    asyncio.run(story())
+        assert codes == {5: ErrorCode.LEADER_NOT_AVAILABLE, 6: ErrorCode.LISTENER_NOT_FOUND}
 
 
-def test_leader_that_does_not_listen_here() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "t")
-            codes = {}
-            for version in (5, 6):
-                response = await exchange(
-                    metadata.handle, node, asking("t", create=True), version, "INTERNAL"
-                )
-                codes[version] = ErrorCode(response.topics[0].partitions[0].error_code)
-                assert response.brokers == []
-            assert codes == {5: ErrorCode.LEADER_NOT_AVAILABLE, 6: ErrorCode.LISTENER_NOT_FOUND}
-
-    asyncio.run(story())
-
-
-def test_kept_answers_follow_the_image() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "t")
-            assert len((await exchange(metadata.handle, node, asking("t"))).topics[0].partitions) == 1
-            broker = node.image.cluster.brokers[1]
-            moved = RegisterBrokerRecord(
-                broker_id=1,
-                broker_epoch=broker.epoch,
-                incarnation_id=broker.incarnation_id,
-                end_points=[BrokerEndpoint(name="OTHER", host="h", port=1)],
-                rack=None,
-                fenced=False,
-            )
-            node.metadata.handle_commit(node.image.offset + 1, 1, [moved])
-            (partition,) = (await exchange(metadata.handle, node, asking("t"))).topics[0].partitions
-            assert ErrorCode(partition.error_code) is ErrorCode.LISTENER_NOT_FOUND
-
-    asyncio.run(story())
+async def test_kept_answers_follow_the_image() -> None:
+    async with admin_node() as node:
+        await create(node, "t")
+        assert len((await exchange(metadata.handle, node, asking("t"))).topics[0].partitions) == 1
+        broker = node.image.cluster.brokers[1]
+        moved = RegisterBrokerRecord(
+            broker_id=1,
+            broker_epoch=broker.epoch,
+            incarnation_id=broker.incarnation_id,
+            end_points=[BrokerEndpoint(name="OTHER", host="h", port=1)],
+            rack=None,
+            fenced=False,
+        )
+        node.metadata.handle_commit(node.image.offset + 1, 1, [moved])
+        (partition,) = (await exchange(metadata.handle, node, asking("t"))).topics[0].partitions
+        assert ErrorCode(partition.error_code) is ErrorCode.LISTENER_NOT_FOUND
 
 
-def test_authorized_operations_only_when_asked() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await create(node, "t")
-            request = asking("t")
-            plain = await exchange(metadata.handle, node, request, 8)
-            assert plain.topics[0].topic_authorized_operations == -(2**31)
-            assert plain.cluster_authorized_operations == -(2**31)
-            request.include_topic_authorized_operations = True
-            request.include_cluster_authorized_operations = True
-            full = await exchange(metadata.handle, node, request, 8)
-            assert full.topics[0].topic_authorized_operations == 0b1101_1111_1000
-            assert full.cluster_authorized_operations == 0b1_1111_1010_0000
-
-    asyncio.run(story())
+async def test_authorized_operations_only_when_asked() -> None:
+    async with admin_node() as node:
+        await create(node, "t")
+        request = asking("t")
+        plain = await exchange(metadata.handle, node, request, 8)
+        assert plain.topics[0].topic_authorized_operations == -(2**31)
+        assert plain.cluster_authorized_operations == -(2**31)
+        request.include_topic_authorized_operations = True
+        request.include_cluster_authorized_operations = True
+        full = await exchange(metadata.handle, node, request, 8)
+        assert full.topics[0].topic_authorized_operations == 0b1101_1111_1000
+        assert full.cluster_authorized_operations == 0b1_1111_1010_0000

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from ruslo.broker.handlers import (
@@ -28,8 +26,8 @@ from ruslo.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsTopics,
 )
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-from tests.support.controller import AdminNode, admin_node, registration
-from tests.support.handlers import exchange
+from tests.support.brokers.handlers import exchange
+from tests.support.machines.controller_bench import AdminNode, admin_node, registration
 
 
 async def prepare(node: AdminNode) -> None:
@@ -50,79 +48,68 @@ def moving(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionRe
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_reassign_list_and_cancel(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            answer = await exchange(alter_partition_reassignments.handle, node, moving([2, 1]), version)
-            assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
-            # The broker itself knows of the move by now.
-            assert node.image.topics.by_name["t"].partitions[0].adding == (2,)
-            asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
-            listed = await exchange(
-                list_partition_reassignments.handle, node, ListPartitionReassignmentsRequest(topics=[asked])
-            )
-            (partition,) = listed.topics[0].partitions
-            assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == (
-                [2, 1],
-                [2],
-                [],
-            )
-            await exchange(alter_partition_reassignments.handle, node, moving(None), version)
-            everything = ListPartitionReassignmentsRequest(topics=None)
-            listed = await exchange(list_partition_reassignments.handle, node, everything)
-            assert listed.topics == []
-            if version >= 1:
-                request = moving([1, 2], fixed=True)
-                answer = await exchange(alter_partition_reassignments.handle, node, request, version)
-                (result,) = answer.responses[0].partitions
-                assert ErrorCode(result.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
-                assert not answer.allow_replication_factor_change
-
-    asyncio.run(story())
+async def test_reassign_list_and_cancel(version: int) -> None:
+    async with admin_node() as node:
+        await prepare(node)
+        answer = await exchange(alter_partition_reassignments.handle, node, moving([2, 1]), version)
+        assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+        # The broker itself knows of the move by now.
+        assert node.image.topics.by_name["t"].partitions[0].adding == (2,)
+        asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
+        listed = await exchange(
+            list_partition_reassignments.handle, node, ListPartitionReassignmentsRequest(topics=[asked])
+        )
+        (partition,) = listed.topics[0].partitions
+        assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == (
+            [2, 1],
+            [2],
+            [],
+        )
+        await exchange(alter_partition_reassignments.handle, node, moving(None), version)
+        everything = ListPartitionReassignmentsRequest(topics=None)
+        listed = await exchange(list_partition_reassignments.handle, node, everything)
+        assert listed.topics == []
+        if version >= 1:
+            request = moving([1, 2], fixed=True)
+            answer = await exchange(alter_partition_reassignments.handle, node, request, version)
+            (result,) = answer.responses[0].partitions
+            assert ErrorCode(result.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
+            assert not answer.allow_replication_factor_change
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_elect_in_every_version(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0, 9])])
-            answer = await exchange(elect_leaders.handle, node, named, version)
-            codes = [
-                ErrorCode(each.error_code) for each in answer.replica_election_results[0].partition_result
-            ]
-            assert codes == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            everything = await exchange(
-                elect_leaders.handle, node, ElectLeadersRequest(topic_partitions=None), version
-            )
-            assert [(each.topic, each.partition_result) for each in everything.replica_election_results] == [
-                ("t", [])
-            ]
-            # Without an active controller, each version says so where it can.
-            node.raft.resign()
-            refused = await exchange(elect_leaders.handle, node, named, version)
-            results = refused.replica_election_results[0].partition_result
-            assert [ErrorCode(each.error_code) for each in results] == [ErrorCode.NOT_CONTROLLER] * 2
-            assert refused.error_code == (ErrorCode.NOT_CONTROLLER if version >= 1 else ErrorCode.NONE)
-
-    asyncio.run(story())
+async def test_elect_in_every_version(version: int) -> None:
+    async with admin_node() as node:
+        await prepare(node)
+        named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0, 9])])
+        answer = await exchange(elect_leaders.handle, node, named, version)
+        codes = [ErrorCode(each.error_code) for each in answer.replica_election_results[0].partition_result]
+        assert codes == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        everything = await exchange(
+            elect_leaders.handle, node, ElectLeadersRequest(topic_partitions=None), version
+        )
+        assert [(each.topic, each.partition_result) for each in everything.replica_election_results] == [
+            ("t", [])
+        ]
+        # Without an active controller, each version says so where it can.
+        node.raft.resign()
+        refused = await exchange(elect_leaders.handle, node, named, version)
+        results = refused.replica_election_results[0].partition_result
+        assert [ErrorCode(each.error_code) for each in results] == [ErrorCode.NOT_CONTROLLER] * 2
+        assert refused.error_code == (ErrorCode.NOT_CONTROLLER if version >= 1 else ErrorCode.NONE)
 
 
-def test_election_that_does_not_commit_in_time() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            node.raft.commits_by_itself = False
-            await_commit = node.controller.submit(moving([2, 1]))
-            request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1)
-            answer = await exchange(elect_leaders.handle, node, request)
-            assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
-            node.raft.commits_by_itself = True
-            node.raft.commit()
-            await await_commit
-
-    asyncio.run(story())
+async def test_election_that_does_not_commit_in_time() -> None:
+    async with admin_node() as node:
+        await prepare(node)
+        node.raft.commits_by_itself = False
+        await_commit = node.controller.submit(moving([2, 1]))
+        request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1)
+        answer = await exchange(elect_leaders.handle, node, request)
+        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        node.raft.commits_by_itself = True
+        node.raft.commit()
+        await await_commit
 
 
 @pytest.mark.parametrize(
@@ -133,53 +120,43 @@ def test_election_that_does_not_commit_in_time() -> None:
         (unregister_broker.handle, UnregisterBrokerRequest(broker_id=2)),
     ],
 )
-def test_without_controller_the_whole_request_is_refused(handle: object, request_: Message) -> None:
+async def test_without_controller_the_whole_request_is_refused(handle: object, request_: Message) -> None:
     """As KafkaError: the responses have a place for it, and dispatch puts it there."""
-
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            node.raft.resign()
-            with pytest.raises(KafkaError) as refused:
-                await exchange(handle, node, request_)  # type: ignore[arg-type]
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
-
-    asyncio.run(story())
+    async with admin_node() as node:
+        await prepare(node)
+        node.raft.resign()
+        with pytest.raises(KafkaError) as refused:
+            await exchange(handle, node, request_)  # type: ignore[arg-type]
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
     "handle", [alter_partition_reassignments.handle, list_partition_reassignments.handle]
 )
-def test_what_does_not_commit_in_time(handle: object) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            node.raft.commits_by_itself = False
-            first = node.controller.submit(moving([2, 1]))
-            request: Message = (
-                AlterPartitionReassignmentsRequest(timeout_ms=1)
-                if handle is alter_partition_reassignments.handle
-                else ListPartitionReassignmentsRequest(topics=None, timeout_ms=1)
-            )
-            with pytest.raises(KafkaError) as refused:
-                await exchange(handle, node, request)  # type: ignore[arg-type]
-            assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
-            node.raft.commits_by_itself = True
-            node.raft.commit()
-            await first
-
-    asyncio.run(story())
+async def test_what_does_not_commit_in_time(handle: object) -> None:
+    async with admin_node() as node:
+        await prepare(node)
+        node.raft.commits_by_itself = False
+        first = node.controller.submit(moving([2, 1]))
+        request: Message = (
+            AlterPartitionReassignmentsRequest(timeout_ms=1)
+            if handle is alter_partition_reassignments.handle
+            else ListPartitionReassignmentsRequest(topics=None, timeout_ms=1)
+        )
+        with pytest.raises(KafkaError) as refused:
+            await exchange(handle, node, request)  # type: ignore[arg-type]
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        node.raft.commits_by_itself = True
+        node.raft.commit()
+        await first
 
 
-def test_unregister() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await prepare(node)
-            answer = await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
-            assert answer.error_code == 0
-            assert list(node.image.cluster.brokers) == [1]
-            with pytest.raises(KafkaError) as refused:
-                await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
-            assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
-
-    asyncio.run(story())
+async def test_unregister() -> None:
+    async with admin_node() as node:
+        await prepare(node)
+        answer = await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
+        assert answer.error_code == 0
+        assert list(node.image.cluster.brokers) == [1]
+        with pytest.raises(KafkaError) as refused:
+            await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
+        assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from ruslo.broker.handlers import (
@@ -32,27 +30,24 @@ from ruslo.protocol.messages.describe_user_scram_credentials_request import (
     UserName,
 )
 from ruslo.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
-from tests.support.controller import AdminNode, admin_node
-from tests.support.handlers import exchange
+from tests.support.brokers.handlers import exchange
+from tests.support.machines.controller_bench import AdminNode, admin_node
 
 EXACT, DEFAULT, SPECIFIED = range(3)
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_acls_need_an_authorizer(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            described = await exchange(describe_acls.handle, node, DescribeAclsRequest(), version)
-            assert ErrorCode(described.error_code) is ErrorCode.SECURITY_DISABLED
-            assert described.error_message
-            creations = CreateAclsRequest(creations=[AclCreation(), AclCreation()])
-            created = await exchange(create_acls.handle, node, creations, version)
-            assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
-            filters = DeleteAclsRequest(filters=[DeleteAclsFilter(), DeleteAclsFilter()])
-            deleted = await exchange(delete_acls.handle, node, filters, version)
-            assert [each.error_code for each in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED] * 2
-
-    asyncio.run(story())
+async def test_acls_need_an_authorizer(version: int) -> None:
+    async with admin_node() as node:
+        described = await exchange(describe_acls.handle, node, DescribeAclsRequest(), version)
+        assert ErrorCode(described.error_code) is ErrorCode.SECURITY_DISABLED
+        assert described.error_message
+        creations = CreateAclsRequest(creations=[AclCreation(), AclCreation()])
+        created = await exchange(create_acls.handle, node, creations, version)
+        assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
+        filters = DeleteAclsRequest(filters=[DeleteAclsFilter(), DeleteAclsFilter()])
+        deleted = await exchange(delete_acls.handle, node, filters, version)
+        assert [each.error_code for each in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED] * 2
 
 
 async def quotas(node: AdminNode, *components: ComponentData, strict: bool = False) -> list[float]:
@@ -67,35 +62,32 @@ def component(entity_type: str, match_type: int, match: str | None = None) -> Co
     return ComponentData(entity_type=entity_type, match_type=match_type, match=match)
 
 
-def test_client_quotas() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            assert await quotas(node) == []
-            # As a metadata log of Apache Kafka would bring them.
-            stored: list[dict[str, str | None]] = [
-                {"user": "u"},
-                {"user": None},
-                {"user": "u", "client-id": "c"},
-                {"ip": "::1"},
-            ]
-            for value, entity in enumerate(stored):
-                node.image.replay(
-                    quota_record.ClientQuotaRecord(
-                        entity=[
-                            quota_record.EntityData(entity_type=kind, entity_name=name)
-                            for kind, name in entity.items()
-                        ],
-                        key="producer_byte_rate",
-                        value=float(value),
-                    )
+async def test_client_quotas() -> None:
+    async with admin_node() as node:
+        assert await quotas(node) == []
+        # As a metadata log of Apache Kafka would bring them.
+        stored: list[dict[str, str | None]] = [
+            {"user": "u"},
+            {"user": None},
+            {"user": "u", "client-id": "c"},
+            {"ip": "::1"},
+        ]
+        for value, entity in enumerate(stored):
+            node.image.replay(
+                quota_record.ClientQuotaRecord(
+                    entity=[
+                        quota_record.EntityData(entity_type=kind, entity_name=name)
+                        for kind, name in entity.items()
+                    ],
+                    key="producer_byte_rate",
+                    value=float(value),
                 )
-            assert await quotas(node) == [0, 1, 2, 3]
-            assert await quotas(node, component("user", EXACT, "u")) == [0, 2]
-            assert await quotas(node, component("user", EXACT, "u"), strict=True) == [0]
-            assert await quotas(node, component("user", DEFAULT)) == [1]
-            assert await quotas(node, component("user", SPECIFIED)) == [0, 1, 2]
-
-    asyncio.run(story())
+            )
+        assert await quotas(node) == [0, 1, 2, 3]
+        assert await quotas(node, component("user", EXACT, "u")) == [0, 2]
+        assert await quotas(node, component("user", EXACT, "u"), strict=True) == [0]
+        assert await quotas(node, component("user", DEFAULT)) == [1]
+        assert await quotas(node, component("user", SPECIFIED)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -111,70 +103,58 @@ def test_client_quotas() -> None:
         ([component("user", DEFAULT), component("ip", DEFAULT)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_quota_filters_that_are_refused(components: list[ComponentData], code: ErrorCode) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = DescribeClientQuotasRequest(components=components)
-            answer = await exchange(describe_client_quotas.handle, node, request)
-            assert (ErrorCode(answer.error_code), answer.entries) == (code, None)
-
-    asyncio.run(story())
+async def test_quota_filters_that_are_refused(components: list[ComponentData], code: ErrorCode) -> None:
+    async with admin_node() as node:
+        request = DescribeClientQuotasRequest(components=components)
+        answer = await exchange(describe_client_quotas.handle, node, request)
+        assert (ErrorCode(answer.error_code), answer.entries) == (code, None)
 
 
-def test_quotas_cannot_be_set() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            entity = alter_quotas.EntityData(entity_type="user", entity_name=None)
-            request = alter_quotas.AlterClientQuotasRequest(
-                entries=[
-                    alter_quotas.EntryData(
-                        entity=[entity], ops=[alter_quotas.OpData(key="producer_byte_rate", value=1.0)]
-                    )
-                ]
-            )
-            (entry,) = (await exchange(alter_client_quotas.handle, node, request)).entries
-            assert ErrorCode(entry.error_code) is ErrorCode.UNSUPPORTED_VERSION
-            assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", None)]
-
-    asyncio.run(story())
-
-
-def test_scram_credentials() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-
-            async def described(users: list[str] | None) -> list[tuple[str, int, list[int]]]:
-                request = DescribeUserScramCredentialsRequest(
-                    users=None if users is None else [UserName(name=user) for user in users]
+async def test_quotas_cannot_be_set() -> None:
+    async with admin_node() as node:
+        entity = alter_quotas.EntityData(entity_type="user", entity_name=None)
+        request = alter_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_quotas.EntryData(
+                    entity=[entity], ops=[alter_quotas.OpData(key="producer_byte_rate", value=1.0)]
                 )
-                answer = await exchange(describe_user_scram_credentials.handle, node, request)
-                assert answer.error_code == 0
-                return [
-                    (each.user, each.error_code, [info.iterations for info in each.credential_infos])
-                    for each in answer.results
-                ]
-
-            assert await described(None) == []
-            assert await described([]) == []
-            assert await described(["u"]) == [("u", ErrorCode.RESOURCE_NOT_FOUND, [])]
-            assert await described(["u", "u"]) == [("u", ErrorCode.DUPLICATE_RESOURCE, [])]
-            node.image.replay(UserScramCredentialRecord(name="u", mechanism=1, iterations=4096))
-            assert await described(None) == await described(["u"]) == [("u", 0, [4096])]
-
-    asyncio.run(story())
+            ]
+        )
+        (entry,) = (await exchange(alter_client_quotas.handle, node, request)).entries
+        assert ErrorCode(entry.error_code) is ErrorCode.UNSUPPORTED_VERSION
+        assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", None)]
 
 
-def test_scram_credentials_cannot_be_set() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = AlterUserScramCredentialsRequest(
-                deletions=[ScramCredentialDeletion(name="a", mechanism=1)],
-                upsertions=[ScramCredentialUpsertion(name="b"), ScramCredentialUpsertion(name="a")],
+async def test_scram_credentials() -> None:
+    async with admin_node() as node:
+
+        async def described(users: list[str] | None) -> list[tuple[str, int, list[int]]]:
+            request = DescribeUserScramCredentialsRequest(
+                users=None if users is None else [UserName(name=user) for user in users]
             )
-            answer = await exchange(alter_user_scram_credentials.handle, node, request)
-            assert [(each.user, each.error_code) for each in answer.results] == [
-                ("a", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
-                ("b", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+            answer = await exchange(describe_user_scram_credentials.handle, node, request)
+            assert answer.error_code == 0
+            return [
+                (each.user, each.error_code, [info.iterations for info in each.credential_infos])
+                for each in answer.results
             ]
 
-    asyncio.run(story())
+        assert await described(None) == []
+        assert await described([]) == []
+        assert await described(["u"]) == [("u", ErrorCode.RESOURCE_NOT_FOUND, [])]
+        assert await described(["u", "u"]) == [("u", ErrorCode.DUPLICATE_RESOURCE, [])]
+        node.image.replay(UserScramCredentialRecord(name="u", mechanism=1, iterations=4096))
+        assert await described(None) == await described(["u"]) == [("u", 0, [4096])]
+
+
+async def test_scram_credentials_cannot_be_set() -> None:
+    async with admin_node() as node:
+        request = AlterUserScramCredentialsRequest(
+            deletions=[ScramCredentialDeletion(name="a", mechanism=1)],
+            upsertions=[ScramCredentialUpsertion(name="b"), ScramCredentialUpsertion(name="a")],
+        )
+        answer = await exchange(alter_user_scram_credentials.handle, node, request)
+        assert [(each.user, each.error_code) for each in answer.results] == [
+            ("a", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+            ("b", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+        ]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ruslo.broker.handlers import create_partitions, create_topics, delete_topics
-from ruslo.broker.request_context import RequestContext
+from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -19,8 +19,8 @@ from ruslo.protocol.messages.create_topics_request import (
 )
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from tests.support.controller import admin_node
-from tests.support.handlers import exchange
+from tests.support.brokers.handlers import exchange
+from tests.support.machines.controller_bench import admin_node
 
 
 def creating(*names: str, **settings: str) -> CreateTopicsRequest:
@@ -36,150 +36,122 @@ def creating(*names: str, **settings: str) -> CreateTopicsRequest:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_create_in_every_version(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            answer = await exchange(
-                create_topics.handle, node, creating("t", "a/b", retention_ms="5"), version
-            )
-            made, refused = answer.topics
-            assert (made.name, made.error_code) == ("t", 0)
-            assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
-            assert refused.error_message
-            # The broker itself knows the topic by now.
-            known = node.image.topics.by_name["t"]
-            assert made.topic_id == (known.id if version >= 7 else ZERO_UUID)
-            if version >= 5:
-                assert (made.num_partitions, made.replication_factor) == (2, 1)
-                values = {each.name: (each.value, each.config_source) for each in made.configs or []}
-                assert values["retention.ms"] == ("5", 1)
-                assert values["segment.bytes"] == ("1073741824", 5)
-                assert refused.configs == []
-
-    asyncio.run(story())
-
-
-def test_configs_are_those_of_the_controller() -> None:
-    """A broker forwards the request: its own settings do not hold for the topic's other replicas."""
-
-    async def story() -> None:
-        async with (
-            admin_node({"log.retention.ms": "70000"}) as active,
-            admin_node({"log.retention.ms": "60000", "log.segment.bytes": "2000000"}) as broker,
-        ):
-
-            class Forwarding:
-                committed_offset = broker.image.offset
-
-                def submit(
-                    self, request: CreateTopicsRequest, context: RequestContext, *, timeout_ms: int
-                ) -> asyncio.Task[CreateTopicsResponse]:
-                    answer = exchange(
-                        create_topics.handle, active, request, context.api_version, "CONTROLLER"
-                    )
-                    return asyncio.ensure_future(answer)
-
-            services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
-            (made,) = (await exchange(create_topics.handle, services, creating("t", flush_ms="5"))).topics
+async def test_create_in_every_version(version: int) -> None:
+    async with admin_node() as node:
+        answer = await exchange(create_topics.handle, node, creating("t", "a/b", retention_ms="5"), version)
+        made, refused = answer.topics
+        assert (made.name, made.error_code) == ("t", 0)
+        assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert refused.error_message
+        # The broker itself knows the topic by now.
+        known = node.image.topics.by_name["t"]
+        assert made.topic_id == (known.id if version >= 7 else ZERO_UUID)
+        if version >= 5:
+            assert (made.num_partitions, made.replication_factor) == (2, 1)
             values = {each.name: (each.value, each.config_source) for each in made.configs or []}
-            assert values["retention.ms"] == ("70000", 4)
+            assert values["retention.ms"] == ("5", 1)
             assert values["segment.bytes"] == ("1073741824", 5)
-            assert values["flush.ms"] == ("5", 1)
-
-    asyncio.run(story())
+            assert refused.configs == []
 
 
-def test_create_without_controller() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            node.raft.resign()
-            answer = await exchange(create_topics.handle, node, creating("a", "b"))
-            assert [ErrorCode(each.error_code) for each in answer.topics] == [ErrorCode.NOT_CONTROLLER] * 2
+async def test_configs_are_those_of_the_controller() -> None:
+    """A broker forwards the request: its own settings do not hold for the topic's other replicas."""
+    async with (
+        admin_node({"log.retention.ms": "70000"}) as active,
+        admin_node({"log.retention.ms": "60000", "log.segment.bytes": "2000000"}) as broker,
+    ):
 
-    asyncio.run(story())
+        class Forwarding:
+            committed_offset = broker.image.offset
+
+            def submit(
+                self, request: CreateTopicsRequest, context: RequestContext, *, timeout_ms: int
+            ) -> asyncio.Task[CreateTopicsResponse]:
+                answer = exchange(create_topics.handle, active, request, context.api_version, "CONTROLLER")
+                return asyncio.ensure_future(answer)
+
+        services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
+        (made,) = (await exchange(create_topics.handle, services, creating("t", flush_ms="5"))).topics
+        values = {each.name: (each.value, each.config_source) for each in made.configs or []}
+        assert values["retention.ms"] == ("70000", 4)
+        assert values["segment.bytes"] == ("1073741824", 5)
+        assert values["flush.ms"] == ("5", 1)
 
 
-def test_create_that_does_not_commit_in_time() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            node.raft.commits_by_itself = False
-            request = creating("slow")
-            request.timeout_ms = 1
-            (answer,) = (await exchange(create_topics.handle, node, request)).topics
-            assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
-            assert "slow" not in node.image.topics.by_name
-            node.raft.commits_by_itself = True
-            node.raft.commit()
-            assert "slow" in node.image.topics.by_name, "the change itself was not taken back"
+async def test_create_without_controller() -> None:
+    async with admin_node() as node:
+        node.raft.resign()
+        answer = await exchange(create_topics.handle, node, creating("a", "b"))
+        assert [ErrorCode(each.error_code) for each in answer.topics] == [ErrorCode.NOT_CONTROLLER] * 2
 
-    asyncio.run(story())
+
+async def test_create_that_does_not_commit_in_time() -> None:
+    async with admin_node() as node:
+        node.raft.commits_by_itself = False
+        request = creating("slow")
+        request.timeout_ms = 1
+        (answer,) = (await exchange(create_topics.handle, node, request)).topics
+        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        assert "slow" not in node.image.topics.by_name
+        node.raft.commits_by_itself = True
+        node.raft.commit()
+        assert "slow" in node.image.topics.by_name, "the change itself was not taken back"
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-def test_delete_in_every_version(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await exchange(create_topics.handle, node, creating("t", "u"))
-            if version >= 6:
-                u_id = node.image.topics.by_name["u"].id
-                states = [
-                    DeleteTopicState(name="t"),
-                    DeleteTopicState(name="x"),
-                    DeleteTopicState(topic_id=u_id),
-                ]
-                request = DeleteTopicsRequest(topics=states)
-            else:
-                request = DeleteTopicsRequest(topic_names=["t", "x", "u"])
-            answer = await exchange(delete_topics.handle, node, request, version)
-            assert [(each.name, ErrorCode(each.error_code).name) for each in answer.responses] == [
-                ("t", "NONE"),
-                ("x", "UNKNOWN_TOPIC_OR_PARTITION"),
-                ("u", "NONE"),
+async def test_delete_in_every_version(version: int) -> None:
+    async with admin_node() as node:
+        await exchange(create_topics.handle, node, creating("t", "u"))
+        if version >= 6:
+            u_id = node.image.topics.by_name["u"].id
+            states = [
+                DeleteTopicState(name="t"),
+                DeleteTopicState(name="x"),
+                DeleteTopicState(topic_id=u_id),
             ]
-            assert node.image.topics.by_name == {}
-
-    asyncio.run(story())
+            request = DeleteTopicsRequest(topics=states)
+        else:
+            request = DeleteTopicsRequest(topic_names=["t", "x", "u"])
+        answer = await exchange(delete_topics.handle, node, request, version)
+        assert [(each.name, ErrorCode(each.error_code).name) for each in answer.responses] == [
+            ("t", "NONE"),
+            ("x", "UNKNOWN_TOPIC_OR_PARTITION"),
+            ("u", "NONE"),
+        ]
+        assert node.image.topics.by_name == {}
 
 
 @pytest.mark.parametrize(
     ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
 )
-def test_deletion_disabled(version: int, code: ErrorCode) -> None:
-    async def story() -> None:
-        async with admin_node({"delete.topic.enable": "false"}) as node:
-            await exchange(create_topics.handle, node, creating("t"))
-            answer = await exchange(
-                delete_topics.handle, node, DeleteTopicsRequest(topic_names=["t"]), version
-            )
-            assert [ErrorCode(each.error_code) for each in answer.responses] == [code]
-            assert "t" in node.image.topics.by_name
-
-    asyncio.run(story())
+async def test_deletion_disabled(version: int, code: ErrorCode) -> None:
+    async with admin_node({"delete.topic.enable": "false"}) as node:
+        await exchange(create_topics.handle, node, creating("t"))
+        answer = await exchange(delete_topics.handle, node, DeleteTopicsRequest(topic_names=["t"]), version)
+        assert [ErrorCode(each.error_code) for each in answer.responses] == [code]
+        assert "t" in node.image.topics.by_name
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_more_partitions(version: int) -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            await exchange(create_topics.handle, node, creating("t"))
-            request = CreatePartitionsRequest(
-                topics=[
-                    CreatePartitionsTopic(name="t", count=5, assignments=None),
-                    CreatePartitionsTopic(name="x", count=5, assignments=None),
-                ],
-                timeout_ms=1000,
-            )
-            answer = await exchange(create_partitions.handle, node, request, version)
-            assert [ErrorCode(each.error_code) for each in answer.results] == [
-                ErrorCode.NONE,
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ]
-            assert len(node.image.topics.by_name["t"].partitions) == 5
-            node.raft.resign()
-            answer = await exchange(create_partitions.handle, node, request, version)
-            assert {ErrorCode(each.error_code) for each in answer.results} == {ErrorCode.NOT_CONTROLLER}
-
-    asyncio.run(story())
+async def test_more_partitions(version: int) -> None:
+    async with admin_node() as node:
+        await exchange(create_topics.handle, node, creating("t"))
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsTopic(name="t", count=5, assignments=None),
+                CreatePartitionsTopic(name="x", count=5, assignments=None),
+            ],
+            timeout_ms=1000,
+        )
+        answer = await exchange(create_partitions.handle, node, request, version)
+        assert [ErrorCode(each.error_code) for each in answer.results] == [
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert len(node.image.topics.by_name["t"].partitions) == 5
+        node.raft.resign()
+        answer = await exchange(create_partitions.handle, node, request, version)
+        assert {ErrorCode(each.error_code) for each in answer.results} == {ErrorCode.NOT_CONTROLLER}
 
 
 def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
@@ -215,17 +187,14 @@ def test_topics_that_have_to_do_with_each_other_stay_together() -> None:
     assert len(part_sizes(twins)) == 1
 
 
-def test_parts_are_answered_as_one() -> None:
-    async def story() -> None:
-        async with admin_node() as node:
-            request = sized(200, 200, 200)
-            request.topics[1].name = "not/valid"
-            answer = await exchange(create_topics.handle, node, request, 7)
-            assert [(each.name, each.error_code) for each in answer.topics] == [
-                ("t0", 0),
-                ("not/valid", ErrorCode.INVALID_TOPIC_EXCEPTION),
-                ("t2", 0),
-            ]
-            assert {len(topic.partitions) for topic in node.metadata.image.topics.by_id.values()} == {200}
-
-    asyncio.run(story())
+async def test_parts_are_answered_as_one() -> None:
+    async with admin_node() as node:
+        request = sized(200, 200, 200)
+        request.topics[1].name = "not/valid"
+        answer = await exchange(create_topics.handle, node, request, 7)
+        assert [(each.name, each.error_code) for each in answer.topics] == [
+            ("t0", 0),
+            ("not/valid", ErrorCode.INVALID_TOPIC_EXCEPTION),
+            ("t2", 0),
+        ]
+        assert {len(topic.partitions) for topic in node.metadata.image.topics.by_id.values()} == {200}

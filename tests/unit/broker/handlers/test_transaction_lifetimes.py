@@ -7,9 +7,9 @@ from pathlib import Path
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
-from tests.support.live_node import live_node, run, until
-from tests.support.raw_client import RawClient, connected
-from tests.support.txn_requests import TxnProducer
+from tests.support.brokers.live_node import live_node, until
+from tests.support.clients.raw_client import RawClient, connected
+from tests.support.txns.txn_requests import TxnProducer
 
 FEW = {"transaction.state.log.num.partitions": "2"}
 
@@ -20,64 +20,55 @@ async def described(client: RawClient, transactional_id: str) -> tuple[ErrorCode
     return ErrorCode(state.error_code), state.transaction_state
 
 
-def test_an_unused_id_is_forgotten_and_an_open_one_is_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = FEW | {
-            "transactional.id.expiration.ms": "50",
-            "transaction.remove.expired.transaction.cleanup.interval.ms": "20",
-        }
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            unused, busy = TxnProducer(node, client, "unused"), TxnProducer(node, client, "busy")
-            for producer in (busy, unused):
-                assert await producer.init() is ErrorCode.NONE
-                await producer.send(b"a")
-            assert await unused.end(commit=True) is ErrorCode.NONE
-            while (await described(client, "unused"))[0] is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                pass
-            assert await described(client, "busy") == (ErrorCode.NONE, "Ongoing")
-            assert await unused.write(b"b") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-            before = unused.producer_id
-            assert await unused.init() is ErrorCode.NONE
-            assert (unused.producer_id != before, unused.epoch) == (True, 0)
-
-    run(story())
+async def test_an_unused_id_is_forgotten_and_an_open_one_is_not(tmp_path: Path) -> None:
+    properties = FEW | {
+        "transactional.id.expiration.ms": "50",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "20",
+    }
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        unused, busy = TxnProducer(node, client, "unused"), TxnProducer(node, client, "busy")
+        for producer in (busy, unused):
+            assert await producer.init() is ErrorCode.NONE
+            await producer.send(b"a")
+        assert await unused.end(commit=True) is ErrorCode.NONE
+        while (await described(client, "unused"))[0] is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            pass
+        assert await described(client, "busy") == (ErrorCode.NONE, "Ongoing")
+        assert await unused.write(b"b") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        before = unused.producer_id
+        assert await unused.init() is ErrorCode.NONE
+        assert (unused.producer_id != before, unused.epoch) == (True, 0)
 
 
-def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = FEW | {
-            "producer.id.expiration.ms": "50",
-            "producer.id.expiration.check.interval.ms": "10",
-        }
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            silent, busy = TxnProducer(node, client, "silent"), TxnProducer(node, client, "busy")
-            for producer in (busy, silent):
-                assert await producer.init() is ErrorCode.NONE
-                await producer.send(b"a")
-            assert await silent.end(commit=True) is ErrorCode.NONE
-            producers = node.partition().log.producers
-            await until(lambda: set(producers.entries) == {busy.producer_id})
-            await silent.send(b"goes on: it begins its new epoch with sequence 0")
-            assert await silent.end(commit=True) is ErrorCode.NONE
-            assert await busy.end(commit=True) is ErrorCode.NONE
-
-    run(story())
+async def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(tmp_path: Path) -> None:
+    properties = FEW | {
+        "producer.id.expiration.ms": "50",
+        "producer.id.expiration.check.interval.ms": "10",
+    }
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        silent, busy = TxnProducer(node, client, "silent"), TxnProducer(node, client, "busy")
+        for producer in (busy, silent):
+            assert await producer.init() is ErrorCode.NONE
+            await producer.send(b"a")
+        assert await silent.end(commit=True) is ErrorCode.NONE
+        producers = node.partition().log.producers
+        await until(lambda: set(producers.entries) == {busy.producer_id})
+        await silent.send(b"goes on: it begins its new epoch with sequence 0")
+        assert await silent.end(commit=True) is ErrorCode.NONE
+        assert await busy.end(commit=True) is ErrorCode.NONE
 
 
-def test_the_expiration_of_producers_changes_while_the_broker_runs(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            silent = TxnProducer(node, client, "silent")
-            assert await silent.init() is ErrorCode.NONE
-            await silent.send(b"a")
-            assert await silent.end(commit=True) is ErrorCode.NONE
-            producers = node.partition().log.producers
-            assert silent.producer_id in producers.entries
-            await node.alter_all_brokers(producer_id_expiration_ms="50")
-            await until(lambda: not producers.entries)
-
-    run(story())
+async def test_the_expiration_of_producers_changes_while_the_broker_runs(tmp_path: Path) -> None:
+    properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        silent = TxnProducer(node, client, "silent")
+        assert await silent.init() is ErrorCode.NONE
+        await silent.send(b"a")
+        assert await silent.end(commit=True) is ErrorCode.NONE
+        producers = node.partition().log.producers
+        assert silent.producer_id in producers.entries
+        await node.alter_all_brokers(producer_id_expiration_ms="50")
+        await until(lambda: not producers.entries)

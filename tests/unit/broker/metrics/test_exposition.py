@@ -7,11 +7,10 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ruslo.broker.counters.durations import Durations
 from ruslo.broker.metrics.catalog import CATALOG, Metric
-from ruslo.broker.metrics.durations import Durations
 from ruslo.broker.metrics.exposition import Family, Sample, histogram_samples, labels_text, render, single
-from tests.support.live_node import run
-from tests.support.metrics import Scrape
+from tests.support.brokers.metrics import Scrape
 
 PARSER_ENDS_LINES = set("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 GAUGE = Metric("some_gauge", "gauge", "Something.", ("a",))
@@ -40,41 +39,35 @@ def test_any_label_survives(values: list[str]) -> None:
     asyncio.run(story())
 
 
-def test_a_histogram_has_bounds_sum_and_count() -> None:
-    async def story() -> None:
-        durations = Durations()
-        for elapsed_ms in (0.01, 1, 1, 50, 100_000):
-            durations.observe(int(elapsed_ms * 1e6))
-        family = Family(
-            Metric("took", "histogram", "Time."), histogram_samples(durations, {"request": "Produce"}, 1e6)
-        )
-        scrape = Scrape((await render([family])).decode())
-        assert scrape.value("took_count", request="Produce") == 5
-        assert scrape.value("took_bucket", request="Produce", le="+Inf") == 5
-        assert scrape.value("took_bucket", request="Produce", le="1.048576") == 3
-        assert scrape.value("took_bucket", request="Produce", le="0.065536") == 1
-        assert scrape.value("took_sum", request="Produce") == 100_052.01
-
-    run(story())
+async def test_a_histogram_has_bounds_sum_and_count() -> None:
+    durations = Durations()
+    for elapsed_ms in (0.01, 1, 1, 50, 100_000):
+        durations.observe(int(elapsed_ms * 1e6))
+    family = Family(
+        Metric("took", "histogram", "Time."), histogram_samples(durations, {"request": "Produce"}, 1e6)
+    )
+    scrape = Scrape((await render([family])).decode())
+    assert scrape.value("took_count", request="Produce") == 5
+    assert scrape.value("took_bucket", request="Produce", le="+Inf") == 5
+    assert scrape.value("took_bucket", request="Produce", le="1.048576") == 3
+    assert scrape.value("took_bucket", request="Produce", le="0.065536") == 1
+    assert scrape.value("took_sum", request="Produce") == 100_052.01
 
 
-def test_a_long_answer_leaves_turns_to_others() -> None:
-    async def story() -> None:
-        turns = 0
-        done = False
+async def test_a_long_answer_leaves_turns_to_others() -> None:
+    turns = 0
+    done = False
 
-        async def others() -> None:
-            nonlocal turns
-            while not done:
-                turns += 1
-                await asyncio.sleep(0)
+    async def others() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
 
-        beside = asyncio.create_task(others())
-        samples = (Sample(labels_text({"a": at}), at) for at in range(50_000))
-        text = await render([single(GAUGE, 1), Family(GAUGE, samples)])
-        done = True
-        await beside
-        assert text.count(b"\n") == 50_005
-        assert turns > 5
-
-    run(story())
+    beside = asyncio.create_task(others())
+    samples = (Sample(labels_text({"a": at}), at) for at in range(50_000))
+    text = await render([single(GAUGE, 1), Family(GAUGE, samples)])
+    done = True
+    await beside
+    assert text.count(b"\n") == 50_005
+    assert turns > 5

@@ -11,8 +11,7 @@ import pytest
 from ruslo.broker.metrics import listener as listener_module
 from ruslo.broker.metrics.listener import MAX_CONNECTIONS, Health, MetricsListener
 from ruslo.model.errors import ConfigError
-from tests.support.live_node import run
-from tests.support.metrics import ask, ask_raw
+from tests.support.brokers.metrics import ask, ask_raw
 
 
 class Told:
@@ -34,61 +33,48 @@ async def listening(told: Told) -> AsyncIterator[str]:
         await listener.close()
 
 
-def test_metrics_and_probes() -> None:
-    async def story() -> None:
-        told = Told()
-        async with listening(told) as address:
-            assert await ask(address, "/metrics") == (200, "some_metric 1\n")
-            assert await ask(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
-            assert await ask(address, "/health/live") == (200, '{"state": "live"}\n')
-            assert await ask(address, "/health/ready") == (503, '{"state": "starting"}\n')
-            told.health = Health(True, "ready")
-            assert await ask(address, "/health/ready") == (200, '{"state": "ready"}\n')
-
-    run(story())
+async def test_metrics_and_probes() -> None:
+    told = Told()
+    async with listening(told) as address:
+        assert await ask(address, "/metrics") == (200, "some_metric 1\n")
+        assert await ask(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
+        assert await ask(address, "/health/live") == (200, '{"state": "live"}\n')
+        assert await ask(address, "/health/ready") == (503, '{"state": "starting"}\n')
+        told.health = Health(True, "ready")
+        assert await ask(address, "/health/ready") == (200, '{"state": "ready"}\n')
 
 
-def test_what_else_is_asked_is_refused() -> None:
-    async def story() -> None:
-        told = Told()
-        async with listening(told) as address:
-            assert (await ask(address, "/"))[0] == 404
-            status, head, _ = await ask_raw(address, b"POST /metrics HTTP/1.1\r\n\r\n")
-            assert (status, "Allow: GET, HEAD" in head) == (405, True)
-            status, head, body = await ask_raw(address, b"HEAD /metrics HTTP/1.1\r\n\r\n")
-            assert (status, body) == (200, "")
-            assert "Content-Length: 14" in head
-            assert (await ask_raw(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
-            endless = b"GET /metrics HTTP/1.1\r\n" + b"X-Filler: 1\r\n" * 5000
-            assert (await ask_raw(address, endless))[0] == 0
-            assert told.renders == 1
-
-    run(story())
+async def test_what_else_is_asked_is_refused() -> None:
+    told = Told()
+    async with listening(told) as address:
+        assert (await ask(address, "/"))[0] == 404
+        status, head, _ = await ask_raw(address, b"POST /metrics HTTP/1.1\r\n\r\n")
+        assert (status, "Allow: GET, HEAD" in head) == (405, True)
+        status, head, body = await ask_raw(address, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        assert (status, body) == (200, "")
+        assert "Content-Length: 14" in head
+        assert (await ask_raw(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
+        endless = b"GET /metrics HTTP/1.1\r\n" + b"X-Filler: 1\r\n" * 5000
+        assert (await ask_raw(address, endless))[0] == 0
+        assert told.renders == 1
 
 
-def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "HEAD_S", 0.05)
-
-    async def story() -> None:
-        async with listening(Told()) as address:
-            assert (await ask_raw(address, b"GET /metr"))[0] == 0
-
-    run(story())
+    async with listening(Told()) as address:
+        assert (await ask_raw(address, b"GET /metr"))[0] == 0
 
 
-def test_a_probe_is_answered_whatever_connections_others_hold() -> None:
-    async def story() -> None:
-        async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
-            host, port = address.split(":")
-            silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
-            assert (await ask(address, "/health/live"))[0] == 200
-            # The oldest ones had to go, each for a newer one.
-            for reader in silent[: MAX_CONNECTIONS + 1]:
-                with contextlib.suppress(ConnectionError):
-                    assert await reader.read() == b""
-            assert not any(reader.at_eof() for reader in silent[MAX_CONNECTIONS + 1 :])
-
-    run(story())
+async def test_a_probe_is_answered_whatever_connections_others_hold() -> None:
+    async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
+        host, port = address.split(":")
+        silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
+        assert (await ask(address, "/health/live"))[0] == 200
+        # The oldest ones had to go, each for a newer one.
+        for reader in silent[: MAX_CONNECTIONS + 1]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        assert not any(reader.at_eof() for reader in silent[MAX_CONNECTIONS + 1 :])
 
 
 async def open_until_closed(
@@ -99,7 +85,7 @@ async def open_until_closed(
     return reader
 
 
-def test_a_scrape_goes_on_while_others_hold_connections() -> None:
+async def test_a_scrape_goes_on_while_others_hold_connections() -> None:
     """One that is being answered, from an address of its own, is older than all the silent ones."""
 
     class SlowTold(Told):
@@ -111,27 +97,21 @@ def test_a_scrape_goes_on_while_others_hold_connections() -> None:
             await self.go_on.wait()
             return await super().render()
 
-    async def story() -> None:
-        told = SlowTold()
-        async with listening(told) as address, contextlib.AsyncExitStack() as stack:
-            host, port = address.split(":")
-            scrape = asyncio.create_task(ask(address, "/metrics"))
-            await told.begun.wait()
-            for _ in range(2 * MAX_CONNECTIONS):
-                await open_until_closed(stack, host, int(port), "127.0.3.1")
-            assert (await ask(address, "/health/live"))[0] == 200
-            told.go_on.set()
-            assert await scrape == (200, "some_metric 1\n")
-
-    run(story())
+    told = SlowTold()
+    async with listening(told) as address, contextlib.AsyncExitStack() as stack:
+        host, port = address.split(":")
+        scrape = asyncio.create_task(ask(address, "/metrics"))
+        await told.begun.wait()
+        for _ in range(2 * MAX_CONNECTIONS):
+            await open_until_closed(stack, host, int(port), "127.0.3.1")
+        assert (await ask(address, "/health/live"))[0] == 200
+        told.go_on.set()
+        assert await scrape == (200, "some_metric 1\n")
 
 
-def test_an_address_in_use_is_explained() -> None:
-    async def story() -> None:
-        async with listening(Told()) as address:
-            other = MetricsListener(Told().render, lambda: Told.health)
-            with pytest.raises(ConfigError, match="another process listens there"):
-                await other.listen("127.0.0.1", int(address.split(":")[1]))
-            await other.close()
-
-    run(story())
+async def test_an_address_in_use_is_explained() -> None:
+    async with listening(Told()) as address:
+        other = MetricsListener(Told().render, lambda: Told.health)
+        with pytest.raises(ConfigError, match="another process listens there"):
+            await other.listen("127.0.0.1", int(address.split(":")[1]))
+        await other.close()

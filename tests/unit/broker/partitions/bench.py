@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvloop
 
-from ruslo.broker.metrics.traffic import TopicTraffic
+from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.log_config import LogConfig
@@ -18,7 +18,7 @@ from ruslo.model.errors import StorageError
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.log_dir import LogDir
-from tests.support.live_node import NOW, HeldDisk, batch_of
+from tests.support.brokers.live_node import NOW, HeldDisk, batch_of
 
 NODE_ID = 1
 

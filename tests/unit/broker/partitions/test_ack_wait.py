@@ -12,7 +12,7 @@ from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication import LeaderReplication
 from ruslo.config.log_config import LogConfig
-from tests.support.live_node import NOW
+from tests.support.brokers.live_node import NOW
 from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
 from tests.unit.broker.partitions.test_partition import led_with_another
 

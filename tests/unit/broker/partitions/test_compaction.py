@@ -11,7 +11,7 @@ import pytest
 
 from ruslo.broker.partitions import cleaner_process, compaction
 from ruslo.broker.partitions.cleaner_process import CleanerProcess
-from ruslo.broker.partitions.turns import in_turns
+from ruslo.broker.scheduling.turns import in_turns
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -22,8 +22,8 @@ from ruslo.protocol.messages.incremental_alter_configs_response import Increment
 from ruslo.storage.cleaner.choice import Cleanable, CleanerLimits, make_task
 from ruslo.storage.cleaner.task import CleanTask
 from ruslo.storage.log import Log
-from tests.support.live_node import LiveNode, batch_of, live_node, records_in, run, until
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import LiveNode, batch_of, live_node, records_in, until
+from tests.support.clients.raw_client import RawClient, connected
 
 EAGER = {"log.cleaner.backoff.ms": "20", "log.retention.check.interval.ms": "1000000"}
 COMPACTED = {
@@ -62,42 +62,36 @@ def cleaned_up_to(node: LiveNode, topic: str = "t") -> int | None:
     return None if directory is None else directory.cleaned.get(TopicPartition(topic, 0))
 
 
-def test_a_dirty_log_is_compacted_and_goes_on(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 30)
-            expected: list[tuple[int, bytes | None]] = [(n, b"value-%d" % n) for n in (27, 28, 29)]
-            assert await read_all(node, client) == expected
-            await node.produce(client, batch_of(b"next", key=b"key-0"))
-            assert await read_all(node, client) == [*expected, (30, b"next")]
-            checkpoint = tmp_path / "cleaner-offset-checkpoint"
-            await until(lambda: checkpoint.exists() and "t 0 30" in checkpoint.read_text())
-            # Recovery must be able to tell what compaction took from what was lost.
-            assert "t 0 30" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            assert cleaned_up_to(node) == 30
-            assert await read_all(node, client) == [*expected, (30, b"next")]
-
-    run(story())
+async def test_a_dirty_log_is_compacted_and_goes_on(tmp_path: Path) -> None:
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 30)
+        expected: list[tuple[int, bytes | None]] = [(n, b"value-%d" % n) for n in (27, 28, 29)]
+        assert await read_all(node, client) == expected
+        await node.produce(client, batch_of(b"next", key=b"key-0"))
+        assert await read_all(node, client) == [*expected, (30, b"next")]
+        checkpoint = tmp_path / "cleaner-offset-checkpoint"
+        await until(lambda: checkpoint.exists() and "t 0 30" in checkpoint.read_text())
+        # Recovery must be able to tell what compaction took from what was lost.
+        assert "t 0 30" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        assert cleaned_up_to(node) == 30
+        assert await read_all(node, client) == [*expected, (30, b"next")]
 
 
-def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 30)
-            (worker,) = node.node.broker.compaction._workers
-            assert isinstance(worker._process, CleanerProcess)
-            pid = worker._process.pid
-            assert pid is not None
-            assert "ruslo.storage.cleaner" in command_of(pid)
-            assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
-        assert command_of(pid) == ""
-
-    run(story())
+async def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path) -> None:
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 30)
+        (worker,) = node.node.broker.compaction._workers
+        assert isinstance(worker._process, CleanerProcess)
+        pid = worker._process.pid
+        assert pid is not None
+        assert "ruslo.storage.cleaner" in command_of(pid)
+        assert os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    assert command_of(pid) == ""
 
 
 def command_of(pid: int) -> str:
@@ -106,51 +100,45 @@ def command_of(pid: int) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 30)
-            process = node.node.broker.compaction._workers[0]._process
-            assert isinstance(process, CleanerProcess)
-            pid = process.pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 60)
-            assert node.node.broker.compaction.uncleanable == {}
-
-    run(story())
+async def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 30)
+        process = node.node.broker.compaction._workers[0]._process
+        assert isinstance(process, CleanerProcess)
+        pid = process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 60)
+        assert node.node.broker.compaction.uncleanable == {}
 
 
-def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            for topic in ("bad", "good"):
-                await node.create(topic, 1, **COMPACTED)
-                await fill(node, client, topic=topic)
-            path = tmp_path / "bad-0" / f"{0:020d}.log"
-            data = bytearray(path.read_bytes())
-            data[75] ^= 1
-            path.write_bytes(data)
-            await alter_broker(node, "log.cleaner.backoff.ms", "20")
-            node.node.broker.compaction._workers[0]._wake.set()
-            await until(lambda: TopicPartition("bad", 0) in node.node.broker.compaction.uncleanable)
-            await until(lambda: cleaned_up_to(node, "good") == 30)
-            assert cleaned_up_to(node, "bad") is None
-            assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
-            assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
-            assert not list((tmp_path / "bad-0").glob("*.cleaned"))
-            # One that is made anew is another log.
-            await node.delete("bad")
-            await node.create("bad", 1, **COMPACTED)
-            await fill(node, client, topic="bad")
-            await until(lambda: cleaned_up_to(node, "bad") == 30)
-            assert node.node.broker.compaction.uncleanable == {}
-
-    run(story())
+async def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_path: Path) -> None:
+    properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        for topic in ("bad", "good"):
+            await node.create(topic, 1, **COMPACTED)
+            await fill(node, client, topic=topic)
+        path = tmp_path / "bad-0" / f"{0:020d}.log"
+        data = bytearray(path.read_bytes())
+        data[75] ^= 1
+        path.write_bytes(data)
+        await alter_broker(node, "log.cleaner.backoff.ms", "20")
+        node.node.broker.compaction._workers[0]._wake.set()
+        await until(lambda: TopicPartition("bad", 0) in node.node.broker.compaction.uncleanable)
+        await until(lambda: cleaned_up_to(node, "good") == 30)
+        assert cleaned_up_to(node, "bad") is None
+        assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
+        assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
+        assert not list((tmp_path / "bad-0").glob("*.cleaned"))
+        # One that is made anew is another log.
+        await node.delete("bad")
+        await node.create("bad", 1, **COMPACTED)
+        await fill(node, client, topic="bad")
+        await until(lambda: cleaned_up_to(node, "bad") == 30)
+        assert node.node.broker.compaction.uncleanable == {}
 
 
 async def alter_broker(node: LiveNode, name: str, value: str) -> None:
@@ -163,38 +151,32 @@ async def alter_broker(node: LiveNode, name: str, value: str) -> None:
     assert result.error_code == 0, result.error_message
 
 
-def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, {"log.cleaner.threads": "1"}) as node:
-            cleaner = node.node.broker.compaction
-            assert cleaner.limits == CleanerLimits(int(134_217_728 * 0.9), 524_288, None)
-            await alter_broker(node, "log.cleaner.threads", "2")
-            await alter_broker(node, "log.cleaner.dedupe.buffer.size", "4000000")
-            await alter_broker(node, "log.cleaner.io.max.bytes.per.second", "1000.0")
-            await alter_broker(node, "log.cleaner.backoff.ms", "77")
-            assert cleaner.limits == CleanerLimits(1_800_000, 262_144, 500.0)
-            assert cleaner.backoff_ms == 77
-            assert len(cleaner._workers) == 2
-            await alter_broker(node, "log.cleaner.threads", "1")
-            assert len(cleaner._workers) == 1
-
-    run(story())
+async def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> None:
+    async with live_node(tmp_path, {"log.cleaner.threads": "1"}) as node:
+        cleaner = node.node.broker.compaction
+        assert cleaner.limits == CleanerLimits(int(134_217_728 * 0.9), 524_288, None)
+        await alter_broker(node, "log.cleaner.threads", "2")
+        await alter_broker(node, "log.cleaner.dedupe.buffer.size", "4000000")
+        await alter_broker(node, "log.cleaner.io.max.bytes.per.second", "1000.0")
+        await alter_broker(node, "log.cleaner.backoff.ms", "77")
+        assert cleaner.limits == CleanerLimits(1_800_000, 262_144, 500.0)
+        assert cleaner.backoff_ms == 77
+        assert len(cleaner._workers) == 2
+        await alter_broker(node, "log.cleaner.threads", "1")
+        assert len(cleaner._workers) == 1
 
 
-def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", retention_ms="-1", file_delete_delay_ms="0")
-            await fill(node, client)
-            await node.alter("t", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
-            node.node.broker.compaction._workers[0]._wake.set()
-            await until(lambda: cleaned_up_to(node) == 30)
-            assert len(await read_all(node, client)) == 3
-
-    run(story())
+async def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", retention_ms="-1", file_delete_delay_ms="0")
+        await fill(node, client)
+        await node.alter("t", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+        node.node.broker.compaction._workers[0]._wake.set()
+        await until(lambda: cleaned_up_to(node) == 30)
+        assert len(await read_all(node, client)) == 3
 
 
-def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
+async def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[TopicPartition] = []
@@ -203,45 +185,39 @@ def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
         begun.append(chosen.log.partition)
         return make_task(chosen, limits._replace(io_bytes_per_second=2000.0), now_ms)
 
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            monkeypatch.setattr(compaction, "make_task", slow)
-            await fill(node, client, 60)
-            await until(lambda: bool(begun))
-            await node.delete("t")
-            await until(lambda: not node.node.broker.compaction._busy)
-            monkeypatch.setattr(compaction, "make_task", make_task)
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 30)
-            assert all(directory.online for directory in node.node.logs.directories)
-
-    run(story())
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        monkeypatch.setattr(compaction, "make_task", slow)
+        await fill(node, client, 60)
+        await until(lambda: bool(begun))
+        await node.delete("t")
+        await until(lambda: not node.node.broker.compaction._busy)
+        monkeypatch.setattr(compaction, "make_task", make_task)
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 30)
+        assert all(directory.online for directory in node.node.logs.directories)
 
 
-def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
+async def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
-        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            log = node.partition("t").log
-            log.flush(node.node.logs.clock.now_ms())
+    properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        log = node.partition("t").log
+        log.flush(node.node.logs.clock.now_ms())
 
-            async def then_cut(logs: Sequence[Log], look: Callable[[Log], None]) -> None:
-                await in_turns(logs, look)
-                log.truncate_to(10)
+        async def then_cut(logs: Sequence[Log], look: Callable[[Log], None]) -> None:
+            await in_turns(logs, look)
+            log.truncate_to(10)
 
-            monkeypatch.setattr(compaction, "in_turns", then_cut)
-            assert await node.node.broker.compaction.choose() is None
-
-    run(story())
+        monkeypatch.setattr(compaction, "in_turns", then_cut)
+        assert await node.node.broker.compaction.choose() is None
 
 
-def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_only(
+async def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cleaner finds files gone, which is no failure of the disk."""
@@ -253,24 +229,23 @@ def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_
         assert chosen.log.delete_old_segments(now_ms) == 1
         return task
 
-    async def story() -> None:
-        properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED | {"cleanup_policy": "compact,delete"})
-            await fill(node, client)
-            await fill(node, client)
-            monkeypatch.setattr(compaction, "make_task", then_retention)
-            await alter_broker(node, "log.cleaner.backoff.ms", "20")
-            node.node.broker.compaction._workers[0]._wake.set()
-            await until(lambda: cleaned_up_to(node) == 60)
-            assert all(directory.online for directory in node.node.logs.directories)
-            log = node.partition("t").log
-            assert (log.start_offset, log.segments[0].base_offset) == (30, 30)
-
-    run(story())
+    properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED | {"cleanup_policy": "compact,delete"})
+        await fill(node, client)
+        await fill(node, client)
+        monkeypatch.setattr(compaction, "make_task", then_retention)
+        await alter_broker(node, "log.cleaner.backoff.ms", "20")
+        node.node.broker.compaction._workers[0]._wake.set()
+        await until(lambda: cleaned_up_to(node) == 60)
+        assert all(directory.online for directory in node.node.logs.directories)
+        log = node.partition("t").log
+        assert (log.start_offset, log.segments[0].base_offset) == (30, 30)
 
 
-def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_costs_a_round_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cleaner meets a limit of file sizes, which fails as a full disk does."""
     monkeypatch.setattr(
         cleaner_process,
@@ -282,23 +257,19 @@ def test_a_full_disk_costs_a_round_and_nothing_else(tmp_path: Path, monkeypatch:
             "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
         ),
     )
-
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client, 60)
-            await until(lambda: bool(node.node.broker.partitions._full_reported_ms))
-            assert len(await read_all(node, client)) == 60
-            assert all(directory.online for directory in node.node.logs.directories)
-            monkeypatch.undo()
-            node.node.broker.compaction._workers[0]._process.kill()
-            await until(lambda: cleaned_up_to(node) == 60)
-            assert len(await read_all(node, client)) == 3
-
-    run(story())
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client, 60)
+        await until(lambda: bool(node.node.broker.partitions._full_reported_ms))
+        assert len(await read_all(node, client)) == 60
+        assert all(directory.online for directory in node.node.logs.directories)
+        monkeypatch.undo()
+        node.node.broker.compaction._workers[0]._process.kill()
+        await until(lambda: cleaned_up_to(node) == 60)
+        assert len(await read_all(node, client)) == 3
 
 
-def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
+async def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -312,12 +283,8 @@ def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
             "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
         ),
     )
-
-    async def story() -> None:
-        async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
-            await node.create("t", 1, **COMPACTED)
-            await fill(node, client)
-            await until(lambda: cleaned_up_to(node) == 30)
-            assert not node.node.broker.compaction.uncleanable
-
-    run(story())
+    async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
+        await node.create("t", 1, **COMPACTED)
+        await fill(node, client)
+        await until(lambda: cleaned_up_to(node) == 30)
+        assert not node.node.broker.compaction.uncleanable

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from ruslo.broker.partitions.fetch_exchange import FetchExchange
-from ruslo.client.connection import Connection
-from ruslo.client.errors import ConnectionLost, RequestTimedOut
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
+from ruslo.net.channel import Connection
+from ruslo.net.errors import ConnectionLost, RequestTimedOut
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.fetch_response import FetchResponse
-from tests.support.live_node import until
-from tests.support.scripted_broker import Asked, Script, ScriptedBroker
+from tests.support.brokers.live_node import until
+from tests.support.brokers.scripted_broker import Asked, Script, ScriptedBroker
 
 VERSION = 18
 

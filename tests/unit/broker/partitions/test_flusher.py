@@ -7,7 +7,7 @@ import errno
 from pathlib import Path
 
 from ruslo.config.log_config import LogConfig
-from tests.support.live_node import until
+from tests.support.brokers.live_node import until
 from tests.unit.broker.partitions.bench import Bench, append, on_bench
 
 SYNCED = LogConfig(flush_messages=1)

@@ -13,8 +13,8 @@ from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import METADATA_TOPIC
 from ruslo.storage import log_manager
 from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
-from tests.support.live_node import LiveNode, batch_of, live_node, run
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_node import LiveNode, batch_of, live_node
+from tests.support.clients.raw_client import RawClient, connected
 
 
 class FullDisk(LocalDisk):
@@ -51,50 +51,41 @@ def assert_online(node: LiveNode) -> None:
     assert node.node.failure is None
 
 
-def test_retention_that_cannot_roll_leaves_the_directory_online(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t", retention_ms="1000")
-            assert (await node.produce(client, batch_of(b"a"))).error_code == 0
-            FullDisk.full = True
-            node.node.logs.check_retention()
-            assert_online(node)
-            FullDisk.full = False
-
-    run(story())
+async def test_retention_that_cannot_roll_leaves_the_directory_online(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t", retention_ms="1000")
+        assert (await node.produce(client, batch_of(b"a"))).error_code == 0
+        FullDisk.full = True
+        node.node.logs.check_retention()
+        assert_online(node)
+        FullDisk.full = False
 
 
-def test_a_sync_without_room_for_its_checkpoint_is_tried_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t", flush_messages="1")
-            FullDisk.full = True
-            node.partition("t", 0).become_leader(5)
-            waiting = asyncio.create_task(node.produce(client, batch_of(b"a")))
-            await asyncio.sleep(0.2)
-            assert_online(node)
-            assert not waiting.done()
-            FullDisk.full = False
-            assert (await waiting).error_code == 0
-
-    run(story())
+async def test_a_sync_without_room_for_its_checkpoint_is_tried_again(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t", flush_messages="1")
+        FullDisk.full = True
+        node.partition("t", 0).become_leader(5)
+        waiting = asyncio.create_task(node.produce(client, batch_of(b"a")))
+        await asyncio.sleep(0.2)
+        assert_online(node)
+        assert not waiting.done()
+        FullDisk.full = False
+        assert (await waiting).error_code == 0
 
 
-def test_a_partition_that_found_no_room_is_made_later(tmp_path: Path) -> None:
+async def test_a_partition_that_found_no_room_is_made_later(tmp_path: Path) -> None:
     async def produced(node: LiveNode, client: RawClient) -> ErrorCode:
         return ErrorCode((await node.produce(client, batch_of(b"a"))).error_code)
 
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            FullDisk.full = True
-            await node.create("t")
-            assert_online(node)
-            assert await produced(node, client) is ErrorCode.KAFKA_STORAGE_ERROR
-            assert not (tmp_path / "t-0").exists()
-            FullDisk.full = False
-            async with asyncio.timeout(60):
-                while (code := await produced(node, client)) is not ErrorCode.NONE:
-                    assert code is ErrorCode.KAFKA_STORAGE_ERROR
-                    await asyncio.sleep(0.1)
-
-    run(story())
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        FullDisk.full = True
+        await node.create("t")
+        assert_online(node)
+        assert await produced(node, client) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert not (tmp_path / "t-0").exists()
+        FullDisk.full = False
+        async with asyncio.timeout(60):
+            while (code := await produced(node, client)) is not ErrorCode.NONE:
+                assert code is ErrorCode.KAFKA_STORAGE_ERROR
+                await asyncio.sleep(0.1)

@@ -21,26 +21,23 @@ class Led:
         self._grown.append(self)
 
 
-def test_thousands_grow_in_turns_and_each_once() -> None:
-    async def story() -> None:
-        growth, follower = IsrGrowth(), Follower(2, 0)
-        grown: list[Led] = []
-        led = [Led(grown) for _ in range(3 * PER_TURN + 5)]
-        for each in led:
-            growth.consider(cast(LeaderReplication, each), follower)
-        assert grown == led[:PER_TURN], "the first do not wait"
-        # Another fetch of the same follower comes before all are through.
-        for each in led[PER_TURN:]:
-            growth.consider(cast(LeaderReplication, each), follower)
-        counts = [len(grown)]
-        while len(grown) < len(led):
-            await asyncio.sleep(0)
-            counts.append(len(grown))
-        assert max(after - before for before, after in pairwise(counts)) <= PER_TURN
-        assert grown == led
-        for _ in range(3):
-            await asyncio.sleep(0)
-        growth.consider(cast(LeaderReplication, led[0]), follower)
-        assert len(grown) == len(led) + 1, "at once again, when there is nobody to wait for"
-
-    asyncio.run(story())
+async def test_thousands_grow_in_turns_and_each_once() -> None:
+    growth, follower = IsrGrowth(), Follower(2, 0)
+    grown: list[Led] = []
+    led = [Led(grown) for _ in range(3 * PER_TURN + 5)]
+    for each in led:
+        growth.consider(cast(LeaderReplication, each), follower)
+    assert grown == led[:PER_TURN], "the first do not wait"
+    # Another fetch of the same follower comes before all are through.
+    for each in led[PER_TURN:]:
+        growth.consider(cast(LeaderReplication, each), follower)
+    counts = [len(grown)]
+    while len(grown) < len(led):
+        await asyncio.sleep(0)
+        counts.append(len(grown))
+    assert max(after - before for before, after in pairwise(counts)) <= PER_TURN
+    assert grown == led
+    for _ in range(3):
+        await asyncio.sleep(0)
+    growth.consider(cast(LeaderReplication, led[0]), follower)
+    assert len(grown) == len(led) + 1, "at once again, when there is nobody to wait for"

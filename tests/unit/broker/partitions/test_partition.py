@@ -15,7 +15,7 @@ from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
-from tests.support.live_node import NOW, batch_of, until
+from tests.support.brokers.live_node import NOW, batch_of, until
 from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
 
 FOREVER_MS = 2**31 - 1

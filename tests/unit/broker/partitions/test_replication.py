@@ -14,9 +14,9 @@ from ruslo.protocol.messages.delete_records_request import (
 from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
-from tests.support.live_node import LiveNode, batch_of, records_in, run, until
-from tests.support.raw_client import connected
-from tests.support.second_broker import NODE, SECOND, two_brokers
+from tests.support.brokers.live_node import LiveNode, batch_of, records_in, until
+from tests.support.brokers.second_broker import NODE, SECOND, two_brokers
+from tests.support.clients.raw_client import connected
 
 
 async def isr_becomes(node: LiveNode, *members: int) -> None:
@@ -27,117 +27,97 @@ def produced(answer: ProduceResponse) -> PartitionProduceResponse:
     return answer.responses[0].partition_responses[0]
 
 
-def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
-            log = node.partition().log
-            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
-            await until(lambda: log.end_offset == 1)
-            assert log.high_watermark == 0
-            data = await second.fetch(topic_id, 0)
-            assert [record.value for record in records_in(data.records)] == [b"one"]
-            assert log.high_watermark == 0, "it has asked for the record, but does not have it"
-            await second.fetch(topic_id, 1)
-            answer = produced(await client.receive(ProduceResponse))
-            assert (answer.error_code, answer.base_offset) == (0, 0)
-            assert log.high_watermark == 1
-            at_once = produced(
-                await client.call(node.produce_request({("t", 0): batch_of(b"two")}, acks=1), ProduceResponse)
-            )
-            assert (at_once.error_code, at_once.base_offset) == (0, 1)
-            assert (await node.fetch(client, 1)).records in (None, b""), "consumers wait for the follower"
-
-    run(story())
+async def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+        log = node.partition().log
+        client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+        await until(lambda: log.end_offset == 1)
+        assert log.high_watermark == 0
+        data = await second.fetch(topic_id, 0)
+        assert [record.value for record in records_in(data.records)] == [b"one"]
+        assert log.high_watermark == 0, "it has asked for the record, but does not have it"
+        await second.fetch(topic_id, 1)
+        answer = produced(await client.receive(ProduceResponse))
+        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert log.high_watermark == 1
+        at_once = produced(
+            await client.call(node.produce_request({("t", 0): batch_of(b"two")}, acks=1), ProduceResponse)
+        )
+        assert (at_once.error_code, at_once.base_offset) == (0, 1)
+        assert (await node.fetch(client, 1)).records in (None, b""), "consumers wait for the follower"
 
 
-def test_acks_all_times_out_but_the_record_stays(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
-            request = node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20)
-            answer = produced(await client.call(request, ProduceResponse))
-            assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
-            await second.fetch(topic_id, 1)
-            assert [r.value for r in records_in((await node.fetch(client, 0)).records)] == [b"one"]
-
-    run(story())
+async def test_acks_all_times_out_but_the_record_stays(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+        request = node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20)
+        answer = produced(await client.call(request, ProduceResponse))
+        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        await second.fetch(topic_id, 1)
+        assert [r.value for r in records_in((await node.fetch(client, 0)).records)] == [b"one"]
 
 
-def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            two_brokers(tmp_path, "400") as (node, second, topic_id),
-            connected(node.bootstrap) as client,
-        ):
-            await second.fetch(topic_id, 0)
-            client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20_000))
-            await isr_becomes(node, NODE)
-            answer = produced(await client.receive(ProduceResponse))
-            assert answer.error_code == 0, "with the follower out of the ISR the leader's copy is enough"
-            await second.fetch(topic_id, 0)
-            await asyncio.sleep(0.05)
-            assert node.partition().replication is not None
-            assert node.node.metadata.image.topics.by_name["t"].partitions[0].isr == (NODE,)
-            await second.fetch(topic_id, 1)
-            await isr_becomes(node, NODE, SECOND)
-
-    run(story())
+async def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
+    async with (
+        two_brokers(tmp_path, "400") as (node, second, topic_id),
+        connected(node.bootstrap) as client,
+    ):
+        await second.fetch(topic_id, 0)
+        client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20_000))
+        await isr_becomes(node, NODE)
+        answer = produced(await client.receive(ProduceResponse))
+        assert answer.error_code == 0, "with the follower out of the ISR the leader's copy is enough"
+        await second.fetch(topic_id, 0)
+        await asyncio.sleep(0.05)
+        assert node.partition().replication is not None
+        assert node.node.metadata.image.topics.by_name["t"].partitions[0].isr == (NODE,)
+        await second.fetch(topic_id, 1)
+        await isr_becomes(node, NODE, SECOND)
 
 
-def test_fewer_in_sync_replicas_than_promised_refuse_acks_all(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            two_brokers(tmp_path, "400", min_insync_replicas="2") as (node, second, topic_id),
-            connected(node.bootstrap) as client,
-        ):
-            client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=1500))
-            await isr_becomes(node, NODE)
-            late = produced(await client.receive(ProduceResponse))
-            assert ErrorCode(late.error_code) is ErrorCode.REQUEST_TIMED_OUT, (
-                "the high watermark stands still"
-            )
-            assert node.partition().log.high_watermark == 0
-            refused = produced(
-                await client.call(node.produce_request({("t", 0): batch_of(b"two")}), ProduceResponse)
-            )
-            assert ErrorCode(refused.error_code) is ErrorCode.NOT_ENOUGH_REPLICAS
-            assert "min.insync.replicas is 2" in (refused.error_message or "")
-            assert node.partition().log.end_offset == 1
-            unsafe = produced(
-                await client.call(node.produce_request({("t", 0): batch_of(b"3")}, acks=1), ProduceResponse)
-            )
-            assert unsafe.error_code == 0
-            await second.fetch(topic_id, 2)
-            await isr_becomes(node, NODE, SECOND)
-            await until(lambda: node.partition().log.high_watermark == 2)
-
-    run(story())
+async def test_fewer_in_sync_replicas_than_promised_refuse_acks_all(tmp_path: Path) -> None:
+    async with (
+        two_brokers(tmp_path, "400", min_insync_replicas="2") as (node, second, topic_id),
+        connected(node.bootstrap) as client,
+    ):
+        client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=1500))
+        await isr_becomes(node, NODE)
+        late = produced(await client.receive(ProduceResponse))
+        assert ErrorCode(late.error_code) is ErrorCode.REQUEST_TIMED_OUT, "the high watermark stands still"
+        assert node.partition().log.high_watermark == 0
+        refused = produced(
+            await client.call(node.produce_request({("t", 0): batch_of(b"two")}), ProduceResponse)
+        )
+        assert ErrorCode(refused.error_code) is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert "min.insync.replicas is 2" in (refused.error_message or "")
+        assert node.partition().log.end_offset == 1
+        unsafe = produced(
+            await client.call(node.produce_request({("t", 0): batch_of(b"3")}, acks=1), ProduceResponse)
+        )
+        assert unsafe.error_code == 0
+        await second.fetch(topic_id, 2)
+        await isr_becomes(node, NODE, SECOND)
+        await until(lambda: node.partition().log.high_watermark == 2)
 
 
-def test_who_may_fetch_as_a_replica(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (_, second, topic_id):
-            await second.fetch(topic_id, 0)
-            old = await second.fetch(topic_id, 0, epoch=second.epoch - 1)
-            assert ErrorCode(old.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER, "KIP-903"
-            assert (await second.fetch(topic_id, 0)).error_code == 0
-
-    run(story())
+async def test_who_may_fetch_as_a_replica(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (_, second, topic_id):
+        await second.fetch(topic_id, 0)
+        old = await second.fetch(topic_id, 0, epoch=second.epoch - 1)
+        assert ErrorCode(old.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER, "KIP-903"
+        assert (await second.fetch(topic_id, 0)).error_code == 0
 
 
-def test_a_fenced_broker_is_out_of_the_isr_and_not_taken_back(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
-            await second.heartbeat(want_fence=True)
-            await isr_becomes(node, NODE)
-            assert (await node.produce(client, batch_of(b"one"))).error_code == 0
-            await second.fetch(topic_id, 1)
-            await asyncio.sleep(0.05)
-            assert node.node.metadata.image.topics.by_name["t"].partitions[0].isr == (NODE,)
-            await second.heartbeat()
-            await second.fetch(topic_id, 1)
-            await isr_becomes(node, NODE, SECOND)
-
-    run(story())
+async def test_a_fenced_broker_is_out_of_the_isr_and_not_taken_back(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+        await second.heartbeat(want_fence=True)
+        await isr_becomes(node, NODE)
+        assert (await node.produce(client, batch_of(b"one"))).error_code == 0
+        await second.fetch(topic_id, 1)
+        await asyncio.sleep(0.05)
+        assert node.node.metadata.image.topics.by_name["t"].partitions[0].isr == (NODE,)
+        await second.heartbeat()
+        await second.fetch(topic_id, 1)
+        await isr_becomes(node, NODE, SECOND)
 
 
 async def append_here(node: LiveNode) -> None:
@@ -158,86 +138,74 @@ def deleted(answer: DeleteRecordsResponse) -> tuple[ErrorCode, int]:
     return ErrorCode(result.error_code), result.low_watermark
 
 
-def test_records_are_deleted_when_every_in_sync_replica_says_so(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
-            client.send(node.produce_request({("t", 0): batch_of(b"one", b"two")}))
-            await second.fetch(topic_id, 0)
-            await second.fetch(topic_id, 2)
-            assert produced(await client.receive(ProduceResponse)).error_code == 0
-            late = await client.call(deletion(20, before=1), DeleteRecordsResponse)
-            assert deleted(late) == (ErrorCode.REQUEST_TIMED_OUT, -1), "the follower still shows it"
-            client.send(deletion(20_000))
-            await until(lambda: node.partition().log.start_offset == 2)
-            told = await second.fetch(topic_id, 2, log_start=1)
-            assert told.log_start_offset == 2
-            await second.fetch(topic_id, 2, log_start=2)
-            assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 2)
-
-    run(story())
+async def test_records_are_deleted_when_every_in_sync_replica_says_so(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+        client.send(node.produce_request({("t", 0): batch_of(b"one", b"two")}))
+        await second.fetch(topic_id, 0)
+        await second.fetch(topic_id, 2)
+        assert produced(await client.receive(ProduceResponse)).error_code == 0
+        late = await client.call(deletion(20, before=1), DeleteRecordsResponse)
+        assert deleted(late) == (ErrorCode.REQUEST_TIMED_OUT, -1), "the follower still shows it"
+        client.send(deletion(20_000))
+        await until(lambda: node.partition().log.start_offset == 2)
+        told = await second.fetch(topic_id, 2, log_start=1)
+        assert told.log_start_offset == 2
+        await second.fetch(topic_id, 2, log_start=2)
+        assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 2)
 
 
-def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
-            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
-            await second.fetch(topic_id, 0)
-            await second.fetch(topic_id, 1)
-            assert produced(await client.receive(ProduceResponse)).error_code == 0
-            request = second.request(topic_id, 1)
-            request.max_wait_ms, request.min_bytes = 600_000, 1
-            async with connected(node.bootstrap) as follower:
-                follower.send(request)
-                replication = node.partition().replication
-                assert replication is not None
-                await until(lambda: bool(replication.readers))
-                client.send(deletion(20_000))
-                told = (await follower.receive(FetchResponse)).responses[0].partitions[0]
-                assert told.log_start_offset == 1
-                await second.fetch(topic_id, 1, log_start=1)
-                assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
-
-    run(story())
-
-
-def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            two_brokers(tmp_path, "400") as (node, second, topic_id),
-            connected(node.bootstrap) as client,
-        ):
-            client.send(node.produce_request({("t", 0): batch_of(b"one")}))
-            await second.fetch(topic_id, 0)
-            await second.fetch(topic_id, 1)
-            assert produced(await client.receive(ProduceResponse)).error_code == 0
-            client.send(deletion(20_000))
-            await until(lambda: node.partition().log.start_offset == 1)
-            # An append that it does not fetch: it falls behind.
-            await append_here(node)
-            await isr_becomes(node, NODE)
-            assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
-
-    run(story())
-
-
-def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            two_brokers(tmp_path, "400") as (node, second, topic_id),
-            connected(node.bootstrap) as client,
-        ):
-            await append_here(node)
-            await isr_becomes(node, NODE)
-            await client.call(deletion(20_000, before=1), DeleteRecordsResponse)
-            request = second.request(topic_id, 1)
-            request.max_wait_ms, request.min_bytes = 600_000, 1
-            (topic,) = (await client.call(request, FetchResponse)).responses
-            assert topic.partitions[0].log_start_offset == 1, "told at once, though there are no records"
+async def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
+        client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+        await second.fetch(topic_id, 0)
+        await second.fetch(topic_id, 1)
+        assert produced(await client.receive(ProduceResponse)).error_code == 0
+        request = second.request(topic_id, 1)
+        request.max_wait_ms, request.min_bytes = 600_000, 1
+        async with connected(node.bootstrap) as follower:
+            follower.send(request)
             replication = node.partition().replication
             assert replication is not None
-            assert replication.machine.isr.pending is None
-            assert replication.isr == (NODE,), "if it led now, the record would come back"
+            await until(lambda: bool(replication.readers))
+            client.send(deletion(20_000))
+            told = (await follower.receive(FetchResponse)).responses[0].partitions[0]
+            assert told.log_start_offset == 1
             await second.fetch(topic_id, 1, log_start=1)
-            await isr_becomes(node, NODE, SECOND)
+            assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
 
-    run(story())
+
+async def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -> None:
+    async with (
+        two_brokers(tmp_path, "400") as (node, second, topic_id),
+        connected(node.bootstrap) as client,
+    ):
+        client.send(node.produce_request({("t", 0): batch_of(b"one")}))
+        await second.fetch(topic_id, 0)
+        await second.fetch(topic_id, 1)
+        assert produced(await client.receive(ProduceResponse)).error_code == 0
+        client.send(deletion(20_000))
+        await until(lambda: node.partition().log.start_offset == 1)
+        # An append that it does not fetch: it falls behind.
+        await append_here(node)
+        await isr_becomes(node, NODE)
+        assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
+
+
+async def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_path: Path) -> None:
+    async with (
+        two_brokers(tmp_path, "400") as (node, second, topic_id),
+        connected(node.bootstrap) as client,
+    ):
+        await append_here(node)
+        await isr_becomes(node, NODE)
+        await client.call(deletion(20_000, before=1), DeleteRecordsResponse)
+        request = second.request(topic_id, 1)
+        request.max_wait_ms, request.min_bytes = 600_000, 1
+        (topic,) = (await client.call(request, FetchResponse)).responses
+        assert topic.partitions[0].log_start_offset == 1, "told at once, though there are no records"
+        replication = node.partition().replication
+        assert replication is not None
+        assert replication.machine.isr.pending is None
+        assert replication.isr == (NODE,), "if it led now, the record would come back"
+        await second.fetch(topic_id, 1, log_start=1)
+        await isr_becomes(node, NODE, SECOND)

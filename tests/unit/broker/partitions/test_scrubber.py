@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.log import Log
 from ruslo.storage.lost_data import LossKind
 from ruslo.storage.segment import Segment
-from tests.support.live_cluster import LiveCluster, live_cluster
-from tests.support.live_node import LiveNode, batch_of, live_node, run, until
-from tests.support.raw_client import connected
+from tests.support.brokers.live_cluster import LiveCluster, live_cluster
+from tests.support.brokers.live_node import LiveNode, batch_of, live_node, until
+from tests.support.clients.raw_client import connected
 from tests.unit.storage.workbench import records_from
 
 COMBINED = ("broker,controller",) * 3
@@ -69,42 +69,36 @@ def change(segment: Segment, harm: Harm) -> None:
         file.write(data)
 
 
-def test_damage_is_repaired_from_another_replica(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_cluster(tmp_path, COMBINED, properties=FAST) as cluster:
-            logs = await filled_cluster(cluster)
-            expected = records_from(logs[1])
-            # An active segment is closed to be repaired.
-            cases = [(zero, 0), (flip, 0), (empty, 0), (flip, -1), (zero, -2)]
-            for node_id, log in logs.items():
-                node = cluster.nodes[node_id]
-                for number, (harm, at) in enumerate(cases, 1):
-                    change(log.segments[at], harm)
-                    log.forget_tail()
-                    await node.broker.scrubber.check(log)
-                    assert node.broker.scrubber.repaired_segments == number
-                    assert not log.damage
-                    assert not list(node.logs.lost_data)
-                    assert records_from(log) == expected
-
-    run(story(), timeout_s=60)
+async def test_damage_is_repaired_from_another_replica(tmp_path: Path) -> None:
+    async with live_cluster(tmp_path, COMBINED, properties=FAST) as cluster:
+        logs = await filled_cluster(cluster)
+        expected = records_from(logs[1])
+        # An active segment is closed to be repaired.
+        cases = [(zero, 0), (flip, 0), (empty, 0), (flip, -1), (zero, -2)]
+        for node_id, log in logs.items():
+            node = cluster.nodes[node_id]
+            for number, (harm, at) in enumerate(cases, 1):
+                change(log.segments[at], harm)
+                log.forget_tail()
+                await node.broker.scrubber.check(log)
+                assert node.broker.scrubber.repaired_segments == number
+                assert not log.damage
+                assert not list(node.logs.lost_data)
+                assert records_from(log) == expected
 
 
-def test_a_sole_replica_reports_its_damage(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create("t")
-            for number in range(3):
-                assert (await node.produce(client, batch_of(b"%d" % number))).error_code == 0
-            log = node.partition("t", 0).log
-            change(log.active, flip_last)
-            scrubber = node.node.broker.scrubber
-            await scrubber.check_all()
-            (lost,) = node.node.logs.lost_data
-            assert (lost.partition, lost.kind) == (PARTITION, LossKind.RECORDS)
-            assert (lost.first_offset, lost.end_offset) == (2, 3)
-            assert scrubber.damaged_ranges == 1
-            assert (await node.fetch(client, offset=2)).error_code == ErrorCode.CORRUPT_MESSAGE
-            assert (await node.fetch(client, offset=0)).error_code == ErrorCode.NONE
-
-    run(story())
+async def test_a_sole_replica_reports_its_damage(tmp_path: Path) -> None:
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create("t")
+        for number in range(3):
+            assert (await node.produce(client, batch_of(b"%d" % number))).error_code == 0
+        log = node.partition("t", 0).log
+        change(log.active, flip_last)
+        scrubber = node.node.broker.scrubber
+        await scrubber.check_all()
+        (lost,) = node.node.logs.lost_data
+        assert (lost.partition, lost.kind) == (PARTITION, LossKind.RECORDS)
+        assert (lost.first_offset, lost.end_offset) == (2, 3)
+        assert scrubber.damaged_ranges == 1
+        assert (await node.fetch(client, offset=2)).error_code == ErrorCode.CORRUPT_MESSAGE
+        assert (await node.fetch(client, offset=0)).error_code == ErrorCode.NONE

@@ -20,9 +20,9 @@ from ruslo.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
-from tests.support.live_cluster import LiveCluster, live_cluster
-from tests.support.live_node import LiveNode, batch_of, run, until
-from tests.support.raw_client import RawClient, connected
+from tests.support.brokers.live_cluster import LiveCluster, live_cluster
+from tests.support.brokers.live_node import LiveNode, batch_of, until
+from tests.support.clients.raw_client import RawClient, connected
 
 ROLES = ("broker,controller", "broker")
 LEADER, FOLLOWER = 1, 2
@@ -58,32 +58,27 @@ def followed(cluster: LiveCluster, topic_id: Uuid) -> _Followed | None:
     ],
     ids=["rate", "replicas"],
 )
-def test_a_throttle_that_is_lifted_wakes_the_follower(tmp_path: Path, change: dict[str, str]) -> None:
-    async def story() -> None:
-        # A response has one batch, so the follower lags after the first.
-        properties = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
-        async with (
-            live_cluster(tmp_path, ROLES, properties=properties) as cluster,
-            connected(cluster.nodes[LEADER].bootstrap) as client,
-        ):
-            node = LiveNode(cluster.nodes[LEADER])
-            await topic_on_the_leader(client)
-            for _ in range(3):
-                await node.produce(client, batch_of(bytes(1000)))
-            await node.alter_all_brokers(follower_replication_throttled_rate="1")
-            await node.alter("t", follower_replication_throttled_replicas="*")
-            await add_the_follower(client)
-            topic_id = node.topic_id("t")
-            await until(lambda: (each := followed(cluster, topic_id)) is not None and each.waits_for_quota)
-            log = cluster.nodes[FOLLOWER].broker.partitions.get("t", 0).log
-            assert log.end_offset == 1
-            if "follower_replication_throttled_rate" in change:
-                await node.alter_all_brokers(**change)
-            else:
-                await node.alter("t", **change)
-            await until(lambda: log.end_offset == 3)
-            await until(
-                lambda: set(node.node.metadata.image.topics.by_id[topic_id].partitions[0].isr) == {1, 2}
-            )
-
-    run(story(), timeout_s=60)
+async def test_a_throttle_that_is_lifted_wakes_the_follower(tmp_path: Path, change: dict[str, str]) -> None:
+    # A response has one batch, so the follower lags after the first.
+    properties = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
+    async with (
+        live_cluster(tmp_path, ROLES, properties=properties) as cluster,
+        connected(cluster.nodes[LEADER].bootstrap) as client,
+    ):
+        node = LiveNode(cluster.nodes[LEADER])
+        await topic_on_the_leader(client)
+        for _ in range(3):
+            await node.produce(client, batch_of(bytes(1000)))
+        await node.alter_all_brokers(follower_replication_throttled_rate="1")
+        await node.alter("t", follower_replication_throttled_replicas="*")
+        await add_the_follower(client)
+        topic_id = node.topic_id("t")
+        await until(lambda: (each := followed(cluster, topic_id)) is not None and each.waits_for_quota)
+        log = cluster.nodes[FOLLOWER].broker.partitions.get("t", 0).log
+        assert log.end_offset == 1
+        if "follower_replication_throttled_rate" in change:
+            await node.alter_all_brokers(**change)
+        else:
+            await node.alter("t", **change)
+        await until(lambda: log.end_offset == 3)
+        await until(lambda: set(node.node.metadata.image.topics.by_id[topic_id].partitions[0].isr) == {1, 2})

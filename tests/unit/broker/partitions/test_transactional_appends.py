@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.drivers.txns.asks import CoordinatorAsks
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends, WaitingBatch
+from ruslo.broker.partitions.txn_verification import CoordinatorAsks
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.records.batch import TRANSACTIONAL
 from ruslo.records.control import end_txn_batch
 from ruslo.testing.single_node import single_node_properties
-from tests.support.live_node import NOW, batch_of, until
-from tests.unit.broker.drivers.txns.test_asks import Coordinators
+from tests.support.brokers.live_node import NOW, batch_of, until
 from tests.unit.broker.partitions.bench import Bench, on_bench
+from tests.unit.broker.partitions.test_txn_verification import Coordinators
 
 TX = "aa"
 PRODUCER = 5

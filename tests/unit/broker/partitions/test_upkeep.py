@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.partitions import upkeep
-from tests.support.live_node import (
+from tests.support.brokers.live_node import (
     NOW,
     HeldDisk,
     batch_of,
@@ -18,69 +18,58 @@ from tests.support.live_node import (
     run,
     until,
 )
-from tests.support.raw_client import connected
+from tests.support.clients.raw_client import connected
 
 __all__ = ["held_disks"]
 
 
-def test_retention_and_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retention_and_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upkeep, "TRASH_MS", 10)
-
-    async def story() -> None:
-        properties = {"log.retention.check.interval.ms": "20", "log.segment.delete.delay.ms": "0"}
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t", retention_ms="-1")
-            await node.produce(client, batch_of(b"old"))
-            await node.produce(client, batch_of(b"old too"))
-            await asyncio.sleep(0.06)
-            assert node.partition().log.start_offset == 0
-            await node.alter("t", retention_ms="1000", file_delete_delay_ms="0")
-            await until(lambda: node.partition().log.start_offset == 2)
-            await until(lambda: not (tmp_path / "t-0" / f"{0:020d}.log.deleted").exists())
-            assert f"{2:020d}.log" in os.listdir(tmp_path / "t-0")
-            await node.delete("t")
-            await until(lambda: not any(name.startswith("t-0") for name in os.listdir(tmp_path)))
-
-    run(story())
+    properties = {"log.retention.check.interval.ms": "20", "log.segment.delete.delay.ms": "0"}
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t", retention_ms="-1")
+        await node.produce(client, batch_of(b"old"))
+        await node.produce(client, batch_of(b"old too"))
+        await asyncio.sleep(0.06)
+        assert node.partition().log.start_offset == 0
+        await node.alter("t", retention_ms="1000", file_delete_delay_ms="0")
+        await until(lambda: node.partition().log.start_offset == 2)
+        await until(lambda: not (tmp_path / "t-0" / f"{0:020d}.log.deleted").exists())
+        assert f"{2:020d}.log" in os.listdir(tmp_path / "t-0")
+        await node.delete("t")
+        await until(lambda: not any(name.startswith("t-0") for name in os.listdir(tmp_path)))
 
 
-def test_checkpoints(tmp_path: Path) -> None:
-    async def story() -> None:
-        properties = {
-            "replica.high.watermark.checkpoint.interval.ms": "10",
-            "log.flush.offset.checkpoint.interval.ms": "10",
-            "log.flush.start.offset.checkpoint.interval.ms": "10",
-        }
-        async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
-            await node.create("t", flush_messages="1")
-            await node.produce(client, batch_of(b"a", b"b", b"c"))
-            node.partition().log.delete_records_before(2)
+async def test_checkpoints(tmp_path: Path) -> None:
+    properties = {
+        "replica.high.watermark.checkpoint.interval.ms": "10",
+        "log.flush.offset.checkpoint.interval.ms": "10",
+        "log.flush.start.offset.checkpoint.interval.ms": "10",
+    }
+    async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
+        await node.create("t", flush_messages="1")
+        await node.produce(client, batch_of(b"a", b"b", b"c"))
+        node.partition().log.delete_records_before(2)
 
-            def has(name: str, line: str) -> bool:
-                path = tmp_path / name
-                return path.exists() and line in path.read_text().splitlines()
+        def has(name: str, line: str) -> bool:
+            path = tmp_path / name
+            return path.exists() and line in path.read_text().splitlines()
 
-            await until(lambda: has("replication-offset-checkpoint", "t 0 3"))
-            await until(lambda: has("recovery-point-offset-checkpoint", "t 0 3"))
-            await until(lambda: has("log-start-offset-checkpoint", "t 0 2"))
-
-    run(story())
+        await until(lambda: has("replication-offset-checkpoint", "t 0 3"))
+        await until(lambda: has("recovery-point-offset-checkpoint", "t 0 3"))
+        await until(lambda: has("log-start-offset-checkpoint", "t 0 2"))
 
 
-def test_sealed_segments_are_synced_in_the_background(
+async def test_sealed_segments_are_synced_in_the_background(
     tmp_path: Path, held_disks: dict[str, HeldDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "BACKGROUND_SYNC_MS", 10)
-
-    async def story() -> None:
-        async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-            await node.create()
-            await node.produce(client, batch_of(b"a"))
-            log = node.partition().log
-            log.roll(log.end_offset, NOW)
-            await until(lambda: log.recovery_point == 1 and not log.has_unsynced_files)
-
-    run(story())
+    async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
+        await node.create()
+        await node.produce(client, batch_of(b"a"))
+        log = node.partition().log
+        log.roll(log.end_offset, NOW)
+        await until(lambda: log.recovery_point == 1 and not log.has_unsynced_files)
 
 
 def test_one_chore_that_fails_does_not_end_the_others(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from ruslo.machines.assignors.builtin import BUILTIN_ASSIGNORS
 from ruslo.machines.assignors.check import checked
 from ruslo.machines.assignors.spec import GroupSpec
-from tests.support.assignor_specs import continued, group, groups, held, member, topic
+from tests.support.groups.assignor_specs import continued, group, groups, held, member, topic
 
 
 def test_names() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.machines.assignors.check import checked
 from ruslo.machines.assignors.spec import AssignorError
-from tests.support.assignor_specs import group, member, topic, topic_id
+from tests.support.groups.assignor_specs import group, member, topic, topic_id
 
 T, U = topic_id("t"), topic_id("u")
 SPEC = group([topic("t", 2), topic("u", 1)], [member("a", ["t", "u"]), member("b", ["t"])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruslo.machines.assignors.lag_aware import LagAwareAssignor
-from tests.support.assignor_specs import group, member, shares, topic
+from tests.support.groups.assignor_specs import group, member, shares, topic
 
 LAG_AWARE = LagAwareAssignor()
 

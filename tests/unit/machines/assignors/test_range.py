@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from ruslo.machines.assignors.range import RangeAssignor
 from ruslo.machines.assignors.spec import GroupSpec
-from tests.support.assignor_specs import group, groups, member, shares, topic
+from tests.support.groups.assignor_specs import group, groups, member, shares, topic
 
 RANGE = RangeAssignor()
 

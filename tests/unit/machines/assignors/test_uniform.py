@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from ruslo.machines.assignors.levels import Levels
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.assignors.uniform import UniformAssignor
-from tests.support.assignor_specs import group, groups, held, member, shares, topic
+from tests.support.groups.assignor_specs import group, groups, held, member, shares, topic
 
 UNIFORM = UniformAssignor()
 

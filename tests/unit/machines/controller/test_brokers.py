@@ -13,7 +13,7 @@ from ruslo.protocol.messages.broker_registration_request import BrokerRegistrati
 from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
-from tests.support.controller import MachineBench, numbered_uuid, registration
+from tests.support.machines.controller_bench import MachineBench, numbered_uuid, registration
 
 
 def of_another_cluster() -> BrokerRegistrationRequest:

@@ -18,7 +18,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from tests.support.controller import MachineBench
+from tests.support.machines.controller_bench import MachineBench
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

@@ -36,7 +36,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
-from tests.support.controller import MachineBench, numbered_uuid, registration
+from tests.support.machines.controller_bench import MachineBench, numbered_uuid, registration
 
 FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
 """The directories of broker 1; those of brokers 2 and 3 are 200 and 300."""

@@ -37,7 +37,7 @@ from ruslo.protocol.messages.topic_record import TopicRecord
 from ruslo.protocol.messages.unfence_broker_record import UnfenceBrokerRecord
 from ruslo.protocol.messages.unregister_broker_record import UnregisterBrokerRecord
 from ruslo.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
-from tests.support.controller import numbered_uuid, replayed
+from tests.support.machines.controller_bench import numbered_uuid, replayed
 
 
 def broker(broker_id: int, epoch: int = 5, **fields: Any) -> RegisterBrokerRecord:

@@ -20,7 +20,7 @@ from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from ruslo.protocol.messages.update_features_response import UpdateFeaturesResponse
-from tests.support.controller import FEATURES, MachineBench, registration
+from tests.support.machines.controller_bench import FEATURES, MachineBench, registration
 
 COUNT = 5
 

@@ -45,7 +45,13 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
 )
 from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.support.controller import FEATURES, MachineBench, broker_config, new_machine, registration
+from tests.support.machines.controller_bench import (
+    FEATURES,
+    MachineBench,
+    broker_config,
+    new_machine,
+    registration,
+)
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

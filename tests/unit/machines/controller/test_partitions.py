@@ -20,7 +20,7 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreateTopicsRequest,
 )
-from tests.support.controller import MachineBench, numbered_uuid
+from tests.support.machines.controller_bench import MachineBench, numbered_uuid
 
 
 def bench_with_topic() -> MachineBench:

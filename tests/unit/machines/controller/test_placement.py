@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ruslo.machines.controller.broker_image import BrokerImage
 from ruslo.machines.controller.placement import place_replicas
 from ruslo.model.errors import ErrorCode, KafkaError
-from tests.support.controller import numbered_uuid
+from tests.support.machines.controller_bench import numbered_uuid
 
 
 def broker(

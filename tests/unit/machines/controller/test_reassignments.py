@@ -41,7 +41,7 @@ from ruslo.protocol.messages.list_partition_reassignments_request import (
 )
 from ruslo.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
-from tests.support.controller import FEATURES, MachineBench
+from tests.support.machines.controller_bench import FEATURES, MachineBench
 
 
 def bench_with(*partitions: list[int], brokers: int = 4, features: dict[str, int] = FEATURES) -> MachineBench:

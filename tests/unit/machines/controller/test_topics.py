@@ -24,7 +24,7 @@ from ruslo.protocol.messages.create_topics_request import (
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from ruslo.protocol.messages.delete_topics_response import DeleteTopicsResponse
-from tests.support.controller import MachineBench, numbered_uuid
+from tests.support.machines.controller_bench import MachineBench, numbered_uuid
 
 
 def topic(

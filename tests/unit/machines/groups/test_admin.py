@@ -17,9 +17,9 @@ from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
-from tests.support.classic_client import ClassicClient, stable_group, subscription
-from tests.support.groups import GroupBench
-from tests.support.offset_calls import commit, commit_in_transaction, fetch
+from tests.support.groups.classic_client import ClassicClient, stable_group, subscription
+from tests.support.groups.group_bench import GroupBench
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
 
 
 def describe(bench: GroupBench, group: str = "g", version: int = 6) -> DescribedGroup:

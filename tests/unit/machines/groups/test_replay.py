@@ -20,8 +20,8 @@ from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 from ruslo.protocol.messages.share_group_metadata_key import ShareGroupMetadataKey
 from ruslo.protocol.messages.share_group_metadata_value import ShareGroupMetadataValue
-from tests.support.groups import GroupBench, Logged
-from tests.support.offset_calls import fetch
+from tests.support.groups.group_bench import GroupBench, Logged
+from tests.support.groups.offset_calls import fetch
 
 
 def logged(record: GroupRecord) -> Logged:

@@ -15,9 +15,9 @@ from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGr
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
-from tests.support.classic_client import REBALANCE_MS, ClassicClient, settle, stable_group
-from tests.support.groups import GroupBench
-from tests.support.offset_calls import commit, commit_in_transaction, fetch, fetch_all
+from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, settle, stable_group
+from tests.support.groups.group_bench import GroupBench
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch, fetch_all
 
 INFO = RequestInfo(0)
 

@@ -25,7 +25,7 @@ from ruslo.machines.raft.states import LEGAL_NEXT, State
 from ruslo.machines.raft.voters import Voter
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import uuid_to_text
-from tests.support.raft_story import Story, directory
+from tests.support.machines.raft_transcript import Story, directory
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 

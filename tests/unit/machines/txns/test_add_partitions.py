@@ -14,7 +14,8 @@ from ruslo.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from tests.support.txn_client import (
+from tests.support.txns.txn_bench import Cluster, TxnBench
+from tests.support.txns.txn_client import (
     ORDERS_0,
     ORDERS_1,
     PARCELS_0,
@@ -25,7 +26,6 @@ from tests.support.txn_client import (
     codes_of,
     init_request,
 )
-from tests.support.txns import Cluster, TxnBench
 
 VERSIONS = [0, 1, 2, 3, 4, 5]
 NOWHERE = TopicPartition("orders", 99)

@@ -12,8 +12,8 @@ from ruslo.protocol.messages.describe_transactions_response import (
 )
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
-from tests.support.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClient, init_request
-from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClient, init_request
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from ruslo.machines.txns.end_txn import V2_TABLE
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
-from tests.support.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
-from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
 
 EPOCH = 3
 NONE, FENCED, INVALID = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE

@@ -11,8 +11,16 @@ from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRe
 from ruslo.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
-from tests.support.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, V1_ADD, TxnClient, add_request, codes_of
-from tests.support.txns import TxnBench
+from tests.support.txns.txn_bench import TxnBench
+from tests.support.txns.txn_client import (
+    ORDERS_0,
+    ORDERS_1,
+    PARCELS_0,
+    V1_ADD,
+    TxnClient,
+    add_request,
+    codes_of,
+)
 
 
 def ended(*, commit: bool = True) -> TxnClient:

@@ -9,8 +9,8 @@ from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from tests.support.txn_client import ORDERS_0, TxnClient, init_request
-from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_client import ORDERS_0, TxnClient, init_request
 
 IDLE = (TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 FENCED_BY_VERSION = [

@@ -11,8 +11,8 @@ import pytest
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
-from tests.support.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request
-from tests.support.txns import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request
 
 
 def second_transaction(*, tv2: bool) -> tuple[TxnBench, TxnClient]:

@@ -8,8 +8,8 @@ from ruslo.machines.txns.events import MarkersAnswered, TimerFired
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
-from tests.support.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClient
-from tests.support.txns import Cluster, TxnBench, default_cluster, markers_of
+from tests.support.txns.txn_bench import Cluster, TxnBench, default_cluster, markers_of
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClient
 
 PARCELS_1 = TopicPartition("parcels", 1)
 RETRY_MS = 100

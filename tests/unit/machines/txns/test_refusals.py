@@ -14,7 +14,7 @@ from ruslo.protocol.messages.describe_transactions_request import DescribeTransa
 from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
-from tests.support.txn_client import ORDERS_0, ORDERS_1, add_request, codes_of, end_request, init_request
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, add_request, codes_of, end_request, init_request
 
 CODE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

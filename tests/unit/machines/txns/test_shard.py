@@ -21,8 +21,8 @@ from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
-from tests.support.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
-from tests.support.txns import Cluster, TxnBench, compile_pattern
+from tests.support.txns.txn_bench import Cluster, TxnBench, compile_pattern
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
 
 # -- load ----------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.txn_world import World
+from tests.support.txns.txn_world import World
 
 STEPS = 6_000
 

@@ -11,8 +11,8 @@ from ruslo.machines.txns.states import TxnState
 from ruslo.machines.txns.timeouts import IDS_PER_STEP
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
-from tests.support.txn_client import ORDERS_0, ORDERS_1, V1_ADD, TxnClient, add_request
-from tests.support.txns import FIRST_PRODUCER_ID, Cluster, TxnBench
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, Cluster, TxnBench
+from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, V1_ADD, TxnClient, add_request
 
 TIMEOUT_MS = 60_000
 RETRY_MS = 10_000

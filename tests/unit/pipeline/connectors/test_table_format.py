@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from pyspark.sql.types import BinaryType, StructType
 
-from ruslo.client.admin import Admin
-from ruslo.client.producer import Producer
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.pipeline.connectors.table_format import TableReader
 from ruslo.pipeline.sink import partition_counts
 from ruslo.testing import EmbeddedBroker

@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from ruslo.client.admin import Admin
-from ruslo.client.producer import Producer
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.pipeline.runner.dead_letters import DeadLetterCounts
 from ruslo.testing import EmbeddedBroker
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.batch_encoder import EncodedBatch
 from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
@@ -17,7 +17,7 @@ from ruslo.pipeline.staged_letters import LetterBox, about
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
-from tests.support.cli_checks import Cli
+from tests.support.checks.cli_checks import Cli
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.client.metadata import ClusterMetadata, PartitionInfo, TopicInfo
+from ruslo.client.wire.metadata import ClusterMetadata, PartitionInfo, TopicInfo
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.option_values import OptionValues
 from ruslo.pipeline.source.subscription import Subscription, parse_subscription

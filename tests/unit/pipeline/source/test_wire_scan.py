@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from ruslo.client.admin import Admin
-from ruslo.client.producer import Producer
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.librdkafka.producer import Producer
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.planning import Span

@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.testing.histories import Anomaly, Isolation, Kind, Poll, SeenRecord, Span, check
 from ruslo.testing.histories.events import UNSTABLE
-from tests.support.histories import SOURCE, A, B, Story
+from tests.support.txns.histories import SOURCE, A, B, Story
 
 
 def found(story: Story) -> set[Anomaly]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.testing.histories import Append, End, Kind, MalformedHistory, check
-from tests.support.histories import A, Story
+from tests.support.txns.histories import A, Story
 
 
 def test_a_completion_needs_an_invocation() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.testing.histories import End, Kind, MalformedHistory, Recorder, check, load, save
-from tests.support.histories import A, Story
+from tests.support.txns.histories import A, Story
 
 
 def story() -> Story:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from ruslo.testing import EmbeddedBroker
 from ruslo.testing.histories import save
 from ruslo.testing.histories.__main__ import histories
-from tests.support.histories import A, Story
+from tests.support.txns.histories import A, Story
 
 
 def good() -> Story:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ruslo.testing.histories import Anomaly, Event, Isolation, Poll, Span, check
-from tests.support.perfect_kafka import PerfectKafka
+from tests.support.txns.perfect_kafka import PerfectKafka
 
 steps = st.integers(0, 200)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from random import Random
 
-from ruslo.client.admin import Admin
-from ruslo.client.topics import NewTopic
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.testing.histories import Isolation, check
 from ruslo.testing.simulation.clock import SimClock

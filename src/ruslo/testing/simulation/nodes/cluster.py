@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ruslo.broker.format import QuorumOptions
-from ruslo.broker.node import Node
+from ruslo.broker.node.format import QuorumOptions
+from ruslo.broker.node.node import Node
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.image import MetadataImage

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from random import Random
 
-from ruslo.broker.drivers.raft import RaftDriver
+from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ruslo.broker.node import Node
+from ruslo.broker.node.node import Node
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import RusloError
 from ruslo.model.ids import Uuid

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import NamedTuple
 
-from ruslo.broker.node import Node
+from ruslo.broker.node.node import Node
 from ruslo.broker.partitions.partition import Partition
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.machines.raft.quorum_state import NO_NODE

@@ -6,9 +6,9 @@ another; the reference has replayed every record since the first.
 
 from __future__ import annotations
 
-from ruslo.broker.drivers.metadata_batches import read_data
-from ruslo.broker.drivers.metadata_transactions import TransactionFilter
-from ruslo.broker.node import Node
+from ruslo.broker.node.node import Node
+from ruslo.broker.quorum.metadata_batches import read_data
+from ruslo.broker.quorum.metadata_transactions import TransactionFilter
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import NO_LEADER, PartitionImage
 from ruslo.machines.raft.snapshots import SnapshotId

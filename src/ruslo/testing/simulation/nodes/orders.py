@@ -10,14 +10,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
-from ruslo.client.admin import Admin
-from ruslo.client.bootstrap import Address
-from ruslo.client.configs import Change, Operation, Resource
-from ruslo.client.connection import ConnectionSettings
-from ruslo.client.leader_elections import ElectionType
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.configs import Change, Operation, Resource
+from ruslo.client.admin.leader_elections import ElectionType
+from ruslo.client.wire.bootstrap import Address
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.net.channel import ConnectionSettings
 from ruslo.testing.simulation.nodes.clients.client import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from ruslo.testing.simulation.nodes.cluster import CONTROLLER_LISTENER, CONTROLLER_PORT, SimCluster
 from ruslo.testing.simulation.nodes.committed_log import Retention

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from ruslo.broker.metrics.traffic import TopicTraffic
+from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.log_config import LogConfig

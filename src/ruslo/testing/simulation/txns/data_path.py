@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ruslo.broker.drivers.txns.markers import LocalPartitions
+from ruslo.broker.coordinators.txns.markers import LocalPartitions
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.transactional_appends import Outcome, TransactionalAppends, WaitingBatch

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, TypeVar
 
-from ruslo.broker.drivers.coordination.turns import Turns
-from ruslo.broker.drivers.groups.shard_driver import ADAPTIVE_LINGER_MS, ShardDriver, WriteSettings
-from ruslo.broker.drivers.txns.asks import CoordinatorAsks
-from ruslo.broker.drivers.txns.markers import MarkerWriter
-from ruslo.broker.drivers.txns.offset_commits import TransactionalOffsetCommits
-from ruslo.broker.drivers.txns.shard_driver import TxnShardDriver
+from ruslo.broker.coordinators.groups.shard_driver import ADAPTIVE_LINGER_MS, ShardDriver, WriteSettings
+from ruslo.broker.coordinators.runtime.turns import Turns
+from ruslo.broker.coordinators.txns.markers import MarkerWriter
+from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
+from ruslo.broker.coordinators.txns.shard_driver import TxnShardDriver
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-from ruslo.broker.request_context import RequestContext
+from ruslo.broker.partitions.txn_verification import CoordinatorAsks
+from ruslo.broker.requests.context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.groups.consumer.ports import InlineAssignors

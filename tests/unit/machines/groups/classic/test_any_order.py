@@ -10,8 +10,8 @@ from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode
-from tests.support.classic_client import ClassicClient
-from tests.support.groups import GroupBench
+from tests.support.groups.classic_client import ClassicClient
+from tests.support.groups.group_bench import GroupBench
 
 STEPS = 250
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import GroupBench
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import GroupBench
 
 
 def test_who_may_not_beat() -> None:

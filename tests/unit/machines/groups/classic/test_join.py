@@ -10,8 +10,8 @@ from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
-from tests.support.classic_client import ClassicClient, settle, stable_group, subscription
-from tests.support.groups import WALL_MS, GroupBench
+from tests.support.groups.classic_client import ClassicClient, settle, stable_group, subscription
+from tests.support.groups.group_bench import WALL_MS, GroupBench
 
 
 def refused(client: ClassicClient) -> ErrorCode:

@@ -7,8 +7,8 @@ import pytest
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import GroupBench
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import GroupBench
 
 
 def test_leaving_begins_a_rebalance_at_once() -> None:

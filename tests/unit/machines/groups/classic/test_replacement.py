@@ -8,8 +8,8 @@ from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
-from tests.support.classic_client import REBALANCE_MS, ClassicClient, stable_group, subscription
-from tests.support.groups import GroupBench
+from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, stable_group, subscription
+from tests.support.groups.group_bench import GroupBench
 
 
 def static(

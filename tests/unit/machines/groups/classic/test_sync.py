@@ -8,8 +8,8 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
-from tests.support.classic_client import REBALANCE_MS, ClassicClient, stable_group, subscription
-from tests.support.groups import WALL_MS, GroupBench
+from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, stable_group, subscription
+from tests.support.groups.group_bench import WALL_MS, GroupBench
 
 
 def two_that_joined(bench: GroupBench) -> tuple[ClassicClient, ClassicClient]:

@@ -23,8 +23,8 @@ from ruslo.machines.groups.events import (
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench, Topics
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench, Topics
 
 STEPS = 150
 SUBSCRIPTIONS: list[tuple[tuple[str, ...], str | None]] = [

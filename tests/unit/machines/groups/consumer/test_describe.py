@@ -11,9 +11,9 @@ from ruslo.protocol.messages.consumer_group_describe_response import (
     Member,
     TopicPartitions,
 )
-from tests.support.classic_client import ClassicClient
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import Topics, topic_id
+from tests.support.groups.classic_client import ClassicClient
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import Topics, topic_id
 
 
 def describe(story: Story, *group_ids: str) -> list[DescribedGroup]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
-from tests.support.consumer_story import REBALANCE_TIMEOUT_MS, Consumer, Story
-from tests.support.groups import GroupBench
+from tests.support.groups.consumer_transcript import REBALANCE_TIMEOUT_MS, Consumer, Story
+from tests.support.groups.group_bench import GroupBench
 
 
 def test_silent_member_is_out_after_its_session() -> None:

@@ -11,9 +11,9 @@ from ruslo.protocol.messages.consumer_group_heartbeat_request import (
     TopicPartitions,
 )
 from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
-from tests.support.classic_client import ClassicClient
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench, Topics, topic_id
+from tests.support.groups.classic_client import ClassicClient
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench, Topics, topic_id
 
 
 def test_first_member_gets_everything_at_epoch_two() -> None:

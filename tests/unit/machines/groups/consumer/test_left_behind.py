@@ -7,8 +7,8 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
-from tests.support.classic_client import SESSION_MS, ClassicClient
-from tests.support.consumer_story import Consumer, Story
+from tests.support.groups.classic_client import SESSION_MS, ClassicClient
+from tests.support.groups.consumer_transcript import Consumer, Story
 
 
 def mixed_group(story: Story) -> tuple[Consumer, ClassicClient]:

@@ -21,9 +21,9 @@ from ruslo.protocol.messages.consumer_protocol_subscription import ConsumerProto
 from ruslo.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedPartitions
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
-from tests.support.classic_client import SESSION_MS, ClassicClient
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench
+from tests.support.groups.classic_client import SESSION_MS, ClassicClient
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench
 
 C = "c-00000000-0000-0000-0000-000000000001"
 D = "d-00000000-0000-0000-0000-000000000002"

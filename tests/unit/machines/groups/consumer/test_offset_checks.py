@@ -8,7 +8,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
 from ruslo.machines.groups.group import Committer
 from ruslo.model.errors import ErrorCode
-from tests.support.groups import topic_id
+from tests.support.groups.group_bench import topic_id
 
 ORDERS = topic_id(1_000)
 

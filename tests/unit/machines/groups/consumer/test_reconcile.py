@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
 from ruslo.machines.groups.consumer.reconcile import reconcile
-from tests.support.groups import topic_id
+from tests.support.groups.group_bench import topic_id
 
 T, U = topic_id(1), topic_id(2)
 MEMBER = ConsumerMember("a", epoch=3, previous_epoch=2, assigned={T: {0: 2, 1: 3}})

@@ -9,8 +9,8 @@ from ruslo.machines.groups.events import RegexResolved, ResolveRegex
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import Topics
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import Topics
 
 
 def test_first_pattern_is_resolved_in_the_background() -> None:

@@ -33,8 +33,8 @@ from ruslo.protocol.messages.consumer_group_partition_metadata_key import Consum
 from ruslo.protocol.messages.consumer_group_partition_metadata_value import (
     ConsumerGroupPartitionMetadataValue,
 )
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench, topic_id
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench, topic_id
 
 TOPIC = topic_id(1_000)
 

@@ -11,8 +11,8 @@ from ruslo.machines.groups.timers import TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
-from tests.support.consumer_story import Consumer, Story
-from tests.support.groups import GroupBench, topic_id
+from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.group_bench import GroupBench, topic_id
 
 ORDERS = topic_id(1_000)
 OWN = GroupSettings(consumer_assignors=("own", "uniform", "range", "lag-aware"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ruslo.machines.groups.consumer.topic_hash import group_hash, of_topics, topic_hash
 from ruslo.machines.groups.topics_view import TopicInfo
-from tests.support.groups import Topics, topic_id
+from tests.support.groups.group_bench import Topics, topic_id
 
 PLAIN = TopicInfo("orders", topic_id(1), 3)
 RACKED = TopicInfo(

@@ -14,9 +14,9 @@ from ruslo.protocol.messages.offset_commit_request import (
 )
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import WALL_MS, GroupBench, topic_id
-from tests.support.offset_calls import commit, commit_in_transaction, fetch
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import WALL_MS, GroupBench, topic_id
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
 
 
 def test_commit_by_nobody_makes_a_group_of_offsets() -> None:

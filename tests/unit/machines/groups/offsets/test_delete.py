@@ -10,9 +10,9 @@ from ruslo.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from ruslo.protocol.messages.offset_delete_response import OffsetDeleteResponse
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import GroupBench
-from tests.support.offset_calls import commit, commit_in_transaction, fetch
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import GroupBench
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
 
 
 def delete(bench: GroupBench, topics: dict[str, list[int]], group: str = "g") -> OffsetDeleteResponse:

@@ -12,9 +12,9 @@ from ruslo.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponsePartition
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import GroupBench, Topics, topic_id
-from tests.support.offset_calls import commit, commit_in_transaction, fetch, fetch_all
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import GroupBench, Topics, topic_id
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch, fetch_all
 
 
 @pytest.mark.parametrize("version", range(1, 8))

@@ -9,9 +9,9 @@ from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
-from tests.support.classic_client import ClassicClient, stable_group
-from tests.support.groups import GroupBench, Topics
-from tests.support.offset_calls import commit, commit_in_transaction, fetch
+from tests.support.groups.classic_client import ClassicClient, stable_group
+from tests.support.groups.group_bench import GroupBench, Topics
+from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
 
 HOUR_MS = 3_600_000
 SETTINGS = GroupSettings(offsets_retention_ms=HOUR_MS, offsets_retention_check_interval_ms=60_000)

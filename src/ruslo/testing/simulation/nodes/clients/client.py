@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.connection import ConnectionSettings
+from ruslo.client.wire.cluster import Cluster
+from ruslo.net.channel import ConnectionSettings
 from ruslo.testing.histories import Kind
 from ruslo.testing.histories.events import Call
 from ruslo.testing.simulation.nodes.cluster import SimCluster

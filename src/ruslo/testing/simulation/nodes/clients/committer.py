@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.coordinators import Coordinators
-from ruslo.client.group_offsets import GroupOffsets
+from ruslo.client.admin.group_offsets import GroupOffsets
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.simulation.nodes.clients.client import SimClient

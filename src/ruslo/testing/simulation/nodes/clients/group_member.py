@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.connection import Connection
-from ruslo.client.coordinators import Coordinators
-from ruslo.client.errors import RequestTimedOut
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinators
 from ruslo.machines.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ruslo.model.errors import KafkaError
+from ruslo.net.channel import Connection
+from ruslo.net.errors import RequestTimedOut
 from ruslo.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,

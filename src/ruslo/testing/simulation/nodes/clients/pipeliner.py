@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from ruslo.client.connection import Connection
-from ruslo.client.offsets import Spec
+from ruslo.client.admin.offsets import Spec
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.net.channel import Connection
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.list_offsets_request import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.offsets import Offsets, Spec
-from ruslo.client.raw import RawClient
+from ruslo.client.admin.offsets import Offsets, Spec
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import count
 
-from ruslo.client.cluster import Cluster
-from ruslo.client.coordinators import Coordinators
+from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.errors import TransactionLost
-from ruslo.client.group_offsets import GroupOffsets
-from ruslo.client.sequenced import SequencedSender
-from ruslo.client.transactional import TransactionalProducer, new_producer_id
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinators
+from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.transactional import TransactionalProducer, new_producer_id
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.builder import build_batch

@@ -1,0 +1,45 @@
+"""A connection to the active controller, opened anew wherever that is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ruslo.machines.raft.voters import Endpoint
+from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.message import Message
+
+
+class ControllerLink:
+    def __init__(self, *, client_id: str, connect_timeout_ms: int) -> None:
+        self._settings = ConnectionSettings(client_id=client_id, connect_timeout_ms=connect_timeout_ms)
+        self._connection: Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def request(self, endpoint: Endpoint, message: Message, *, timeout_ms: int) -> Message:
+        """Raises KafkaError when no answer can be had."""
+        connection = await self._to(endpoint)
+        response = API_BY_KEY[message.API_KEY].response
+        try:
+            return await connection.request(message, response, timeout_ms=timeout_ms)
+        except asyncio.CancelledError:
+            # Whoever asked has given the controller up, perhaps because nothing comes through. TCP repeats
+            # what got lost ever more seldom: when the network is back, what is sent behind it would wait for
+            # as long again as the network was gone.
+            connection.drop()
+            raise
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _to(self, endpoint: Endpoint) -> Connection:
+        async with self._opening:
+            connection = self._connection
+            if connection is not None and not connection.closed:
+                if (connection.host, connection.port) == (endpoint.host, endpoint.port):
+                    return connection
+                connection.drop()
+            self._connection = await Connection.open(endpoint.host, endpoint.port, self._settings)
+            return self._connection

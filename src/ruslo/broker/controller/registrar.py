@@ -1,0 +1,71 @@
+"""Makes this controller known to the active one, once in its life (KIP-919)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS, ControllerChannel
+from ruslo.config.listeners import Endpoint
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import random_uuid
+from ruslo.protocol.messages.controller_registration_request import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+
+logger = logging.getLogger(__name__)
+
+_RETRY_MS = 1_000
+_UNSUPPORTED_PAUSE_MS = 30_000
+"""As long as the cluster runs on a metadata.version that knows nothing of it: that may be raised any time."""
+
+
+class ControllerRegistrar:
+    def __init__(self, controller: ControllerChannel, *, node_id: int, endpoints: Sequence[Endpoint]) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._request = ControllerRegistrationRequest(
+            controller_id=node_id,
+            incarnation_id=random_uuid(),
+            listeners=[
+                Listener(
+                    name=each.listener_name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=SECURITY_PROTOCOL_IDS[each.security_protocol],
+                )
+                for each in endpoints
+            ],
+            features=[
+                Feature(
+                    name=name, min_supported_version=span.min_version, max_supported_version=span.max_version
+                )
+                for name, span in SUPPORTED_FEATURES.items()
+            ],
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._register())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _register(self) -> None:
+        while True:
+            pause_ms = _RETRY_MS
+            try:
+                await self._controller.submit(self._request)
+                return
+            except KafkaError as error:
+                if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                    pause_ms = _UNSUPPORTED_PAUSE_MS
+                else:
+                    logger.info("controller %d is not registered yet: %s", self._node_id, error)
+            await asyncio.sleep(pause_ms / 1000)

@@ -1,0 +1,40 @@
+"""The machine's settings, from the broker's configuration and the cluster's features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ruslo.broker.coordinators.groups.assignor_loader import assignor_names
+from ruslo.config.broker import BrokerConfig
+from ruslo.machines.groups.settings import GroupSettings
+
+MS_PER_MINUTE = 60_000
+
+
+def group_settings(
+    config: BrokerConfig, group_version: int, group_overrides: Callable[[str], Mapping[str, str]]
+) -> GroupSettings:
+    return GroupSettings(
+        min_session_timeout_ms=config.int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
+        max_size=config.int("group.max.size"),
+        rebalance_protocols=frozenset(config.list("group.coordinator.rebalance.protocols")),
+        group_version=group_version,
+        consumer_assignors=assignor_names(config.list("group.consumer.assignors")),
+        consumer_session_timeout_ms=config.int("group.consumer.session.timeout.ms"),
+        consumer_min_session_timeout_ms=config.int("group.consumer.min.session.timeout.ms"),
+        consumer_max_session_timeout_ms=config.int("group.consumer.max.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.int("group.consumer.heartbeat.interval.ms"),
+        consumer_min_heartbeat_interval_ms=config.int("group.consumer.min.heartbeat.interval.ms"),
+        consumer_max_heartbeat_interval_ms=config.int("group.consumer.max.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
+        consumer_min_assignment_interval_ms=config.int("group.consumer.min.assignment.interval.ms"),
+        consumer_max_assignment_interval_ms=config.int("group.consumer.max.assignment.interval.ms"),
+        consumer_max_size=config.int("group.consumer.max.size"),
+        consumer_migration_policy=config.str("group.consumer.migration.policy").lower(),
+        offset_metadata_max_chars=config.int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.int("offsets.retention.minutes") * MS_PER_MINUTE,
+        offsets_retention_check_interval_ms=config.int("offsets.retention.check.interval.ms"),
+        group_overrides=group_overrides,
+    )

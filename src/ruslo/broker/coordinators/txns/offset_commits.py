@@ -1,0 +1,159 @@
+"""TxnOffsetCommit between the two coordinators: the transaction is asked for first, then the group commits.
+
+| the transaction's coordinator says  | TxnOffsetCommit answers                       |
+|-------------------------------------|-----------------------------------------------|
+| NONE                                | what the group says; if a marker came since,  |
+|                                     | v5+: asked again, before: INVALID_TXN_STATE   |
+| PRODUCER_FENCED                     | INVALID_PRODUCER_EPOCH                        |
+| TRANSACTION_ABORTABLE (never added) | the same from v4 on, before INVALID_TXN_STATE |
+| it cannot be reached                | COORDINATOR_LOAD_IN_PROGRESS                  |
+| anything else                       | the same                                      |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.txn_verification import CoordinatorAsks, TransactionAsk
+from ruslo.broker.requests.context import RequestContext
+from ruslo.config.broker import BrokerConfig
+from ruslo.machines.groups.refusals import refusal
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TopicPartition
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from ruslo.records.batch import NO_SEQUENCE
+from ruslo.storage.verification import VerificationGuard
+
+ABORTABLE_FROM = 4
+TRANSACTION_V2_FROM = 5
+
+
+class OffsetsKeeper(Protocol):
+    """The group coordinator of this broker."""
+
+    def partition_of(self, group_id: str) -> int: ...
+
+    def is_active(self, partition: int) -> bool: ...
+
+    def submit(
+        self, group_id: str, request: Message, context: RequestContext
+    ) -> Message | asyncio.Future[Message]: ...
+
+
+class LocalPartitions(Protocol):
+    """The partitions of this broker."""
+
+    @property
+    def by_name(self) -> Mapping[str | Uuid, Mapping[int, Partition]]: ...
+
+
+class TransactionalOffsetCommits:
+    def __init__(
+        self,
+        asks: CoordinatorAsks,
+        groups: OffsetsKeeper,
+        partitions: LocalPartitions,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+    ) -> None:
+        self._asks = asks
+        self._groups = groups
+        self._partitions = partitions
+        self._config = config
+        self._clock = clock
+
+    def commit(
+        self, request: TxnOffsetCommitRequest, context: RequestContext
+    ) -> Message | asyncio.Future[Message]:
+        index = self._groups.partition_of(request.group_id)
+        partition = self._partitions.by_name.get(GROUP_OFFSETS_TOPIC, {}).get(index)
+        if partition is None or not self._groups.is_active(index):
+            return self._groups.submit(request.group_id, request, context)
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        adds = context.api_version >= TRANSACTION_V2_FROM
+        producers = partition.log.producers
+        if producers.has_open_transaction(producer_id, epoch) or not (
+            adds or self._config().bool("transaction.partition.verification.enable")
+        ):
+            return self._write(request, context, partition, None)
+        promise: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._ask(request, context, partition, promise)
+        return promise
+
+    def _ask(
+        self,
+        request: TxnOffsetCommitRequest,
+        context: RequestContext,
+        partition: Partition,
+        promise: asyncio.Future[Message],
+    ) -> None:
+        producer_id, epoch = request.producer_id, request.producer_epoch
+        adds = context.api_version >= TRANSACTION_V2_FROM
+        producers = partition.log.producers
+        guard = producers.guard(producer_id, epoch, NO_SEQUENCE, self._clock.now_ms())
+        name = TopicPartition(GROUP_OFFSETS_TOPIC, partition.index)
+
+        def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
+            code = codes[name]
+            if code is not ErrorCode.NONE:
+                told = _commit_error(code, context.api_version)
+                promise.set_result(refusal(request, context.api_version, told))
+                return
+            if adds and producers.is_overtaken(producer_id, epoch, guard):
+                # By the marker of the transaction before. Had it been its own, the coordinator's epoch would
+                # have moved on, and the next answer would say so.
+                self._ask(request, context, partition, promise)
+                return
+            answer = self._write(request, context, partition, guard)
+            if isinstance(answer, asyncio.Future):
+                answer.add_done_callback(partial(_pass_on, promise))
+            else:
+                promise.set_result(answer)
+
+        self._asks.ask(
+            TransactionAsk(
+                request.transactional_id, producer_id, epoch, not adds, frozenset({name}), answered
+            )
+        )
+
+    def _write(
+        self,
+        request: TxnOffsetCommitRequest,
+        context: RequestContext,
+        partition: Partition,
+        guard: VerificationGuard | None,
+    ) -> Message | asyncio.Future[Message]:
+        # The group's shard appends a transactional batch within this call: nothing comes in between.
+        try:
+            partition.log.producers.check_coordinated(request.producer_id, request.producer_epoch, guard)
+        except KafkaError as error:
+            return refusal(request, context.api_version, error.code)
+        return self._groups.submit(request.group_id, request, context)
+
+
+def _commit_error(code: ErrorCode, api_version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.OPERATION_NOT_ATTEMPTED):
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return code
+
+
+def _pass_on(promise: asyncio.Future[Message], done: asyncio.Future[Message]) -> None:
+    if promise.done():
+        return
+    if done.cancelled():
+        promise.cancel()
+    elif (error := done.exception()) is not None:
+        promise.set_exception(error)
+    else:
+        promise.set_result(done.result())

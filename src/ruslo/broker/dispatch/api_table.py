@@ -1,0 +1,237 @@
+"""What this broker serves. The list is the support matrix: what is not in it is not announced.
+
+Each row is an API's name and the handler module behind it; the versions are all those of ``protocol.apis``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ruslo.broker.dispatch.dispatcher import HotHandler, ServedApi
+from ruslo.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    add_raft_voter,
+    alter_client_quotas,
+    alter_configs,
+    alter_partition_reassignments,
+    alter_user_scram_credentials,
+    api_versions,
+    begin_quorum_epoch,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    controller_requests,
+    create_acls,
+    create_partitions,
+    create_topics,
+    delete_acls,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_acls,
+    describe_client_quotas,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    describe_transactions,
+    describe_user_scram_credentials,
+    elect_leaders,
+    end_quorum_epoch,
+    end_txn,
+    envelope,
+    fetch_snapshot,
+    find_coordinator,
+    forward,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    list_transactions,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    quorum_fetch,
+    remove_raft_voter,
+    sync_group,
+    txn_offset_commit,
+    unregister_broker,
+    update_features,
+    update_raft_voter,
+    vote,
+    write_txn_markers,
+)
+from ruslo.broker.handlers.services import ApiCatalog, Handler
+from ruslo.protocol.apis import API_BY_NAME
+
+HANDLERS: Mapping[str, Callable[..., Any]] = {
+    "ListOffsets": list_offsets.handle,
+    "Metadata": metadata.handle,
+    "OffsetCommit": offset_commit.handle,
+    "OffsetFetch": offset_fetch.handle,
+    "FindCoordinator": find_coordinator.handle,
+    "JoinGroup": join_group.handle,
+    "Heartbeat": heartbeat.handle,
+    "LeaveGroup": leave_group.handle,
+    "SyncGroup": sync_group.handle,
+    "DescribeGroups": describe_groups.handle,
+    "ListGroups": list_groups.handle,
+    "ApiVersions": api_versions.handle,
+    "CreateTopics": create_topics.handle,
+    "DeleteTopics": delete_topics.handle,
+    "DeleteRecords": delete_records.handle,
+    "InitProducerId": init_producer_id.handle,
+    "OffsetForLeaderEpoch": offset_for_leader_epoch.handle,
+    "AddPartitionsToTxn": add_partitions_to_txn.handle,
+    "AddOffsetsToTxn": add_offsets_to_txn.handle,
+    "EndTxn": end_txn.handle,
+    "WriteTxnMarkers": write_txn_markers.handle,
+    "TxnOffsetCommit": txn_offset_commit.handle,
+    "DescribeAcls": describe_acls.handle,
+    "CreateAcls": create_acls.handle,
+    "DeleteAcls": delete_acls.handle,
+    "DescribeConfigs": describe_configs.handle,
+    "AlterConfigs": alter_configs.handle,
+    "DescribeLogDirs": describe_log_dirs.handle,
+    "CreatePartitions": create_partitions.handle,
+    "DeleteGroups": delete_groups.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "OffsetDelete": offset_delete.handle,
+    "ElectLeaders": elect_leaders.handle,
+    "AlterPartitionReassignments": alter_partition_reassignments.handle,
+    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "DescribeClientQuotas": describe_client_quotas.handle,
+    "AlterClientQuotas": alter_client_quotas.handle,
+    "DescribeUserScramCredentials": describe_user_scram_credentials.handle,
+    "AlterUserScramCredentials": alter_user_scram_credentials.handle,
+    "DescribeQuorum": forward.handle,
+    "UpdateFeatures": update_features.handle,
+    "DescribeCluster": describe_cluster.handle,
+    "DescribeProducers": describe_producers.handle,
+    "UnregisterBroker": unregister_broker.handle,
+    "DescribeTransactions": describe_transactions.handle,
+    "ListTransactions": list_transactions.handle,
+    "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,
+    "ConsumerGroupDescribe": consumer_group_describe.handle,
+    "ListConfigResources": list_config_resources.handle,
+    "DescribeTopicPartitions": describe_topic_partitions.handle,
+    "AddRaftVoter": forward.handle,
+    "RemoveRaftVoter": forward.handle,
+}
+
+CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
+    "Fetch": quorum_fetch.handle,
+    "ApiVersions": api_versions.handle,
+    "CreateTopics": create_topics.handle,
+    "DeleteTopics": delete_topics.handle,
+    "DescribeAcls": describe_acls.handle,
+    "CreateAcls": create_acls.handle,
+    "DeleteAcls": delete_acls.handle,
+    "DescribeConfigs": describe_configs.handle,
+    "AlterConfigs": alter_configs.handle,
+    "CreatePartitions": create_partitions.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "Vote": vote.handle,
+    "BeginQuorumEpoch": begin_quorum_epoch.handle,
+    "EndQuorumEpoch": end_quorum_epoch.handle,
+    "DescribeQuorum": describe_quorum.handle,
+    "ElectLeaders": elect_leaders.handle,
+    "AlterPartitionReassignments": alter_partition_reassignments.handle,
+    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "AlterClientQuotas": alter_client_quotas.handle,
+    "DescribeUserScramCredentials": describe_user_scram_credentials.handle,
+    "AlterUserScramCredentials": alter_user_scram_credentials.handle,
+    "AlterPartition": controller_requests.handle,
+    "UpdateFeatures": update_features.handle,
+    "Envelope": envelope.handle,
+    "FetchSnapshot": fetch_snapshot.handle,
+    "DescribeCluster": describe_cluster.handle,
+    "BrokerRegistration": controller_requests.handle,
+    "BrokerHeartbeat": controller_requests.handle,
+    "UnregisterBroker": controller_requests.handle,
+    "AllocateProducerIds": controller_requests.handle,
+    "ControllerRegistration": controller_requests.handle,
+    "AssignReplicasToDirs": controller_requests.handle,
+    "AddRaftVoter": add_raft_voter.handle,
+    "RemoveRaftVoter": remove_raft_voter.handle,
+    "UpdateRaftVoter": update_raft_voter.handle,
+}
+
+PIPELINES: Mapping[str, str] = {
+    "Produce": "produce",
+    "OffsetCommit": "commits",
+    "AddPartitionsToTxn": "transactions",
+    "WriteTxnMarkers": "transactions",
+    "AllocateProducerIds": "housekeeping",
+    "AlterPartition": "housekeeping",
+    "AssignReplicasToDirs": "housekeeping",
+    "BrokerHeartbeat": "housekeeping",
+    "BrokerRegistration": "housekeeping",
+    "ControllerRegistration": "housekeeping",
+}
+"""Which requests follow each other on a connection without waiting for each other's answers.
+
+Apache Kafka takes the next request of a connection when the one before has been answered, so an answer is
+never older than the one before it. An API is listed here only where a client cannot tell the difference: its
+requests have their effect in the order in which they came, and their answers say nothing of what others did
+meanwhile.
+
+* Produce: offsets are assigned when a request comes; its answer waits for replicas.
+* OffsetCommit: the records of a group's offsets are appended when a request comes.
+* AddPartitionsToTxn, WriteTxnMarkers: one connection carries those of all transactions between two brokers,
+  which do not know of each other. Of one transaction a broker asks for one thing at a time.
+* What a broker asks of the controller for itself: a heartbeat must not wait until an ISR change is committed.
+"""
+
+
+_HOT_APIS = ("Produce", "Fetch")
+
+
+def broker_catalog() -> ApiCatalog:
+    return _catalog((*_HOT_APIS, *HANDLERS), HANDLERS)
+
+
+def controller_catalog() -> ApiCatalog:
+    served = [row.api.name for row in controller_apis().values()]
+    return _catalog(served, {name: CONTROLLER_HANDLERS[name] for name in served})
+
+
+def _catalog(announced: Iterable[str], handlers: Mapping[str, Handler]) -> ApiCatalog:
+    apis = sorted((API_BY_NAME[name] for name in announced), key=lambda api: api.key)
+    return ApiCatalog(tuple(apis), {API_BY_NAME[name].key: handle for name, handle in handlers.items()})
+
+
+def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
+    """For the listeners of clients."""
+    rows = {
+        "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce, pipeline=PIPELINES["Produce"]),
+        "Fetch": ServedApi(API_BY_NAME["Fetch"], hot=fetch),
+    }
+    rows |= {name: _served(name, handle) for name, handle in HANDLERS.items()}
+    return {row.api.key: row for row in rows.values()}
+
+
+@cache
+def controller_apis() -> dict[int, ServedApi]:
+    """For the listeners of controllers: what the quorum, brokers and tools ask of a controller."""
+    return {
+        API_BY_NAME[name].key: _served(name, handle)
+        for name, handle in CONTROLLER_HANDLERS.items()
+        if "controller" in API_BY_NAME[name].listeners
+    }
+
+
+def _served(name: str, handle: Callable[..., Any]) -> ServedApi:
+    return ServedApi(API_BY_NAME[name], handle, pipeline=PIPELINES.get(name, ""))

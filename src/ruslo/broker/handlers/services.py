@@ -1,0 +1,103 @@
+"""What a handler may use: the parts of a running node, wired by ``node.py``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ruslo.broker.requests.context import RequestContext
+from ruslo.model.clock import Clock
+from ruslo.protocol.apis import Api
+from ruslo.protocol.message import Message
+
+if TYPE_CHECKING:
+    from ruslo.broker.controller.death_watch import DeathWatch
+    from ruslo.broker.controller.producer_ids import ProducerIds
+    from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
+    from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
+    from ruslo.broker.coordinators.txns.markers import MarkerWriter
+    from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
+    from ruslo.broker.metadata.dynamic_config import DynamicConfig
+    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.partitions.manager import PartitionManager
+    from ruslo.broker.quorum.raft import RaftDriver
+    from ruslo.config.broker import BrokerConfig
+    from ruslo.storage.log_manager import LogManager
+    from ruslo.storage.lost_data import LostDataList
+
+
+# Each handler has its own message types; what comes back is a response or an awaitable of one.
+Handler = Callable[[Any, Any, RequestContext], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCatalog:
+    """The APIs of one kind of listener."""
+
+    announced: tuple[Api, ...]
+    """APIs that ApiVersions lists."""
+    handlers: Mapping[int, Handler]
+    """Handlers by API key. The broker's Produce and Fetch are not among them."""
+
+
+class ControllerPort(Protocol):
+    """The active controller: the one of this node, or, for a broker, wherever it is."""
+
+    @property
+    def committed_offset(self) -> int:
+        """How far this broker's metadata must be to show what was answered last."""
+        ...
+
+    def submit(
+        self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
+    ) -> asyncio.Future[Message]: ...
+
+
+class AssignorReport(Protocol):
+    def assignor_error(self, group_id: str) -> str | None: ...
+
+
+class NoGroups:
+    """What a node without the broker role knows of groups."""
+
+    def assignor_error(self, group_id: str) -> str | None:
+        return None
+
+
+@dataclass(slots=True)
+class NodeServices:
+    """What every role has; handlers that serve controllers get no more than this."""
+
+    config: BrokerConfig
+    """The configuration the node was started with; ``dynamic_config.current`` has later changes."""
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    metadata: MetadataDriver
+    controller: ControllerPort
+    raft: RaftDriver
+    dynamic_config: DynamicConfig
+    death_watch: DeathWatch
+    groups: AssignorReport
+    lost_data: LostDataList
+    apis: ApiCatalog
+
+
+@dataclass(slots=True)
+class Services(NodeServices):
+    """What a broker has besides."""
+
+    groups: GroupCoordinator
+    partitions: PartitionManager
+    logs: LogManager
+    producer_ids: ProducerIds
+    offsets_topic: InternalTopic
+    transactions: TransactionCoordinator
+    transactions_topic: InternalTopic
+    transactional_commits: TransactionalOffsetCommits
+    markers: MarkerWriter
+    topics_in_creation: set[str] = field(default_factory=set)
+    """Topics that Metadata requests asked for and the controller is creating."""

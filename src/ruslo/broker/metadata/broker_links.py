@@ -1,0 +1,67 @@
+"""Connections to the other brokers of the cluster, for what coordinators and leaders ask each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.protocol.message import Message
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+class BrokerLinks:
+    """One connection to each broker, opened with the first request; requests on it are pipelined."""
+
+    def __init__(
+        self, address: Callable[[int], tuple[str, int] | None], settings: ConnectionSettings
+    ) -> None:
+        self._address = address
+        self._settings = settings
+        self._open: dict[int, asyncio.Task[Connection]] = {}
+        self._tasks: set[asyncio.Task[Message]] = set()
+
+    def request(self, broker_id: int, message: Message, response: type[MessageT]) -> asyncio.Future[Message]:
+        """In the newest version that both know. Fails with KafkaError if the broker cannot be reached."""
+        task: asyncio.Task[Message] = asyncio.get_running_loop().create_task(
+            self._exchange(broker_id, message, response)
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def stop(self) -> None:
+        for task in [*self._tasks, *self._open.values()]:
+            task.cancel()
+        opened = await asyncio.gather(*self._open.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for connection in opened:
+            if isinstance(connection, Connection):
+                await connection.close()
+
+    async def _exchange(self, broker_id: int, message: Message, response: type[MessageT]) -> Message:
+        connection = await self._connected(broker_id)
+        return await connection.request(message, response)
+
+    async def _connected(self, broker_id: int) -> Connection:
+        opening = self._open.get(broker_id)
+        if opening is not None and opening.done() and (_failed(opening) or opening.result().closed):
+            opening = None
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._connect(broker_id))
+            self._open[broker_id] = opening
+        # Whoever gives up must not take the connection away from the others who wait for it.
+        return await asyncio.shield(opening)
+
+    async def _connect(self, broker_id: int) -> Connection:
+        address = self._address(broker_id)
+        if address is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
+        return await Connection.open(*address, self._settings)
+
+
+def _failed(task: asyncio.Task[Connection]) -> bool:
+    return task.cancelled() or task.exception() is not None

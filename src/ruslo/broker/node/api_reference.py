@@ -1,0 +1,76 @@
+"""The page docs/protocol.md: which requests a node answers, made from the table that it answers by.
+
+``python -m ruslo.broker.node.api_reference`` writes it; the exit code of ``--check`` says whether it is
+current.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS, HANDLERS
+from ruslo.protocol.apis import API_BY_KEY, Api
+
+DEFAULT_PAGE = Path("docs/protocol.md")
+_HOT = ("Produce", "Fetch")
+
+_INTRODUCTION = """\
+# Requests of Kafka's protocol
+
+<!-- generated: make generate -->
+
+These are the requests that Apache Kafka 4.3 answers, by listener. Those with *yes* are answered in each of
+the versions named, which are the ones that Apache Kafka 4.3 answers; a test sends those of brokers to a node
+in each version. The others are not announced in ApiVersions, so a client knows before it sends one: it takes
+another way, or says what is missing. What that means for users is in [limits.md](limits.md).
+
+Features of a cluster are another matter. A new cluster finalizes the features that Apache Kafka finalizes
+with the same `metadata.version`, so that either system can start on the other's directories. Two of them,
+`share.version` and `streams.version`, are finalized although the requests of share groups and streams groups
+are not answered yet."""
+
+
+def page() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    yield from _table("Listeners of brokers", "broker", {*HANDLERS, *_HOT})
+    yield from _table("Listeners of controllers", "controller", CONTROLLER_HANDLERS)
+
+
+def _table(title: str, listener: str, served: Collection[str]) -> Iterator[str]:
+    apis = [api for api in API_BY_KEY.values() if listener in api.listeners and api.max_version >= 0]
+    answered = sum(api.name in served for api in apis)
+    yield f"\n## {title}\n\n{answered} of {len(apis)} are answered.\n"
+    yield "| key | request | versions | answered |"
+    yield "|---|---|---|---|"
+    for api in sorted(apis, key=lambda api: api.key):
+        yield f"| {api.key} | {api.name} | {_versions(api)} | {'yes' if api.name in served else 'not yet'} |"
+
+
+def _versions(api: Api) -> str:
+    if api.min_version == api.max_version:
+        return str(api.max_version)
+    return f"{api.min_version} to {api.max_version}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; 1 if it is not current")
+    parser.add_argument("--page", type=Path, default=DEFAULT_PAGE)
+    options = parser.parse_args(arguments)
+    if not options.check:
+        options.page.write_text(page())
+    elif options.page.read_text() != page():
+        print(f"{options.page} is not what the table of requests says; run make generate", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,436 @@
+"""A node: builds every part, wires them by hand, starts them in order, stops them in reverse.
+
+What it does as a broker is in ``broker_role``; what both roles stand on is handed there as ``node_base``.
+
+Start: lock and check the log directories, bind the listeners, join the metadata quorum. A controller is then
+ready. A broker goes on: register, load the logs, take over the partitions, unfence, accept. Clients may
+connect only when everything they can ask for is there; while logs are recovered all they can ask for is
+how far that is.
+
+Stop: hand over with the controller, end the connections, sync and close the logs, leave the clean mark.
+A controller that leads resigns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import resource
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import uvloop
+
+from ruslo.broker.controller.death_watch import DeathWatch
+from ruslo.broker.controller.driver import ControllerDriver
+from ruslo.broker.controller.gateway import ControllerGateway
+from ruslo.broker.controller.registrar import ControllerRegistrar
+from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog
+from ruslo.broker.dispatch.dispatcher import Dispatcher
+from ruslo.broker.handlers.services import NodeServices, NoGroups
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
+from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metrics.cluster_source import controller_families, quorum_families
+from ruslo.broker.metrics.listener import Health
+from ruslo.broker.metrics.node_metrics import NodeMetrics
+from ruslo.broker.metrics.partition_source import directory_families
+from ruslo.broker.metrics.traffic_source import connection_families
+from ruslo.broker.node.abandoned_lookups import forget_abandoned_lookups
+from ruslo.broker.node.base import NodeBase
+from ruslo.broker.node.broker_role import BrokerRole
+from ruslo.broker.node.config_rules import BrokerConfigRules
+from ruslo.broker.node.garbage import GarbageWatch
+from ruslo.broker.node.identity import (
+    all_directories,
+    check_formatted,
+    check_identity,
+    read_bootstrap_records,
+)
+from ruslo.broker.node.server_limits import server_limits
+from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
+from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
+from ruslo.broker.quorum.raft import RaftDriver
+from ruslo.broker.requests.context import RequestContext
+from ruslo.config.broker import BrokerConfig
+from ruslo.config.listeners import Endpoint
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.machine import ControllerMachine
+from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
+from ruslo.model.clock import Clock, SystemClock
+from ruslo.model.errors import ConfigError
+from ruslo.model.topics import TopicPartition
+from ruslo.net.server import Server
+from ruslo.protocol.message import Message
+from ruslo.storage.disk import DiskOpener
+from ruslo.storage.log_dir import LogDir
+from ruslo.storage.log_manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+READY = "ready"
+
+
+class Node:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock | None = None,
+        open_disk: DiskOpener | None = None,
+        new_cleaner: Callable[[], Cleaner] = CleanerProcess,
+    ) -> None:
+        """Without them the node uses the system's clock, its disks, and processes that compact."""
+        self.config = config
+        self._new_cleaner = new_cleaner
+        self._clock = clock or SystemClock()
+        self._open_disk = open_disk
+        self._stop_requested = asyncio.Event()
+        self._undo = contextlib.AsyncExitStack()
+        self._abandon: list[Callable[[], None]] = []
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """The listeners of clients, as clients are told to reach them."""
+        self.controller: ControllerDriver | None = None
+        self._broker: BrokerRole | None = None
+        """Of a node with that role."""
+        self.failure: str | None = None
+        """Why the node stops by itself."""
+        self.metrics = NodeMetrics(config, self.health)
+        self._state = "starting"
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients write into ``bootstrap.servers``."""
+        return ",".join(
+            f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}"
+            for each in self.endpoints
+        )
+
+    @property
+    def broker(self) -> BrokerRole:
+        assert self._broker is not None, "not a broker, or its start has not come so far"
+        return self._broker
+
+    @property
+    def has_loaded(self) -> bool:
+        """A broker whose logs are open: partitions follow the metadata, a clean stop is worth its mark."""
+        return self._broker is not None and self._broker.has_loaded
+
+    async def start(self) -> None:
+        """Return when clients may connect. Raises RusloError; then nothing is left running."""
+        self._report_config()
+        _raise_open_file_limit()
+        try:
+            await self._start_metrics()
+            self._open_storage()
+            await self._bind_listeners()
+            await self._start_metadata()
+            if self.config.is_controller:
+                await self._serve_quorum()
+            if self.config.is_broker:
+                self._broker = BrokerRole(self._base, self._broker_server)
+                await self._broker.start()
+                logger.info(
+                    "node %d of cluster %s serves %s", self.config.node_id, self.cluster_id, self.bootstrap
+                )
+            self._state = READY
+        except BaseException as error:
+            await self._undo.aclose()
+            if isinstance(error, MetadataLost):
+                # No log was opened: the next start must find the evidence that this one found.
+                self.logs.restore_clean_marks()
+            raise
+
+    def request_stop(self, failure: str | None = None) -> None:
+        """Have ``wait_for_stop`` return; a reason makes the stop a failure."""
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            logger.critical("stopping: %s", failure)
+        self._stop_requested.set()
+
+    async def wait_for_stop(self) -> None:
+        await self._stop_requested.wait()
+
+    async def stop(self) -> None:
+        """The clean stop."""
+        self._state = "stopping"
+        await self._undo.aclose()
+        logger.info("node %d stopped", self.config.node_id)
+
+    def health(self) -> Health:
+        """Whether clients are served, for probes."""
+        if self._state == READY and self.config.is_broker:
+            registered = self.metadata.image.cluster.brokers.get(self.config.node_id)
+            if registered is None or registered.fenced:
+                return Health(False, "fenced")
+        return Health(self._state == READY, self._state)
+
+    def abandon(self) -> None:
+        """As if the process were killed: nothing more is said to anybody, and nothing written.
+
+        For tests that have several nodes in one process; the event loop is to be closed right after this.
+        """
+        self._undo.pop_all()
+        for abandon in reversed(self._abandon):
+            abandon()
+        self.request_stop()
+
+    # -- the steps of a start, each with its undoing ---------------------------------------------------------
+
+    def _report_config(self) -> None:
+        report = self.config.report()
+        if report.without_effect:
+            logger.warning("settings accepted without effect: %s", ", ".join(report.without_effect))
+        for name, nearest in report.unknown:
+            hint = f"; did you mean {nearest}?" if nearest else ""
+            logger.warning("unknown setting %s is ignored%s", name, hint)
+        for warning in report.warnings:
+            logger.warning("%s", warning)
+
+    async def _start_metrics(self) -> None:
+        """First of all, so that a start that takes its time can be watched."""
+        self._undo.push_async_callback(self.metrics.stop)
+        await self.metrics.start()
+
+    def _open_storage(self) -> None:
+        config = self.config
+        check_formatted(config, self._open_disk)
+        self.logs = LogManager.open(
+            all_directories(config),
+            self._clock,
+            open_disk=self._open_disk,
+            **_log_manager_settings(config),
+        )
+        self._undo.push_async_callback(self._close_storage)
+        self._abandon.append(self.logs.abandon)
+        for directory in self.logs.directories:
+            directory.holds_partitions = config.is_broker and directory.path in config.log_dirs
+        metadata_directory = next(
+            each for each in self.logs.directories if each.path == config.metadata_log_dir
+        )
+        if metadata_directory.failure is not None:
+            raise metadata_directory.failure
+        self.cluster_id = check_identity(config, self.logs.directories).cluster_id
+        self._metadata_evidence = MetadataEvidence.of(self.logs)
+        self.metrics.belongs_to(self.cluster_id)
+        self.metrics.add(lambda: directory_families(self.logs))
+
+    async def _close_storage(self) -> None:
+        if not self.has_loaded:
+            self.logs.abandon()
+            return
+        # Thousands of logs take a while, and a node that stops can be watched to the end.
+        loop, tell = asyncio.get_running_loop(), self.logs.on_offline
+
+        def tell_on_loop(directory: LogDir, partitions: list[TopicPartition]) -> None:
+            if tell is not None:
+                loop.call_soon_threadsafe(tell, directory, partitions)
+
+        self.logs.on_offline = tell_on_loop
+        await asyncio.to_thread(self.logs.stop, self.broker.lifecycle.epoch)
+
+    async def _bind_listeners(self) -> None:
+        config = self.config
+        limits = server_limits(config)
+        self._broker_server = Server(limits)
+        self._controller_server = Server(limits)
+        ports: dict[str, int] = {}
+        for server, listeners in (
+            (self._broker_server, config.broker_listeners),
+            (self._controller_server, config.controller_listeners),
+        ):
+            self._undo.push_async_callback(server.close)
+            self._abandon.append(server.abort)
+            for each in listeners:
+                if each.security_protocol != "PLAINTEXT":
+                    raise ConfigError(
+                        f"listener {each.listener_name} uses {each.security_protocol}; this release serves "
+                        "PLAINTEXT only: change listener.security.protocol.map"
+                    )
+                ports[each.listener_name] = await server.listen(each.listener_name, each.host, each.port)
+        self.endpoints = config.advertised_broker_listeners(ports)
+        self._controller_endpoints = config.advertised_controller_listeners(ports)
+        self.metrics.add(lambda: connection_families([self._broker_server, self._controller_server]))
+
+    async def _start_metadata(self) -> None:
+        config = self.config
+        directory = next(each for each in self.logs.directories if each.path == config.metadata_log_dir)
+        self.metadata = MetadataDriver()
+        self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
+        self.dynamic_config.subscribe(lambda current: self.logs.reconfigure(**_log_manager_settings(current)))
+        self.raft = RaftDriver(
+            config=config,
+            disk=directory.disk,
+            clock=self._clock,
+            directory_id=directory.directory_id,
+            endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],
+            on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
+            cluster_id=self.cluster_id,
+            evidence=self._metadata_evidence,
+        )
+        self._undo.push_async_callback(self.raft.stop)
+        self._abandon.append(self.raft.abandon)
+        self.raft.register(self.metadata)
+        if config.is_controller:
+            self.controller = ControllerDriver(
+                ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
+                self.raft,
+                self.metadata,
+                node_id=config.node_id,
+                clock=self._clock,
+            )
+            self._undo.callback(self.controller.stop)
+            self.raft.register(self.controller)
+        self.gateway = ControllerGateway(
+            self.controller,
+            self.raft,
+            self.metadata,
+            self._clock,
+            node_id=config.node_id,
+            request_timeout_ms=config.int("request.timeout.ms"),
+        )
+        self._undo.push_async_callback(self.gateway.stop)
+        death_watch = DeathWatch(
+            lambda broker_id: self._base.address_of(broker_id),
+            self._broker_gone,
+            session_timeout_ms=config.int("broker.session.timeout.ms"),
+        )
+        self._undo.push_async_callback(death_watch.stop)
+        if self.controller is not None:
+            self.controller.suspect = death_watch.suspect
+        self._base = NodeBase(
+            config=config,
+            cluster_id=self.cluster_id,
+            clock=self._clock,
+            endpoints=self.endpoints,
+            logs=self.logs,
+            metadata=self.metadata,
+            dynamic_config=self.dynamic_config,
+            raft=self.raft,
+            gateway=self.gateway,
+            death_watch=death_watch,
+            metrics=self.metrics,
+            undo=self._undo,
+            abandon=self._abandon,
+            fail=self.request_stop,
+            new_cleaner=self._new_cleaner,
+        )
+        self.raft.snapshot_from(self.metadata.snapshot_records)
+        await self.raft.start()
+        self.metrics.add(lambda: quorum_families(self.raft))
+        self.metrics.add(lambda: controller_families(self.controller, self.metadata))
+
+    def _broker_gone(self, broker_id: int, broker_epoch: int) -> None:
+        if self.controller is not None:
+            self.controller.broker_gone(broker_id, broker_epoch)
+
+    async def _serve_quorum(self) -> None:
+        """Other nodes may fetch and ask for votes as soon as the log is open."""
+        assert self.controller is not None
+        config = self.config
+        services = NodeServices(
+            config=config,
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            clock=self._clock,
+            metadata=self.metadata,
+            controller=self.controller,
+            raft=self.raft,
+            dynamic_config=self.dynamic_config,
+            death_watch=self._base.death_watch,
+            groups=NoGroups(),
+            lost_data=self.logs.lost_data,
+            apis=controller_catalog(),
+        )
+        self.gateway.serve_here = partial(_answer_here, services)
+        dispatcher = Dispatcher(services, controller_apis(), self.metrics.requests)
+        await self._controller_server.start(dispatcher.handle_frame)
+        registrar = ControllerRegistrar(
+            self.gateway, node_id=config.node_id, endpoints=self._controller_endpoints
+        )
+        self._undo.push_async_callback(registrar.stop)
+        registrar.start()
+
+    def _controller_state(self) -> ControllerState:
+        config = self.config
+        settings = ControllerSettings(
+            node_id=config.node_id,
+            cluster_id=self.cluster_id,
+            num_partitions=config.int("num.partitions"),
+            default_replication_factor=config.int("default.replication.factor"),
+            min_insync_replicas=config.int("min.insync.replicas"),
+            unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
+            broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+            auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
+            leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
+        )
+        rules = BrokerConfigRules(lambda: self.dynamic_config.current)
+        return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
+
+
+def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:
+    return {
+        "delete_delay_ms": config.int("log.segment.delete.delay.ms"),
+        "producer_expiration_ms": config.int("producer.id.expiration.ms"),
+    }
+
+
+def _answer_here(
+    services: NodeServices, request: Message, context: RequestContext
+) -> Awaitable[Message] | Message:
+    response: Awaitable[Message] | Message = services.apis.handlers[request.API_KEY](
+        services, request, context
+    )
+    return response
+
+
+def _raise_open_file_limit() -> None:
+    """Thousands of partitions and connections need more descriptors than a shell's default of 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def run(
+    config: BrokerConfig,
+    on_ready: Callable[[Node], None],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+) -> int:
+    """Run a node until SIGTERM or SIGINT; returns the exit code. Raises RusloError if it cannot start."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(_run(config, on_ready))
+
+
+async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
+    node = Node(config)
+    loop = asyncio.get_running_loop()
+    forget_abandoned_lookups(loop)
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, node.request_stop)
+    garbage = GarbageWatch()
+    garbage.start()
+    if await _start_unless_stopped(node):
+        garbage.loaded()
+        on_ready(node)
+        await node.wait_for_stop()
+        garbage.stop()
+        await node.stop()
+    return 1 if node.failure else 0
+
+
+async def _start_unless_stopped(node: Node) -> bool:
+    """Whether the node is started; a start may wait long for other nodes, and is given up on SIGTERM."""
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(node.wait_for_stop())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        stopping.cancel()
+        starting.result()
+        return True
+    logger.info("node %d is asked to stop before it has started", node.config.node_id)
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    return False

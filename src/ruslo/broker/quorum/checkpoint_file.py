@@ -1,0 +1,136 @@
+"""A checkpoint: metadata as a file of its own, in Kafka's layout.
+
+A control batch with the snapshot header and, under kraft.version 1, the quorum's KRaftVersion and Voters;
+data batches; a control batch with the footer. Offsets count from 0 and say nothing about the log. Snapshots
+of the metadata log and the ``bootstrap.checkpoint`` of a fresh log directory both have this form. The footer
+is how a reader knows that nothing is missing at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ruslo.broker.quorum.metadata_batches import (
+    ControlRecord,
+    VersionedRecord,
+    control_batch,
+    data_batch,
+    read_control,
+    read_data,
+)
+from ruslo.model.errors import CorruptLogError, ProtocolError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.snapshot_footer_record import SnapshotFooterRecord
+from ruslo.protocol.messages.snapshot_header_record import SnapshotHeaderRecord
+from ruslo.records.reader import check_crc, iter_batches
+from ruslo.storage.disk import Disk, DiskError, DiskFile
+
+PARTIAL_SUFFIX = ".part"
+_RECORDS_PER_BATCH = 1_000
+_READ_ONLY = 0o400
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint whose batches are whole and have right checksums."""
+
+    path: str
+    last_timestamp_ms: int
+    """Timestamp of the last record of the log that it contains."""
+    control: tuple[ControlRecord, ...]
+    """KRaftVersion and Voters, if it has them."""
+    _data: tuple[memoryview, ...]
+
+    def records(self) -> Iterator[Message]:
+        for batch in self._data:
+            yield from read_data(batch)
+
+
+def write_checkpoint(
+    disk: Disk,
+    path: str,
+    *,
+    epoch: int,
+    control: Sequence[ControlRecord],
+    records: Iterable[VersionedRecord],
+    last_timestamp_ms: int,
+    now_ms: int,
+    read_only: bool = False,
+) -> int:
+    """Write it beside, sync, rename: under ``path`` it is whole or absent. Returns the size in bytes."""
+    partial = path + PARTIAL_SUFFIX
+    disk.unlink(partial)
+    file = disk.open(partial, create=True)
+    try:
+        header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
+        opening = (header, *control)
+        file.append(control_batch(opening, base_offset=0, epoch=epoch, timestamp_ms=now_ms))
+        offset = len(opening)
+        for chunk in _chunks(records):
+            file.append(data_batch(chunk, base_offset=offset, epoch=epoch, timestamp_ms=now_ms))
+            offset += len(chunk)
+        footer = SnapshotFooterRecord(version=0)
+        file.append(control_batch((footer,), base_offset=offset, epoch=epoch, timestamp_ms=now_ms))
+        size = file.size()
+        seal_checkpoint(disk, file, path, read_only=read_only)
+    except BaseException:
+        file.close()
+        with contextlib.suppress(DiskError):  # The first failure is the one to report.
+            disk.unlink(partial)
+        raise
+    return size
+
+
+def seal_checkpoint(disk: Disk, file: DiskFile, path: str, *, read_only: bool = True) -> None:
+    """Sync and close what was written under the partial name, and give it its own."""
+    if read_only:
+        _make_read_only(file)
+    file.sync()
+    file.close()
+    disk.rename(path + PARTIAL_SUFFIX, path)
+    disk.sync_directory(os.path.dirname(path))
+
+
+def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
+    """Raises CorruptLogError unless it is whole from header to footer, with every checksum right."""
+    content = memoryview(disk.read_file(path))
+    control: list[ControlRecord] = []
+    data: list[memoryview] = []
+    end = 0
+    try:
+        for position, header in iter_batches(content):
+            end = position + header.size
+            batch = content[position:end]
+            if not check_crc(batch):
+                raise CorruptLogError(f"{path} is damaged: wrong checksum at byte {position}")
+            if header.is_control:
+                control += [record for _, record in read_control(batch)]
+            else:
+                data.append(batch)
+    except ProtocolError as error:
+        raise CorruptLogError(f"{path} is damaged: {error}") from error
+    if end != len(content) or len(control) < 2:
+        raise CorruptLogError(f"{path} is not a whole checkpoint: it is cut short")
+    first, *between, last = control
+    if not isinstance(first, SnapshotHeaderRecord) or not isinstance(last, SnapshotFooterRecord):
+        raise CorruptLogError(f"{path} is not a whole checkpoint: it lacks the header or the footer record")
+    return Checkpoint(path, first.last_contained_log_timestamp, tuple(between), tuple(data))
+
+
+def _chunks(records: Iterable[VersionedRecord]) -> Iterator[list[VersionedRecord]]:
+    remaining = iter(records)
+    while chunk := list(itertools.islice(remaining, _RECORDS_PER_BATCH)):
+        yield chunk
+
+
+def _make_read_only(file: DiskFile) -> None:
+    """As Kafka does: nobody is to edit a snapshot by accident."""
+    try:
+        descriptor = file.fileno()
+    except OSError:
+        return  # A disk without descriptors, as in the simulator, has no permissions either.
+    os.fchmod(descriptor, _READ_ONLY)

@@ -1,0 +1,73 @@
+"""What the configuration says about the quorum, for the raft machine and its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ruslo.broker.quorum.peers import PeerSettings
+from ruslo.config.broker import BrokerConfig
+from ruslo.machines.raft.log_view import LogView
+from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.raft.quorum_state import QuorumState
+from ruslo.machines.raft.rpc import ReplicaKey
+from ruslo.machines.raft.settings import RaftSettings
+from ruslo.machines.raft.voters import Endpoint, VoterSet
+
+_FIRST_BOOTSTRAP_ID = -2
+"""Ids of addresses behind which it is not known who answers count down from here."""
+
+
+def new_machine(
+    config: BrokerConfig,
+    key: ReplicaKey,
+    endpoints: tuple[Endpoint, ...],
+    *,
+    quorum: QuorumState,
+    log: LogView,
+) -> RaftMachine:
+    return RaftMachine(
+        node_id=key.node_id,
+        directory_id=key.directory_id,
+        endpoints=endpoints,
+        static_voters=static_voters(config),
+        bootstrap=bootstrap_servers(config, endpoints),
+        quorum=quorum,
+        log=log,
+        settings=raft_settings(config),
+    )
+
+
+def raft_settings(config: BrokerConfig) -> RaftSettings:
+    return RaftSettings(
+        election_timeout_ms=config.int("controller.quorum.election.timeout.ms"),
+        election_backoff_max_ms=config.int("controller.quorum.election.backoff.max.ms"),
+        fetch_timeout_ms=config.int("controller.quorum.fetch.timeout.ms"),
+        retry_backoff_ms=config.int("controller.quorum.retry.backoff.ms"),
+        may_vote=config.is_controller,
+        auto_join=config.bool("controller.quorum.auto.join.enable"),
+    )
+
+
+def peer_settings(config: BrokerConfig, cluster_id: str) -> PeerSettings:
+    return PeerSettings(
+        cluster_id=cluster_id,
+        client_id=f"raft-client-{config.node_id}",
+        request_timeout_ms=config.int("controller.quorum.request.timeout.ms"),
+        fetch_max_bytes=config.int("controller.quorum.fetch.max.bytes"),
+        snapshot_max_bytes=config.int("controller.quorum.fetch.snapshot.max.bytes"),
+    )
+
+
+def static_voters(config: BrokerConfig) -> VoterSet | None:
+    addresses = config.quorum_voters
+    return VoterSet.static(addresses, config.controller_listener_names[0]) if addresses else None
+
+
+def bootstrap_servers(config: BrokerConfig, own: Sequence[Endpoint]) -> dict[int, Endpoint]:
+    """Where to look for the leader as long as the voters are not known; not at this node itself."""
+    mine = {(at.host, at.port) for at in own}
+    listener = config.controller_listener_names[0]
+    others = [at for at in config.quorum_bootstrap_servers if (at.host, at.port) not in mine]
+    return {
+        _FIRST_BOOTSTRAP_ID - index: Endpoint(listener, at.host, at.port) for index, at in enumerate(others)
+    }

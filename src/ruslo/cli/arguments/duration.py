@@ -1,0 +1,57 @@
+"""Lengths of time as people write them (``2h``, ``90s``) and as Kafka's tools do (ISO 8601, ``PT1H30M``)."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import click
+
+from ruslo.client.views.position import short_duration_ms
+
+_ISO = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?=\d)(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?\Z",
+    re.IGNORECASE,
+)
+
+
+def duration_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The time so long ago, in ms."""
+    if value is None:
+        return None
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        return max(0, now_ms - parse_duration_ms(value))
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def length_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The length itself, in ms."""
+    try:
+        return None if value is None else parse_duration_ms(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+
+
+def parse_duration_ms(text: str) -> int:
+    word = text.strip()
+    short_ms = short_duration_ms(word)
+    if short_ms is not None:
+        return short_ms
+    match = _ISO.match(word)
+    if match is None or len(word) < len("P1D"):
+        raise ValueError(f"{text!r} is no duration: write 90s, 2h, 7d or PT2H30M")
+    days, hours, minutes, seconds = (float(match[name] or 0) for name in "dhms")
+    return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+
+
+def shown_duration(length_ms: int) -> str:
+    """The two greatest units: ``2d 3h``, ``4m 5s``, ``0s``."""
+    seconds = max(0, length_ms) // 1000
+    parts = []
+    for unit, unit_s in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, unit_s)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"

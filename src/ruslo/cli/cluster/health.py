@@ -1,0 +1,90 @@
+"""``ruslo cluster health``: one sentence for people, one exit code for probes and scripts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.options import Amount, bootstrap_option, examples, output_option
+from ruslo.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from ruslo.client.views.health import ClusterHealth
+    from ruslo.client.views.partition_health import Risk
+
+_LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
+_LOOK_EVERY_S = 0.5
+
+
+@click.command(
+    short_help="Whether the cluster is well, as a sentence and an exit code.",
+    epilog=examples(
+        "ruslo cluster health",
+        "ruslo cluster health --wait 60 && ./deploy-next-broker",
+        "ruslo cluster health --fail-on under-min-isr -o json",
+    ),
+)
+@bootstrap_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(_LEVELS),
+    default=_LEVELS[0],
+    show_default=True,
+    help="Partitions that are as bad as this, or worse, make the cluster unhealthy.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=Amount(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Ask again for so long, until the cluster is healthy.",
+)
+@output_option
+def health(bootstrap: str, fail_on: str, wait_s: float, output: str) -> None:
+    """Say whether the cluster is well.
+
+    It is when it has an active controller, no registered broker is fenced, no log directory has failed, no
+    broker has lost records and no partition is at risk: offline, short of min.insync.replicas, about to
+    be, or under-replicated.
+
+    Exit code 0: healthy. 1: not, or nobody answered. For a single node there are /health/live and
+    /health/ready on its metrics listener.
+    """
+    import asyncio
+
+    from ruslo.client.views.partition_health import Risk
+
+    least = next(risk for risk in Risk if risk.label == fail_on)
+    found = asyncio.run(_wait_until_healthy(bootstrap, least, wait_s))
+    if output == "json":
+        print_json({"healthy": found.healthy, **found._asdict()})
+    else:
+        click.echo(found.sentence)
+    if not found.healthy:
+        raise click.exceptions.Exit(1)
+
+
+async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> ClusterHealth:
+    """The last state seen; raises what the last attempt to ask failed with."""
+    import asyncio
+    import time
+
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.views.health import cluster_health
+    from ruslo.model.errors import RusloError
+
+    until_s = time.monotonic() + wait_s
+    while True:
+        try:
+            async with Admin(bootstrap) as admin:
+                await admin.cluster.any_connection()
+                found = await cluster_health(admin, least)
+        except RusloError:
+            if time.monotonic() >= until_s:
+                raise
+        else:
+            if found.healthy or time.monotonic() >= until_s:
+                return found
+        await asyncio.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,245 @@
+"""``ruslo cluster reassign plan``: from what is wanted to the replicas of each partition."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.running import with_admin
+from ruslo.cli.terminal.output import hint, human_bytes, print_json, table_lines
+from ruslo.client.views.partition_lists import shown_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.admin.brokers import Broker
+    from ruslo.client.wire.metadata import TopicInfo
+    from ruslo.model.topics import TopicPartition
+
+
+def broker_ids_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() for word in words):
+        raise click.BadParameter(f"{value!r} is no list of broker ids, as 1,2,3", ctx, param)
+    return tuple(dict.fromkeys(map(int, words)))
+
+
+class Proposal(NamedTuple):
+    brokers: tuple[Broker, ...]
+    current: dict[TopicPartition, tuple[int, ...]]
+    plan: dict[TopicPartition, tuple[int, ...]]
+    copied_bytes: int
+    leaderless: list[TopicPartition]
+    """Those of the plan that nobody can be copied from at the moment."""
+
+    @property
+    def copies(self) -> int:
+        return sum(len(set(new) - set(self.current[partition])) for partition, new in self.plan.items())
+
+
+@click.command(
+    "plan",
+    epilog=examples(
+        "ruslo cluster reassign plan --drain 3 > plan.json",
+        "ruslo cluster reassign plan --topic orders --topic payments --to-brokers 1,2,3 > plan.json",
+        "ruslo cluster reassign plan --topic orders --replication-factor 3 > plan.json",
+        "ruslo cluster reassign plan --all-topics --to-brokers 1,2,3,4 --drain 5 > plan.json",
+    ),
+)
+@bootstrap_option
+@click.option(
+    "--drain",
+    type=click.IntRange(0),
+    multiple=True,
+    metavar="BROKER",
+    help="No replica is to stay on it. May be repeated.",
+)
+@click.option(
+    "--to-brokers",
+    callback=broker_ids_callback,
+    metavar="ID,…",
+    help="Spread the topics evenly over these brokers.",
+)
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="So many copies of each partition.")
+@click.option(
+    "--topic",
+    "scopes",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    callback=scopes_callback,
+    help="What to move, as orders or orders:0,2 or orders:0-3. May be repeated.",
+)
+@click.option("--all-topics", is_flag=True, help="All topics, internal ones too; so does --drain alone.")
+@output_option
+def plan(
+    bootstrap: str,
+    drain: tuple[int, ...],
+    to_brokers: tuple[int, ...],
+    replication_factor: int | None,
+    scopes: list[Scope],
+    all_topics: bool,
+    output: str,
+) -> None:
+    """Print a plan in the format of Kafka's own tool; nothing is changed.
+
+    Replicas stay where they can. New ones go to racks that have none of the partition, and there to the
+    broker with the fewest. Read the plan, edit it if you like, and give it to 'ruslo cluster reassign
+    execute'.
+    """
+    from ruslo.cli.cluster.reassignment_file import format_plan, plan_as_json
+
+    if not drain and not to_brokers and replication_factor is None:
+        raise click.UsageError("Say what is wanted: --drain, --to-brokers or --replication-factor.")
+    if scopes and all_topics:
+        raise click.UsageError("Name topics, or take --all-topics, not both.")
+    if not scopes and not all_topics and (to_brokers or replication_factor is not None):
+        raise click.UsageError("Say what to move: --topic TOPIC[:PARTITIONS], or --all-topics.")
+    proposal = with_admin(
+        bootstrap, lambda admin: propose(admin, drain, to_brokers, replication_factor, scopes)
+    )
+    if output == "json":
+        print_json(plan_as_json(proposal.plan))
+        return
+    click.echo(format_plan(proposal.plan), nl=False)
+    _explain(proposal)
+
+
+async def propose(
+    admin: Admin,
+    drain: Sequence[int],
+    to_brokers: Sequence[int],
+    replication_factor: int | None,
+    scopes: Sequence[Scope],
+) -> Proposal:
+    from ruslo.cli.arguments.partition_scope import partitions_in
+    from ruslo.client.views.replica_placement import PlacementWish, plan_replicas
+    from ruslo.model.errors import ErrorCode, KafkaError
+
+    brokers = (await admin.brokers.describe_cluster()).brokers
+    known = {broker.node.id for broker in brokers}
+    missing = sorted({*drain, *to_brokers} - known)
+    topics = await admin.topics.list()
+    current = await _assignments(admin, topics)
+    # A broker that is gone for good can be drained as long as partitions still name it.
+    unknown = [each for each in missing if each in to_brokers or not any(each in r for r in current.values())]
+    if unknown:
+        present = ", ".join(map(str, sorted(known)))
+        raise click.ClickException(f"there is no broker {unknown[0]}; there are: {present}")
+    wanted = set(to_brokers or known) - set(drain)
+    wish = PlacementWish(
+        racks={
+            broker.node.id: broker.node.rack
+            for broker in brokers
+            if broker.node.id in wanted and not broker.fenced
+        },
+        may_stay_on=wanted,
+        replication_factor=replication_factor,
+        spread=bool(to_brokers),
+    )
+    selected = await partitions_in(admin, scopes) if scopes else list(current)
+    for partition in selected:
+        if partition not in current:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+    found = plan_replicas(current, selected, wish)
+    leaders = _leaders_of(topics, found)
+    return Proposal(
+        brokers,
+        current,
+        found,
+        await _copied_bytes(admin, leaders, current, found),
+        [partition for partition, leader in leaders.items() if leader < 0],
+    )
+
+
+async def _assignments(admin: Admin, topics: Sequence[TopicInfo]) -> dict[TopicPartition, tuple[int, ...]]:
+    """What is on its way to other brokers counts as being there."""
+    from ruslo.model.topics import TopicPartition
+
+    ongoing = await admin.reassignments.ongoing()
+    return {
+        (place := TopicPartition(topic.name, each.partition)): (
+            ongoing[place].target if place in ongoing else each.replicas
+        )
+        for topic in topics
+        for each in topic.partitions
+    }
+
+
+def _leaders_of(topics: Sequence[TopicInfo], found: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    from ruslo.model.topics import TopicPartition
+
+    return {
+        place: each.leader_id
+        for topic in topics
+        for each in topic.partitions
+        if (place := TopicPartition(topic.name, each.partition)) in found
+    }
+
+
+async def _copied_bytes(
+    admin: Admin,
+    leaders: dict[TopicPartition, int],
+    current: dict[TopicPartition, tuple[int, ...]],
+    found: dict[TopicPartition, tuple[int, ...]],
+) -> int:
+    total = 0
+    for broker in sorted(set(leaders.values()) - {-1}):
+        for directory in await admin.brokers.log_dirs(broker):
+            for replica in directory.replicas:
+                if leaders.get(replica.partition) == broker and not replica.is_future:
+                    copies = set(found[replica.partition]) - set(current[replica.partition])
+                    total += replica.size_bytes * len(copies)
+    return total
+
+
+def _explain(proposal: Proposal) -> None:
+    """On stderr, so that the plan itself can be sent to a file."""
+    if not proposal.plan:
+        click.echo("Nothing needs to change.", err=True)
+        return
+    click.echo(
+        f"{len(proposal.plan)} partitions change, {proposal.copies} replicas are copied "
+        f"({human_bytes(proposal.copied_bytes)}). By broker:",
+        err=True,
+    )
+    after = {**proposal.current, **proposal.plan}
+    replicas_before, replicas_after = _replicas(proposal.current), _replicas(after)
+    leaders_before, leaders_after = _leaders(proposal.current), _leaders(after)
+    lines = table_lines(
+        ["BROKER", "RACK", "REPLICAS", "THEN", "PREFERRED", "THEN"],
+        [
+            (
+                node.id,
+                node.rack,
+                replicas_before[node.id],
+                replicas_after[node.id],
+                leaders_before[node.id],
+                leaders_after[node.id],
+            )
+            for node, _ in proposal.brokers
+        ],
+    )
+    for line in lines:
+        click.echo(line, err=True)
+    if proposal.leaderless:
+        click.echo(
+            f"Note: {shown_partitions(proposal.leaderless)} has no leader, so that it cannot be copied until "
+            "one of its replicas is back ('ruslo cluster topics-at-risk' shows them).",
+            err=True,
+        )
+    hint("Do it: ruslo cluster reassign execute plan.json --wait")
+
+
+def _replicas(assigned: dict[TopicPartition, tuple[int, ...]]) -> Counter[int]:
+    return Counter(broker for replicas in assigned.values() for broker in replicas)
+
+
+def _leaders(assigned: dict[TopicPartition, tuple[int, ...]]) -> Counter[int]:
+    return Counter(replicas[0] for replicas in assigned.values())

@@ -1,0 +1,144 @@
+"""How far reassignments are: what is done, what moves, and how much is left to copy."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ruslo.cli.terminal.output import human_bytes
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from ruslo.cli.terminal.progress import Progress
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.admin.reassignments import OngoingReassignment
+
+_POLL_S = 0.3
+_LOOKS = 4
+
+
+class MoveState(enum.Enum):
+    DONE = "done"
+    MOVING = "moving"
+    ELSEWHERE = "elsewhere"
+    """It has, or is on its way to, other replicas than the plan says."""
+    GONE = "gone"
+    """The partition does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveStatus:
+    partition: TopicPartition
+    state: MoveState
+    target: tuple[int, ...]
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    bytes_left: int | None = None
+    """None when it is not known."""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "state": self.state.value,
+            "target": list(self.target),
+            "replicas": list(self.replicas),
+            "adding": list(self.adding),
+            "removing": list(self.removing),
+            "bytes_left": self.bytes_left,
+        }
+
+
+async def progress_of(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None) -> list[MoveStatus]:
+    """Of the plan's partitions, or of all that move."""
+    ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan))
+    left = await _bytes_left(admin, ongoing) if ongoing else {}
+    if plan is None:
+        return [
+            _moving(partition, move, move.target, left.get(partition)) for partition, move in ongoing.items()
+        ]
+    topics = (await admin.cluster.metadata({partition.topic for partition in plan})).topics
+    statuses = []
+    for partition, wanted in sorted(plan.items()):
+        target = tuple(wanted)
+        topic = topics.get(partition.topic)
+        info = None if topic is None else topic.partition(partition.partition)
+        if partition in ongoing:
+            statuses.append(_moving(partition, ongoing[partition], target, left.get(partition)))
+        elif info is None:
+            statuses.append(MoveStatus(partition, MoveState.GONE, target, ()))
+        else:
+            state = MoveState.DONE if info.replicas == target else MoveState.ELSEWHERE
+            statuses.append(MoveStatus(partition, state, target, info.replicas))
+    return statuses
+
+
+def _moving(
+    partition: TopicPartition, move: OngoingReassignment, target: tuple[int, ...], bytes_left: int | None
+) -> MoveStatus:
+    state = MoveState.MOVING if move.target == target else MoveState.ELSEWHERE
+    return MoveStatus(partition, state, target, move.replicas, move.adding, move.removing, bytes_left)
+
+
+async def settled_progress(
+    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None
+) -> list[MoveStatus]:
+    """As ``progress_of``; the broker that was asked may hear of a change a moment after it was made."""
+    for _ in range(_LOOKS):
+        statuses = await progress_of(admin, plan)
+        if all(each.state is not MoveState.ELSEWHERE or each.adding or each.removing for each in statuses):
+            break
+        await asyncio.sleep(_POLL_S)
+    return statuses
+
+
+async def wait_until_done(
+    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], progress: Progress
+) -> list[MoveStatus]:
+    """Until nothing of the plan moves any more."""
+    while True:
+        statuses = await settled_progress(admin, plan)
+        if all(each.state is not MoveState.MOVING for each in statuses):
+            return statuses
+        progress.tick(partial(summary, statuses), partial(share_done, statuses))
+        await asyncio.sleep(_POLL_S)
+
+
+def share_done(statuses: Sequence[MoveStatus]) -> float:
+    return sum(each.state is not MoveState.MOVING for each in statuses) / max(len(statuses), 1)
+
+
+def summary(statuses: Sequence[MoveStatus]) -> str:
+    done = sum(each.state is MoveState.DONE for each in statuses)
+    left = [each.bytes_left for each in statuses if each.bytes_left is not None]
+    text = f"{done} of {len(statuses)} partitions are done"
+    return f"{text}, {human_bytes(sum(left))} to copy" if left else text
+
+
+async def _bytes_left(
+    admin: Admin, ongoing: Mapping[TopicPartition, OngoingReassignment]
+) -> dict[TopicPartition, int]:
+    """What the new replicas still lack, judged by the size of the largest."""
+    sizes: dict[TopicPartition, dict[int, int]] = {}
+    for broker in sorted({broker for move in ongoing.values() for broker in move.replicas}):
+        try:
+            directories = await admin.brokers.log_dirs(broker)
+        except KafkaError as error:
+            # Worth showing, not failing for: the broker may be down, or not show its directories to us.
+            if error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+                continue
+            raise
+        for directory in directories:
+            for replica in directory.replicas:
+                if replica.partition in ongoing and not replica.is_future:
+                    sizes.setdefault(replica.partition, {})[broker] = replica.size_bytes
+    return {
+        partition: sum(max(held.values()) - held.get(broker, 0) for broker in ongoing[partition].adding)
+        for partition, held in sizes.items()
+    }

@@ -1,0 +1,98 @@
+"""How fast moving replicas may be copied, by the settings that Kafka's own tool uses.
+
+The replicas in question are listed at the topic, the old ones for those who send and the new ones for those
+who fetch; the rate is set at each broker that takes part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+    from ruslo.model.topics import TopicPartition
+
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+
+_RATE = re.compile(r"(\d{1,18})\s*([kMGT]?)(i?)B?(?:/s)?\Z", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+class Move(NamedTuple):
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+def rate_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    match = _RATE.match(value.strip())
+    if match is None or int(match[1]) == 0:
+        raise click.BadParameter(f"{value!r} is no rate: write bytes a second, as 50MB or 10MiB", ctx, param)
+    return int(match[1]) * int((1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+
+
+def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
+    """The settings of each topic."""
+    sending: dict[str, list[str]] = {}
+    fetching: dict[str, list[str]] = {}
+    for (topic, partition), (old, new) in sorted(moves.items()):
+        sending.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in old)
+        fetching.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in new if broker not in old)
+    return {
+        topic: {LEADER_REPLICAS: ",".join(sending[topic]), FOLLOWER_REPLICAS: ",".join(fetching[topic])}
+        for topic in sending
+        if fetching[topic]
+    }
+
+
+async def set_throttle(admin: Admin, moves: Mapping[TopicPartition, Move], rate: int) -> None:
+    from ruslo.client.admin.configs import Change, Operation, Resource
+
+    for topic, settings in throttled_replicas(moves).items():
+        changes = {key: Change(Operation.SET, value) for key, value in settings.items()}
+        await admin.configs.alter(Resource.topic(topic), changes)
+    brokers = {
+        broker
+        for move in moves.values()
+        if set(move.new) - set(move.old)
+        for broker in (*move.old, *move.new)
+    }
+    alive = await _alive(admin)
+    for broker in sorted(brokers & alive):
+        changes = {key: Change(Operation.SET, str(rate)) for key in (LEADER_RATE, FOLLOWER_RATE)}
+        await admin.configs.alter(Resource.broker(broker), changes)
+
+
+async def clear_throttle(admin: Admin, topics: Iterable[str]) -> bool:
+    """Take the settings away from these topics and from all brokers; whether there were any."""
+    from ruslo.client.admin.configs import Change, ConfigSource, Operation, Resource
+
+    names = sorted(set(topics))
+    found = False
+    removed = Change(Operation.DELETE)
+    for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS):
+        values = await admin.configs.topic_values(names, key)
+        for topic in (name for name in names if values.get(name)):
+            found = True
+            await admin.configs.alter(Resource.topic(topic), {key: removed})
+    for broker in sorted(await _alive(admin)):
+        entries = await admin.configs.describe(Resource.broker(broker), [LEADER_RATE, FOLLOWER_RATE])
+        keys: Sequence[str] = [each.name for each in entries if each.source == ConfigSource.DYNAMIC_BROKER]
+        if keys:
+            found = True
+            await admin.configs.alter(Resource.broker(broker), dict.fromkeys(keys, removed))
+    return found
+
+
+async def _alive(admin: Admin) -> set[int]:
+    """A broker checks its own settings, so that only those that run can be given any."""
+    description = await admin.brokers.describe_cluster()
+    return {broker.node.id for broker in description.brokers if not broker.fenced}

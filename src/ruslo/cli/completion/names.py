@@ -1,0 +1,61 @@
+"""What the shell offers for names that only the cluster knows; quick, and silent when nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ruslo.client.admin.admin import Admin
+
+_WITHIN_S = 1.0
+"""A person waits behind the Tab key."""
+
+
+def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    async def names(admin: Admin) -> Iterable[str]:
+        return [topic.name for topic in await admin.topics.list() if not topic.internal or incomplete]
+
+    return _matching(_ask(ctx, names), incomplete)
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    async def names(admin: Admin) -> Iterable[str]:
+        return [group.group_id for group in await admin.groups.list()]
+
+    return _matching(_ask(ctx, names), incomplete)
+
+
+def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ruslo.cli.profile.profiles import ProfileStore
+
+    return _matching(ProfileStore().names(), incomplete)
+
+
+def _ask(ctx: click.Context, question: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
+    import asyncio
+
+    from ruslo.cli.arguments.options import default_bootstrap
+    from ruslo.client.admin.admin import Admin
+    from ruslo.model.errors import RusloError
+
+    given = ctx.params.get("bootstrap")
+
+    async def run() -> Iterable[str]:
+        async with asyncio.timeout(_WITHIN_S), Admin(given or default_bootstrap()) as admin:
+            return await question(admin)
+
+    try:
+        return asyncio.run(run())
+    except (RusloError, OSError, TimeoutError):
+        return ()
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]

@@ -1,0 +1,210 @@
+"""``ruslo config``: settings of topics, of groups, of one broker, or of all brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.running import with_admin
+from ruslo.cli.terminal.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.configs import ConfigEntry, Resource
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def resource_options(function: F) -> F:
+    for decorator in (
+        click.option("--all-brokers", is_flag=True, help="The default that all brokers share."),
+        click.option("--broker", type=click.IntRange(0), metavar="ID", help="One broker."),
+        click.option("--group", metavar="ID", help="A consumer group."),
+        click.option("--topic", metavar="NAME", help="A topic."),
+    ):
+        function = decorator(function)
+    return function
+
+
+def _resource(topic: str | None, group: str | None, broker: int | None, all_brokers: bool) -> Resource:
+    from ruslo.client.admin.configs import Resource
+
+    chosen = [
+        *([] if topic is None else [Resource.topic(topic)]),
+        *([] if group is None else [Resource.group(group)]),
+        *([] if broker is None else [Resource.broker(broker)]),
+        *([Resource.all_brokers()] if all_brokers else []),
+    ]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            "Say whose settings: exactly one of --topic NAME, --group ID, --broker ID and --all-brokers."
+        )
+    return chosen[0]
+
+
+@click.group(
+    short_help="Show and change settings by Kafka's names.",
+    epilog=examples(
+        "ruslo config describe --topic orders", "ruslo config set --topic orders retention.ms=86400000"
+    ),
+)
+def config() -> None:
+    """Show and change settings of topics, groups and brokers, by Kafka's names."""
+
+
+@config.command(
+    epilog=examples(
+        "ruslo config describe --topic orders",
+        "ruslo config describe --broker 1 --set-only",
+        "ruslo config describe --topic orders retention.ms cleanup.policy --doc",
+    )
+)
+@resource_options
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@bootstrap_option
+@click.option("--set-only", is_flag=True, help="Without those that have their default.")
+@click.option("--doc", is_flag=True, help="With what each one does.")
+@output_option
+def describe(
+    topic: str | None,
+    group: str | None,
+    broker: int | None,
+    all_brokers: bool,
+    keys: tuple[str, ...],
+    bootstrap: str,
+    set_only: bool,
+    doc: bool,
+    output: str,
+) -> None:
+    """Show settings with their values and where these come from."""
+    resource = _resource(topic, group, broker, all_brokers)
+    found = with_admin(
+        bootstrap, lambda admin: admin.configs.describe(resource, keys or None, documentation=doc)
+    )
+    entries = [entry for entry in found if entry.is_set or not set_only]
+    missing = sorted(set(keys) - {entry.name for entry in found})
+    if output == "json":
+        print_json([_as_json(entry, doc) for entry in entries])
+    elif doc:
+        for entry in entries:
+            click.echo(f"{entry.name} = {_shown(entry)}  ({_source(entry)})")
+            click.echo(click.wrap_text(entry.documentation or "", 100, "    ", "    "))
+    elif entries:
+        print_table(
+            ["KEY", "VALUE", "SOURCE"], [(entry.name, _shown(entry), _source(entry)) for entry in entries]
+        )
+    if missing:
+        raise click.ClickException(f"there is no setting {missing[0]!r} here")
+
+
+def _shown(entry: ConfigEntry) -> str:
+    if entry.sensitive:
+        return "(hidden)"
+    return "-" if entry.value is None else entry.value or '""'
+
+
+def _source(entry: ConfigEntry) -> str:
+    return entry.source.name.lower().replace("_", "-") + (", read-only" if entry.read_only else "")
+
+
+def _as_json(entry: ConfigEntry, doc: bool) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source.name.lower(),
+        "read_only": entry.read_only,
+        "sensitive": entry.sensitive,
+    }
+    return fields | {"documentation": entry.documentation} if doc else fields
+
+
+@config.command(
+    "set",
+    epilog=examples(
+        "ruslo config set --topic orders retention.ms=86400000 cleanup.policy=compact",
+        "ruslo config set --group billing consumer.session.timeout.ms=50000",
+        "ruslo config set --all-brokers log.retention.ms=604800000",
+    ),
+)
+@resource_options
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@bootstrap_option
+@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@output_option
+def set_config(
+    topic: str | None,
+    group: str | None,
+    broker: int | None,
+    all_brokers: bool,
+    settings: tuple[str, ...],
+    bootstrap: str,
+    validate_only: bool,
+    output: str,
+) -> None:
+    """Change settings."""
+    resource = _resource(topic, group, broker, all_brokers)
+    pairs = {}
+    for word in settings:
+        key, separator, value = word.partition("=")
+        if not separator or not key:
+            raise click.UsageError(f"{word!r} is not KEY=VALUE.")
+        pairs[key] = value
+    apply_changes(bootstrap, resource, pairs, (), validate_only, output)
+
+
+@config.command(
+    epilog=examples(
+        "ruslo config unset --topic orders retention.ms", "ruslo config unset --broker 1 log.cleaner.threads"
+    )
+)
+@resource_options
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@bootstrap_option
+@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@output_option
+def unset(
+    topic: str | None,
+    group: str | None,
+    broker: int | None,
+    all_brokers: bool,
+    keys: tuple[str, ...],
+    bootstrap: str,
+    validate_only: bool,
+    output: str,
+) -> None:
+    """Put settings back to their defaults."""
+    apply_changes(bootstrap, _resource(topic, group, broker, all_brokers), {}, keys, validate_only, output)
+
+
+def apply_changes(
+    bootstrap: str,
+    resource: Resource,
+    settings: Mapping[str, str],
+    removed: Iterable[str],
+    validate_only: bool,
+    output: str,
+) -> None:
+    from ruslo.client.admin.configs import Change, Operation
+
+    both = sorted(set(settings) & set(removed))
+    if both:
+        raise click.UsageError(f"{both[0]} cannot be set and unset at once.")
+    changes = {key: Change(Operation.SET, value) for key, value in settings.items()}
+    changes |= {key: Change(Operation.DELETE) for key in removed}
+    with_admin(bootstrap, lambda admin: admin.configs.alter(resource, changes, validate_only=validate_only))
+    where = f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
+    if output == "json":
+        print_json(
+            {
+                "resource": where,
+                "validate_only": validate_only,
+                "set": dict(settings),
+                "unset": [key for key, change in changes.items() if change.operation == Operation.DELETE],
+            }
+        )
+        return
+    verb = "valid" if validate_only else "changed"
+    for key, change in changes.items():
+        click.echo(f"{verb} {where}: {key} " + ("unset" if change.value is None else f"= {change.value}"))

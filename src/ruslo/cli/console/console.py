@@ -1,0 +1,79 @@
+"""``ruslo console``: the web console."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.terminal.output import hint, print_json_line
+
+
+@click.command(
+    short_help="Look at a cluster in a browser.",
+    epilog=examples(
+        "ruslo console",
+        "ruslo console -b kafka-1:9092,kafka-2:9092 --read-only",
+        "ruslo console --port 0 -o json                  # any free port; prints the address as JSON",
+        "RUSLO_CONSOLE_PASSWORD=… ruslo console --host 0.0.0.0 --host-name console.example.org",
+    ),
+)
+@bootstrap_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Any but the loopback needs a password.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="0 takes any free one."
+)
+@click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Its first line is asked for. RUSLO_CONSOLE_PASSWORD does the same.",
+)
+@click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    metavar="NAME",
+    help="A name by which browsers call the console, besides localhost. May be repeated.",
+)
+@output_option
+def console(
+    bootstrap: str,
+    host: str,
+    port: int,
+    read_only: bool,
+    password_file: Path | None,
+    host_names: tuple[str, ...],
+    output: str,
+) -> None:
+    """Serve the web console until Ctrl-C.
+
+    Works with a Ruslo cluster and with Apache Kafka. Prints its address when browsers may come.
+    """
+    import os
+    from dataclasses import replace
+
+    from ruslo.client.wire.bootstrap import parse_bootstrap
+    from ruslo.console.serving import address_of, bind, require_packages, serve
+    from ruslo.console.settings import ConsoleSettings
+
+    require_packages()
+    parse_bootstrap(bootstrap)
+    password = os.environ.get("RUSLO_CONSOLE_PASSWORD") or None
+    if password_file is not None:
+        password = (password_file.read_text().splitlines() or [""])[0].strip() or None
+        if password is None:
+            raise click.UsageError(f"The first line of {password_file} is empty.")
+    settings = ConsoleSettings(bootstrap, host, port, read_only, password, host_names)
+    listener = bind(host, port)
+    address = address_of(listener)
+
+    def announce() -> None:
+        if output == "json":
+            print_json_line({"address": address, "bootstrap": bootstrap, "read_only": read_only})
+        else:
+            click.echo(f"console: {address}")
+        hint("Ctrl-C stops it.")
+
+    serve(replace(settings, port=listener.getsockname()[1]), listener, announce)

@@ -1,0 +1,246 @@
+"""``ruslo consume``: the records of a topic on stdout."""
+
+from __future__ import annotations
+
+import select
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, property_option
+from ruslo.cli.arguments.position import position_callback
+from ruslo.cli.completion.names import complete_topics
+from ruslo.cli.terminal.output_format import stream_item
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
+
+if TYPE_CHECKING:
+    from ruslo.cli.consume.record_format import Formatter
+    from ruslo.client.librdkafka.consumer import Consumer
+    from ruslo.client.librdkafka.handle import ConfigValue
+    from ruslo.model.topics import TopicPartition
+
+
+@click.command(
+    short_help="Print the records of a topic.",
+    epilog=examples(
+        "ruslo consume orders                       # all there is, then what comes, until Ctrl-C",
+        "ruslo consume orders --exit                # all there is",
+        "ruslo consume orders --from end -n 10      # the next ten",
+        "ruslo consume orders --from 2h --exit      # the last two hours",
+        "ruslo consume orders --from -5 -e          # the last five of every partition",
+        "ruslo consume orders -p 0 --from 42 -n 1   # the record at offset 42",
+        "ruslo consume orders -f '%t[%p]@%o %T %k=%s headers=%h\\n'",
+        "ruslo consume orders -e -o json | jq .value",
+    ),
+)
+@click.argument("topic", shell_complete=complete_topics)
+@bootstrap_option
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this partition. May be repeated.",
+)
+@click.option(
+    "--from",
+    "start",
+    callback=position_callback,
+    default="start",
+    show_default=True,
+    metavar="WHERE",
+    help="start, end, an offset (42), records before the end (-5), a time ago (2h, 30m), "
+    "a date and time (2026-03-01T10:00Z) or milliseconds (@1700000000000).",
+)
+@click.option(
+    "--until",
+    "until",
+    callback=position_callback,
+    metavar="WHERE",
+    help="Stop before this offset or time (written as for --from).",
+)
+@click.option(
+    "-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end instead of waiting for more."
+)
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option(
+    "-f",
+    "--format",
+    "format_text",
+    metavar="FORMAT",
+    help="%s value, %k key, %h headers, %t topic, %p partition, %o offset, %T time in ms, "
+    "%S and %K lengths, %R length as 4 bytes, \\n \\t \\xHH.  [default: %s\\n]",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["raw", "hex", "base64"]),
+    default="raw",
+    show_default=True,
+    help="How bytes of keys and values are written in text.",
+)
+@click.option("-Z", "--null", default="", metavar="TEXT", help="What to write for a null key or value.")
+@property_option
+@output_option
+def consume(
+    topic: str,
+    bootstrap: str,
+    partitions: tuple[int, ...],
+    start: Position,
+    until: Position | None,
+    exit_at_end: bool,
+    count: int | None,
+    format_text: str | None,
+    encoding: str,
+    null: str,
+    properties: dict[str, str],
+    output: str,
+) -> None:
+    """Print the records of TOPIC: from its start on, then what arrives, until Ctrl-C.
+
+    Order is kept within each partition. No consumer group takes part and nothing is committed.
+    """
+    from ruslo.cli.consume.record_format import ENCODERS, compile_format
+    from ruslo.cli.profile.profiles import client_settings
+    from ruslo.client.librdkafka.consumer import Consumer
+    from ruslo.client.settings.tables import for_consumers
+    from ruslo.client.views.record_json import record_fields
+    from ruslo.client.wire.bootstrap import check_reachable
+
+    if output == "json" and format_text is not None:
+        raise click.UsageError("--format and -o each say how to print: choose one.")
+    try:
+        write = (
+            (lambda record: stream_item(record_fields(record)).encode() + b"\n")
+            if output == "json"
+            else compile_format(
+                "%s\\n" if format_text is None else format_text, null=null.encode(), encode=ENCODERS[encoding]
+            )
+        )
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--format") from None
+
+    config: dict[str, ConfigValue] = {
+        "client.id": "ruslo-consume",
+        "log_level": 2,
+        "bootstrap.servers": bootstrap,
+        "auto.offset.reset": "none",
+        "enable.partition.eof": True,
+        "max.poll.records": 1000,
+        "allow.auto.create.topics": False,
+        **for_consumers(client_settings()),
+        **properties,
+    }
+    protocol = str(config.get("security.protocol", "PLAINTEXT"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
+    with Consumer(config) as consumer:
+        wanted = _wanted_partitions(consumer, topic, partitions)
+        begin = _resolve(consumer, wanted, start)
+        end = None if until is None else _resolve(consumer, wanted, until)
+        if exit_at_end or end is not None:
+            last = {partition: consumer.offset_range(partition)[1] for partition in wanted}
+            if end is not None:
+                last = {p: min(offset, end[p]) if exit_at_end else end[p] for p, offset in last.items()}
+        else:
+            last = None
+        Reader(consumer, begin, last, count).copy_to(sys.stdout.buffer, write)
+
+
+def _wanted_partitions(consumer: Consumer, topic: str, wanted: tuple[int, ...]) -> list[TopicPartition]:
+    from ruslo.model.topics import TopicPartition
+
+    existing = consumer.partitions_for(topic)
+    missing = sorted(set(wanted) - set(existing))
+    if missing:
+        raise click.ClickException(
+            f"topic {topic!r} has no partition {missing[0]}: its partitions are 0 to {existing[-1]}"
+        )
+    return [TopicPartition(topic, number) for number in sorted(set(wanted)) or existing]
+
+
+def _resolve(
+    consumer: Consumer, partitions: list[TopicPartition], where: Position
+) -> dict[TopicPartition, int]:
+    ranges = {partition: consumer.offset_range(partition) for partition in partitions}
+    match where:
+        case AtStart():
+            return {partition: low for partition, (low, _) in ranges.items()}
+        case BeforeEnd(records):
+            return {partition: max(low, high - records) for partition, (low, high) in ranges.items()}
+        case AtTime(timestamp_ms):
+            found = consumer.offsets_for_times(dict.fromkeys(partitions, timestamp_ms))
+            return {p: offset if offset >= 0 else ranges[p][1] for p, offset in found.items()}
+        case AtOffset(offset):
+            # A partition that ends before it is read from its end; if all of them do it is a mistake.
+            if all(not low <= offset <= high for low, high in ranges.values()):
+                spans = ", ".join(f"{p.partition}: {low}..{high}" for p, (low, high) in ranges.items())
+                raise click.ClickException(
+                    f"offset {offset} is out of range (partition: first..next is {spans}). "
+                    f"Milliseconds since 1970 are written as @{offset}."
+                )
+            return {p: min(max(offset, low), high) for p, (low, high) in ranges.items()}
+
+
+def _reader_gone(stream: BinaryIO) -> bool:
+    """Whether whoever read our output has ended; without a write we would not hear of it."""
+    try:
+        descriptor = stream.fileno()
+    except OSError:
+        return False
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poller.poll(0))
+
+
+class Reader:
+    """Copies records to a stream until every partition has reached its end (if it has one) or the count."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        begin: dict[TopicPartition, int],
+        end: dict[TopicPartition, int] | None,
+        count: int | None,
+    ) -> None:
+        self._consumer = consumer
+        self._begin = begin
+        self._end = end
+        self._left = count
+
+    def copy_to(self, stream: BinaryIO, write: Formatter) -> None:
+        from ruslo.client.librdkafka.consumer import PartitionEnd
+        from ruslo.model.topics import TopicPartition
+
+        open_partitions = {
+            partition: offset
+            for partition, offset in self._begin.items()
+            if self._end is None or offset < self._end[partition]
+        }
+        if not open_partitions:
+            return
+        self._consumer.assign(open_partitions)
+        while open_partitions:
+            events = self._consumer.poll_events(0.5)
+            if not events and _reader_gone(stream):
+                raise BrokenPipeError
+            for event in events:
+                partition = TopicPartition(event.topic, event.partition)
+                if partition not in open_partitions:
+                    continue
+                if self._end is not None and event.offset >= self._end[partition]:
+                    # Compaction and transactions leave gaps, so the last offset itself may never be seen.
+                    del open_partitions[partition]
+                    continue
+                if isinstance(event, PartitionEnd):
+                    continue
+                stream.write(write(event))
+                if self._end is not None and event.offset + 1 >= self._end[partition]:
+                    del open_partitions[partition]
+                if self._left is not None:
+                    self._left -= 1
+                    if self._left == 0:
+                        stream.flush()
+                        return
+            stream.flush()
+        stream.flush()

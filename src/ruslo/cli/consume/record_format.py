@@ -1,0 +1,107 @@
+"""How ``ruslo consume`` writes a record: a format string with kcat's letters.
+
+============  =================================================  ============  =======================
+``%s``        value                                              ``%t``        topic
+``%S``        value's length, -1 for null                        ``%p``        partition
+``%R``        value's length as 4 bytes, big endian              ``%o``        offset
+``%k`` ``%K`` key and its length                                 ``%T``        timestamp, ms since 1970
+``%h``        headers as name=value, separated by commas         ``%%``        a percent sign
+============  =================================================  ============  =======================
+
+``\\n \\r \\t \\\\ \\0 \\xHH`` are what they are in C.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections.abc import Callable
+from typing import TypeAlias
+
+from ruslo.client.librdkafka.consumer import ConsumedRecord
+
+Encoder: TypeAlias = Callable[[bytes], bytes]
+Formatter: TypeAlias = Callable[[ConsumedRecord], bytes]
+
+ENCODERS: dict[str, Encoder] = {
+    "raw": bytes,
+    "hex": lambda data: data.hex().encode(),
+    "base64": base64.b64encode,
+}
+
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_SIMPLE_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
+_TOKEN = re.compile(rb"%(.)", re.DOTALL)
+
+
+def unescape(text: str) -> bytes:
+    """The bytes of a delimiter or format in which C's escapes are spelled out."""
+    out = bytearray()
+    end = 0
+    for match in _ESCAPE.finditer(text):
+        out += text[end : match.start()].encode()
+        end = match.end()
+        code = match[1]
+        if len(code) == 3:
+            out.append(int(code[1:], 16))
+        elif code in _SIMPLE_ESCAPES:
+            out += _SIMPLE_ESCAPES[code]
+        else:
+            raise ValueError(f"unknown escape {match[0]!r}: use \\n \\r \\t \\\\ \\0 or \\xHH")
+    tail = text[end:]
+    if tail.endswith("\\"):
+        raise ValueError("a backslash at the end stands for nothing: write \\\\ for the character itself")
+    return bytes(out + tail.encode())
+
+
+def compile_format(text: str, *, null: bytes = b"", encode: Encoder = bytes) -> Formatter:
+    """Parse the format once; raises ValueError on an unknown letter."""
+    template = unescape(text)
+    parts: list[bytes | Formatter] = []
+    end = 0
+    for match in _TOKEN.finditer(template):
+        parts.append(template[end : match.start()])
+        end = match.end()
+        parts.append(_part(match[1], null, encode))
+    tail = template[end:]
+    if tail.endswith(b"%"):
+        raise ValueError("a % at the end stands for nothing: write %% for the character itself")
+    parts.append(tail)
+    pieces = [part for part in parts if part != b""]
+
+    def write(record: ConsumedRecord) -> bytes:
+        return b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in pieces])
+
+    return write
+
+
+def _part(letter: bytes, null: bytes, encode: Encoder) -> bytes | Formatter:
+    def shown(data: bytes | None) -> bytes:
+        return null if data is None else encode(data)
+
+    def headers(record: ConsumedRecord) -> bytes:
+        return b",".join(name.encode() + b"=" + shown(value) for name, value in record.headers)
+
+    table: dict[bytes, bytes | Formatter] = {
+        b"%": b"%",
+        b"s": lambda record: shown(record.value),
+        b"S": lambda record: b"%d" % _length(record.value),
+        b"R": lambda record: struct.pack(">i", _length(record.value)),
+        b"k": lambda record: shown(record.key),
+        b"K": lambda record: b"%d" % _length(record.key),
+        b"t": lambda record: record.topic.encode(),
+        b"p": lambda record: b"%d" % record.partition,
+        b"o": lambda record: b"%d" % record.offset,
+        b"T": lambda record: b"%d" % record.timestamp_ms,
+        b"h": headers,
+    }
+    if letter not in table:
+        raise ValueError(
+            f"unknown %{letter.decode(errors='replace')}: use %s %S %R %k %K %t %p %o %T %h or %%"
+        )
+    return table[letter]
+
+
+def _length(data: bytes | None) -> int:
+    return -1 if data is None else len(data)

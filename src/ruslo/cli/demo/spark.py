@@ -1,0 +1,119 @@
+"""The demo's pipelines: ``ruslo pipeline run`` in a process of its own, as a user would start it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ruslo.cli.demo.events import ORDERS, PAYMENTS
+from ruslo.model.errors import ConfigError
+from ruslo.model.extras import install_extra
+from ruslo.model.topics import TopicPartition
+from ruslo.runs.report import RunReport, read_report
+
+RECEIPTS = "demo.receipts"
+SALES = "demo.sales"
+RESULTS = (RECEIPTS, SALES)
+PIPELINES = ("receipts", "sales")
+_STARTS = {ORDERS: "DEMO_ORDERS_START", PAYMENTS: "DEMO_PAYMENTS_START", RECEIPTS: "DEMO_RECEIPTS_START"}
+_SETTINGS = ("spark.ui.enabled=false", "spark.driver.memory=1g")
+_STOP_WITHIN_S = 180.0
+
+
+def why_no_spark() -> str | None:
+    """What is missing, in one line; None when Spark can run."""
+    if importlib.util.find_spec("pyspark") is None:
+        return f"Spark is not installed: {install_extra('spark')}"
+    from ruslo.pipeline.java import find_java_home
+
+    try:
+        find_java_home()
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+class DemoSpark:
+    """Started when entered; leaving it ends the process, however far it is."""
+
+    def __init__(self, folder: Path, bootstrap: str, starts: Mapping[TopicPartition, int]) -> None:
+        self._folder = folder
+        self._log = folder / "spark.log"
+        self._command = [sys.executable, "-m", "ruslo.cli", "pipeline", "run"]
+        self._command += [str(folder / f"{name}.yaml") for name in PIPELINES]
+        self._command += ["-b", bootstrap, "--master", "local[2]"]
+        self._command += [word for setting in _SETTINGS for word in ("--conf", setting)]
+        self._environment = {**os.environ, **_start_variables(starts)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        for name in PIPELINES:
+            file = resources.files("ruslo.cli") / "demo_pipelines" / f"{name}.yaml"
+            (self._folder / f"{name}.yaml").write_text(file.read_text())
+        with self._log.open("wb") as log:
+            # A session of its own: Ctrl-C is for the demo, which stops Spark when all has come through.
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kill()
+
+    def stop(self) -> None:
+        """After the batch in hand; one that takes too long is cut short, and nobody sees half of it."""
+        assert self._process is not None, "it was started"
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    @property
+    def has_ended(self) -> bool:
+        """By itself: something went wrong."""
+        return self._process is not None and self._process.poll() is not None
+
+    def reports(self) -> list[RunReport]:
+        """How the pipelines do; none while Spark starts."""
+        found = (read_report(self._folder / "checkpoints" / name / ".ruslo") for name in PIPELINES)
+        return [report for report in found if report is not None]
+
+    @property
+    def batches(self) -> int:
+        return sum(query.batches for report in self.reports() for query in report.queries)
+
+    def complaint(self) -> str:
+        """The end of what it wrote, for when it has failed."""
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return "\n".join(lines[-8:])
+
+
+def _start_variables(starts: Mapping[TopicPartition, int]) -> dict[str, str]:
+    """Only events of this run count: sources begin where topics ended when it began."""
+    offsets: dict[str, dict[str, int]] = {topic: {} for topic in _STARTS}
+    for partition, offset in starts.items():
+        if partition.topic in offsets:
+            offsets[partition.topic][str(partition.partition)] = offset
+    return {_STARTS[topic]: json.dumps({topic: places}) for topic, places in offsets.items()}

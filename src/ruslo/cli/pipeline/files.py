@@ -1,0 +1,51 @@
+"""Pipeline files as arguments of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.options import F
+from ruslo.model.extras import install_extra
+
+if TYPE_CHECKING:
+    from ruslo.pipeline.files.finding import Finding
+    from ruslo.pipeline.files.load import Loaded
+    from ruslo.pipeline.files.model import Pipeline
+
+
+def files_argument(function: F) -> F:
+    return click.argument(
+        "paths", metavar="FILE…", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path)
+    )(function)
+
+
+def load(paths: Sequence[Path]) -> list[Loaded]:
+    try:
+        from ruslo.pipeline.files.load import load_pipelines
+    except ImportError as error:
+        raise click.ClickException(
+            f"pipelines need packages that are not installed ({error}): {install_extra('spark')}"
+        ) from error
+    return load_pipelines(paths)
+
+
+def load_valid(paths: Sequence[Path]) -> list[Pipeline]:
+    """The pipelines, or an end with all that is wrong with them."""
+    from ruslo.pipeline.files.load import errors_in
+
+    loaded = load(paths)
+    errors = errors_in(loaded)
+    if errors:
+        print_findings(errors)
+        count = f"{len(errors)} mistake{'' if len(errors) == 1 else 's'}"
+        raise click.ClickException(f"{count} in the pipeline files: nothing was run.")
+    return [entry.valid() for entry in loaded]
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        click.echo(str(finding), err=True)

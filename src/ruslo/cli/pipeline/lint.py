@@ -1,0 +1,72 @@
+"""``ruslo pipeline lint``: mistakes in pipeline files, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.options import examples, output_option
+from ruslo.cli.pipeline.files import files_argument, load
+from ruslo.cli.terminal.output import print_json
+
+if TYPE_CHECKING:
+    from ruslo.pipeline.files.finding import Finding
+    from ruslo.pipeline.files.load import Loaded
+
+
+@click.command(
+    short_help="Find mistakes in pipeline files.",
+    epilog=examples(
+        "ruslo pipeline lint orders.yaml",
+        "ruslo pipeline lint pipelines/orders.yaml pipelines/payments.yaml -o json",
+        "ruslo pipeline lint orders.yaml --spark",
+    ),
+)
+@files_argument
+@click.option("--spark", "with_spark", is_flag=True, help="Let Spark check queries, columns and types too.")
+@output_option
+def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
+    """Check pipeline files: keys, names, durations, schemas, functions, checkpoints, examples.
+
+    Of SQL it checks quotes, brackets, commas and the names of views, without starting Spark. --spark starts
+    it and has it analyze every view over empty sources; that needs the columns of all sources in the file.
+
+    Exits 1 if there is a mistake; warnings alone are none.
+    """
+    from ruslo.pipeline.files.finding import Severity
+
+    loaded = load(paths)
+    findings = [finding for entry in loaded for finding in entry.findings]
+    if with_spark:
+        findings += _found_by_spark(loaded)
+    failed = any(finding.severity is Severity.ERROR for finding in findings)
+    if output == "json":
+        print_json({"ok": not failed, "findings": [finding.as_json() for finding in findings]})
+    else:
+        for finding in findings:
+            click.echo(str(finding))
+        for entry in loaded:
+            if not any(finding.place.file == entry.path for finding in findings):
+                click.echo(f"{entry.path}: no mistakes")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+def _found_by_spark(loaded: Sequence[Loaded]) -> list[Finding]:
+    from ruslo.pipeline.examples.example_run import check_with_spark
+    from ruslo.pipeline.files.finding import Finding
+    from ruslo.pipeline.runner.local_spark import local_spark
+
+    pipelines = [entry.pipeline for entry in loaded if entry.pipeline is not None]
+    if not pipelines:
+        return []
+    findings = []
+    with local_spark("ruslo pipeline lint", pipelines) as spark:
+        for pipeline in pipelines:
+            problem = check_with_spark(spark, pipeline)
+            if problem is not None:
+                findings.append(Finding(problem.place, "spark", f"{problem.what}: {problem.reason}", ""))
+    return findings

@@ -1,0 +1,257 @@
+"""``ruslo produce``: records from stdin or a file to a topic."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ruslo.cli.arguments.options import (
+    Amount,
+    bootstrap_option,
+    examples,
+    output_option,
+    pairs_callback,
+    property_option,
+)
+from ruslo.cli.completion.names import complete_topics
+from ruslo.cli.terminal.errors import explain
+from ruslo.cli.terminal.output import hint, print_json
+from ruslo.cli.terminal.progress import Progress
+from ruslo.model.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ruslo.cli.produce.record_input import InputRecord
+    from ruslo.client.librdkafka.handle import ConfigValue
+    from ruslo.client.librdkafka.producer import RecordMetadata
+
+_LINGER_MS = 5
+
+
+@click.command(
+    short_help="Write records from stdin or a file to a topic.",
+    epilog=examples(
+        "echo hello | ruslo produce orders",
+        "ruslo produce orders -K : -f orders.txt          # each line is key:value",
+        """echo '{"key":"a","value":{"n":1}}' | ruslo produce orders --json""",
+        "ruslo produce photos --whole -f cat.jpg -k cat -H type=image/jpeg",
+        "ruslo consume orders -e -o json | ruslo produce copy --json",
+    ),
+)
+@click.argument("topic", shell_complete=complete_topics)
+@bootstrap_option
+@click.option(
+    "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False), help="Read this, not stdin."
+)
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="What separates key and value in each line.")
+@click.option(
+    "-D", "--delimiter", default="\\n", show_default=True, metavar="TEXT", help="What ends a record."
+)
+@click.option("--whole", is_flag=True, help="The whole input is one record.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Each line is a JSON object as 'consume -o json' prints it."
+)
+@click.option("-k", "--key", metavar="TEXT", help="The key of every record that brings none.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=pairs_callback,
+    help="A header for every record. May be repeated.",
+)
+@click.option(
+    "-p", "--partition", type=click.IntRange(0), help="Write to this partition, whatever the key is."
+)
+@click.option("-Z", "--null", metavar="TEXT", help="A key or value that is exactly this is sent as null.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="How batches are compressed.",
+)
+@click.option(
+    "--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Who must have it."
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Amount(0.1),
+    default=30.0,
+    show_default=True,
+    help="Seconds until a record that nobody acknowledges has failed.",
+)
+@property_option
+@output_option
+def produce(
+    topic: str,
+    bootstrap: str,
+    path: str | None,
+    key_delimiter: str | None,
+    delimiter: str,
+    whole: bool,
+    as_json: bool,
+    key: str | None,
+    headers: dict[str, str],
+    partition: int | None,
+    null: str | None,
+    compression: str,
+    acks: str,
+    timeout_s: float,
+    properties: dict[str, str],
+    output: str,
+) -> None:
+    """Write records to TOPIC, one per line of stdin unless options say otherwise.
+
+    Ends when the input ends and every record is acknowledged; exits 1 if one was not.
+    """
+    from ruslo.cli.consume.record_format import unescape
+    from ruslo.cli.produce.record_input import InputRecord, delimited_records, json_records
+    from ruslo.cli.profile.profiles import client_settings
+    from ruslo.client.librdkafka.producer import Producer
+    from ruslo.client.settings.tables import for_producers
+    from ruslo.client.wire.bootstrap import check_reachable
+
+    if sum((whole, as_json, key_delimiter is not None)) > 1:
+        raise click.UsageError("--whole, --json and --key-delimiter each say what the input is: choose one.")
+    try:
+        record_end = unescape(delimiter)
+        key_end = None if key_delimiter is None else unescape(key_delimiter)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not record_end or key_end == b"":
+        raise click.UsageError("A delimiter cannot be empty; --whole sends the whole input as one record.")
+
+    fixed_key = None if key is None else os.fsencode(key)
+    fixed_headers = [(name, os.fsencode(value)) for name, value in headers.items()]
+    outcome = Outcome(topic)
+    timeout_ms = max(int(timeout_s * 1000), 2 * _LINGER_MS)
+    config: dict[str, ConfigValue] = {
+        "client.id": "ruslo-produce",
+        "log_level": 2,
+        "bootstrap.servers": bootstrap,
+        "compression.type": compression,
+        "acks": acks,
+        "delivery.timeout.ms": timeout_ms,
+        "max.block.ms": timeout_ms,
+        "request.timeout.ms": min(30_000, timeout_ms - _LINGER_MS),
+        "linger.ms": _LINGER_MS,
+        **for_producers(client_settings()),
+        **properties,
+    }
+    protocol = str(config.get("security.protocol", "PLAINTEXT"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
+    progress = Progress()
+    total_bytes = None if path is None else os.path.getsize(path)
+    with _input(path) as stream, Producer(config) as producer:
+        if whole:
+            records: Iterator[InputRecord] = iter([InputRecord(None, stream.read())])
+        elif as_json:
+            records = json_records(stream)
+        else:
+            records = delimited_records(
+                stream, record_end, key_end, None if null is None else os.fsencode(null)
+            )
+        try:
+            for record in records:
+                producer.produce(
+                    topic,
+                    record.value,
+                    key=fixed_key if record.key is None else record.key,
+                    headers=[*fixed_headers, *record.headers],
+                    partition=partition if partition is not None else record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    on_delivery=outcome.note,
+                )
+                progress.tick(
+                    lambda: f"{outcome.acked:,} acknowledged", lambda: _share_read(stream, total_bytes)
+                )
+        except ValueError as error:
+            problem: str | None = f"{path or 'stdin'}, {error}"
+        except KafkaError as error:
+            problem = explain(error)
+        else:
+            problem = None
+        # delivery.timeout.ms bounds the wait: librdkafka reports each record by then.
+        producer.flush()
+        progress.clear()
+    outcome.report(output)
+    if problem is not None:
+        sent = " (the records before it were sent)" if outcome.acked else ""
+        raise click.ClickException(f"{problem}{sent}")
+    if outcome.failed:
+        raise click.exceptions.Exit(1)
+    hint(
+        f"Read them back: ruslo consume {topic} --exit"
+        + ("" if bootstrap == "127.0.0.1:9092" else f" -b {bootstrap}")
+    )
+
+
+def _share_read(stream: BinaryIO, total_bytes: int | None) -> float | None:
+    """How much of a file is read; of a pipe nobody knows."""
+    return stream.tell() / total_bytes if total_bytes else None
+
+
+@contextlib.contextmanager
+def _input(path: str | None) -> Iterator[BinaryIO]:
+    if path is None:
+        if sys.stdin.isatty():
+            hint("Type records, one per line; Ctrl-D ends.")
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as stream:
+            yield stream
+
+
+class Outcome:
+    """What became of the records, per partition."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.acked = 0
+        self.failed = 0
+        self.first_error: KafkaError | None = None
+        self.partitions: dict[int, list[int]] = {}
+
+    def note(self, error: KafkaError | None, record: RecordMetadata) -> None:
+        if error is not None:
+            self.failed += 1
+            self.first_error = self.first_error or error
+            return
+        self.acked += 1
+        entry = self.partitions.setdefault(record.partition, [0, record.offset, record.offset])
+        entry[0] += 1
+        entry[1] = min(entry[1], record.offset)
+        entry[2] = max(entry[2], record.offset)
+
+    def report(self, output: str) -> None:
+        if output == "json":
+            print_json(
+                {
+                    "topic": self.topic,
+                    "acked": self.acked,
+                    "failed": self.failed,
+                    "error": None if self.first_error is None else explain(self.first_error),
+                    "partitions": [
+                        {"partition": p, "records": count, "first_offset": first, "last_offset": last}
+                        for p, (count, first, last) in sorted(self.partitions.items())
+                    ],
+                }
+            )
+            return
+        places = ", ".join(
+            f"partition {p} " + (f"offset {first}" if first == last else f"offsets {first}..{last}")
+            for p, (_, first, last) in sorted(self.partitions.items())
+            if first >= 0
+        )
+        click.echo(f"{self.acked} acknowledged in {self.topic}" + (f": {places}" if places else ""))
+        if self.first_error is not None:
+            reason = explain(self.first_error)
+            click.echo(f"Error: {self.failed} not stored; the first because: {reason}", err=True)

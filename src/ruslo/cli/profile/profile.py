@@ -1,0 +1,163 @@
+"""``ruslo profile``: names for clusters, so that an address need not be typed twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.options import confirm, examples, output_option, pairs_callback, yes_option
+from ruslo.cli.completion.names import complete_profiles
+from ruslo.cli.terminal.output import hint, print_fields, print_json, print_table
+
+if TYPE_CHECKING:
+    from ruslo.cli.profile.profiles import Profile
+
+_SECRET_WORDS = ("password", "secret", "passphrase", "jaas", "key.pem", "keystore.key", "token")
+
+
+@click.group(
+    short_help="Keep names for clusters and choose one.",
+    epilog=examples(
+        "ruslo profile create prod -b kafka1.example.com:9092,kafka2.example.com:9092",
+        "ruslo profile use prod",
+        "ruslo --profile staging topic list",
+    ),
+)
+def profile() -> None:
+    """Keep names for clusters.
+
+    A profile is a property file with bootstrap.servers and any client setting by Kafka's name, in
+    ~/.config/ruslo/profiles. What a command uses: its own option, else RUSLO_BOOTSTRAP, else the profile
+    (--profile, else RUSLO_PROFILE, else the one in use), else 127.0.0.1:9092. With --profile, RUSLO_BOOTSTRAP
+    does not count.
+    """
+
+
+@profile.command(
+    epilog=examples(
+        "ruslo profile create prod -b kafka1.example.com:9092",
+        "ruslo profile create prod -b kafka1:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
+    )
+)
+@click.argument("name")
+@click.option(
+    "-b", "--bootstrap-server", "bootstrap", required=True, metavar="HOST:PORT[,…]", help="Its brokers."
+)
+@click.option(
+    "-X",
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=pairs_callback,
+    help="A client setting by Kafka's name. May be repeated.",
+)
+@click.option("--force", is_flag=True, help="Replace one of the same name.")
+@output_option
+def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, output: str) -> None:
+    """Make the profile NAME; the first one is in use at once."""
+    from ruslo.cli.profile.profiles import BOOTSTRAP, Profile, ProfileStore
+    from ruslo.client.librdkafka.consumer import Consumer
+    from ruslo.client.librdkafka.producer import Producer
+    from ruslo.client.settings.tables import for_consumers, for_producers
+
+    store = ProfileStore()
+    if store.path(name).exists() and not force:
+        raise click.ClickException(f"there is a profile {name!r} already: --force replaces it.")
+    made = Profile(name, {BOOTSTRAP: bootstrap, **properties})
+    # Mistakes are told now, not by the first command that uses it.
+    Producer({**for_producers(made.settings), "log_level": 0}).close()
+    Consumer({**for_consumers(made.settings), "log_level": 0}).close()
+    store.write(made)
+    if store.in_use() is None:
+        store.use(name)
+    if output == "json":
+        print_json(_as_json(made, store.in_use() == name))
+    else:
+        click.echo(f"created {name}" + (" (in use)" if store.in_use() == name else ""))
+        if store.in_use() != name:
+            hint(f"Use it: ruslo profile use {name}")
+
+
+@profile.command(epilog=examples("ruslo profile use prod", "ruslo profile use staging -o json"))
+@click.argument("name", shell_complete=complete_profiles)
+@output_option
+def use(name: str, output: str) -> None:
+    """Let commands work with the cluster of profile NAME from now on."""
+    from ruslo.cli.profile.profiles import BOOTSTRAP, ProfileStore
+
+    store = ProfileStore()
+    store.use(name)
+    chosen = store.read(name)
+    if output == "json":
+        print_json(_as_json(chosen, True))
+    else:
+        click.echo(f"using {name} at {chosen.settings.get(BOOTSTRAP, 'no address')}")
+
+
+@profile.command("list", epilog=examples("ruslo profile list", "ruslo profile list -o yaml"))
+@output_option
+def list_profiles(output: str) -> None:
+    """List the profiles; * marks the one in use."""
+    from ruslo.cli.profile.profiles import BOOTSTRAP, ProfileStore
+
+    store = ProfileStore()
+    in_use = store.in_use()
+    profiles = [store.read(name) for name in store.names()]
+    if output == "json":
+        print_json([_as_json(each, each.name == in_use) for each in profiles])
+    elif profiles:
+        rows = [
+            ("*" if each.name == in_use else "", each.name, each.settings.get(BOOTSTRAP)) for each in profiles
+        ]
+        print_table(["", "NAME", "BROKERS"], rows)
+    else:
+        click.echo("There is no profile.")
+        hint("Make one: ruslo profile create prod -b HOST:PORT")
+
+
+@profile.command(epilog=examples("ruslo profile show", "ruslo profile show prod -o json"))
+@click.argument("name", required=False, shell_complete=complete_profiles)
+@output_option
+def show(name: str | None, output: str) -> None:
+    """Show the settings of a profile, by default of the active one; secrets stay hidden."""
+    from ruslo.cli.profile.profiles import ProfileStore, active_profile
+
+    store = ProfileStore()
+    shown = active_profile() if name is None else store.read(name)
+    if shown is None:
+        raise click.ClickException("no profile is in use: 'ruslo profile use NAME' chooses one.")
+    if output == "json":
+        print_json(_as_json(shown, store.in_use() == shown.name))
+    else:
+        print_fields([("Profile", shown.name), ("File", store.path(shown.name)), *_open(shown).items()])
+
+
+@profile.command(epilog=examples("ruslo profile delete staging --yes"))
+@click.argument("name", shell_complete=complete_profiles)
+@yes_option
+@output_option
+def delete(name: str, yes: bool, output: str) -> None:
+    """Delete the profile NAME; the cluster is left alone."""
+    from ruslo.cli.profile.profiles import ProfileStore
+
+    store = ProfileStore()
+    store.read(name)
+    confirm(f"Delete the profile {name}?", yes)
+    store.delete(name)
+    if output == "json":
+        print_json({"deleted": name})
+    else:
+        click.echo(f"deleted {name}")
+
+
+def _as_json(shown: Profile, in_use: bool) -> dict[str, object]:
+    return {"name": shown.name, "in_use": in_use, "settings": _open(shown)}
+
+
+def _open(shown: Profile) -> dict[str, str]:
+    return {
+        key: "[hidden]" if any(word in key for word in _SECRET_WORDS) else value
+        for key, value in shown.settings.items()
+    }

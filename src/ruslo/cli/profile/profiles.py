@@ -1,0 +1,129 @@
+"""Named clusters: property files as Kafka's tools read them, in the user's configuration folder.
+
+``$XDG_CONFIG_HOME/ruslo/profiles/NAME.properties`` holds ``bootstrap.servers`` and any client setting by
+Kafka's name; ``…/ruslo/profile`` holds the name of the one in use.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from ruslo.model.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_CHOSEN = "ruslo.cli.profile.profile"
+BOOTSTRAP = "bootstrap.servers"
+
+
+class Profile(NamedTuple):
+    name: str
+    settings: dict[str, str]
+
+
+class ProfileStore:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = config_folder() if folder is None else folder
+
+    def path(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"{name!r} cannot be a profile's name: use letters, digits, '.', '_' and '-'")
+        return self._folder / "profiles" / f"{name}.properties"
+
+    def names(self) -> list[str]:
+        return sorted(path.stem for path in (self._folder / "profiles").glob("*.properties"))
+
+    def read(self, name: str) -> Profile:
+        from ruslo.config.properties import decode_properties, parse_properties
+
+        try:
+            data = self.path(name).read_bytes()
+        except FileNotFoundError:
+            known = ", ".join(self.names()) or "there is none yet"
+            raise ConfigError(
+                f"there is no profile {name!r} ({known}). "
+                f"'ruslo profile create {name} -b HOST:PORT' makes one."
+            ) from None
+        try:
+            return Profile(name, parse_properties(decode_properties(data)))
+        except ConfigError as error:
+            raise ConfigError(f"{self.path(name)}: {error}") from None
+
+    def write(self, profile: Profile) -> None:
+        from ruslo.config.properties import format_properties
+
+        path = self.path(profile.name)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        new = path.with_suffix(".new")
+        # It may hold passwords: nobody else reads it, from its first moment on.
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="ascii") as stream:
+            stream.write(format_properties(profile.settings))
+        new.replace(path)
+
+    def delete(self, name: str) -> None:
+        self.read(name)
+        self.path(name).unlink()
+        if self.in_use() == name:
+            self._in_use_path.unlink()
+
+    def use(self, name: str) -> None:
+        self.read(name)
+        self._in_use_path.write_text(f"{name}\n")
+
+    def in_use(self) -> str | None:
+        try:
+            return self._in_use_path.read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    @property
+    def _in_use_path(self) -> Path:
+        return self._folder / "profile"
+
+
+def config_folder() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(base) / "ruslo"
+
+
+def choose_profile(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """The callback of ``ruslo --profile``."""
+    if value is not None and not ctx.resilient_parsing:
+        ctx.meta[_CHOSEN] = value
+
+
+def chosen_by_flag() -> str | None:
+    ctx = click.get_current_context(silent=True)
+    name = None if ctx is None else ctx.meta.get(_CHOSEN)
+    return name if isinstance(name, str) else None
+
+
+def active_profile() -> Profile | None:
+    """Of ``--profile``, else of RUSLO_PROFILE (empty for none), else the one in use."""
+    store = ProfileStore()
+    name = chosen_by_flag() or os.environ.get("RUSLO_PROFILE", store.in_use())
+    return store.read(name) if name else None
+
+
+def check_plain() -> None:
+    """The native client speaks neither TLS nor SASL yet: say so rather than fail on the wire."""
+    protocol = client_settings().get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ConfigError(
+            f"the active profile has security.protocol={protocol}, which this command does not speak yet; "
+            "'ruslo produce' and 'ruslo consume' do. For a listener in plain text use another profile, or "
+            "none: RUSLO_PROFILE= ruslo … -b HOST:PORT"
+        )
+
+
+def client_settings() -> dict[str, str]:
+    """What the active profile says of clients beside the address."""
+    profile = active_profile()
+    settings = {} if profile is None else dict(profile.settings)
+    settings.pop(BOOTSTRAP, None)
+    return settings

@@ -1,0 +1,123 @@
+"""``ruslo serve``: a node from Kafka's own property file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.options import LOG_FORMAT_KEY, broker_settings_callback, examples, log_format_option
+
+if TYPE_CHECKING:
+    from ruslo.broker.node.node import Node
+    from ruslo.config.broker import BrokerConfig
+
+
+@click.command(
+    short_help="Run a node from a server.properties file.",
+    epilog=examples(
+        "ruslo storage format -c server.properties --standalone",
+        "ruslo serve -c server.properties",
+        "ruslo serve -c server.properties --set log.dirs=/data/a,/data/b --log-level warning",
+        "ruslo serve -c server.properties --cores 4 --log-format json",
+    ),
+)
+@click.option(
+    "-c",
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A property file as Apache Kafka reads it.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=broker_settings_callback,
+    help="Overrides the file. May be repeated.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged to stderr.",
+)
+@log_format_option
+@click.option(
+    "--cores",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Run so many brokers on this host, a process each.",
+)
+def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str | None, cores: int) -> None:
+    """Run a node in the foreground until SIGTERM or Ctrl-C; logs go to stderr.
+
+    Its log directories must have been prepared by 'ruslo storage format' (or by Kafka's own tool).
+
+    With --cores N it is N brokers: the node of the file, and N-1 more with ids 1000, 2000, … higher, on the
+    ports after its own, in directories beside its own. The host is their rack, so that the replicas of a
+    partition lie on different hosts. A broker that dies is started again.
+    """
+    if log_format is not None:
+        settings = {**settings, LOG_FORMAT_KEY: log_format}
+    if cores > 1:
+        raise click.exceptions.Exit(_serve_cores(path, settings, log_level, cores))
+    from ruslo.broker.node.garbage import collection_put_off
+
+    with collection_put_off():
+        from ruslo.broker.node.node import run
+    from ruslo.broker.node.log_lines import log_to_stderr
+
+    config = load_config(path, settings)
+    log_to_stderr(log_level, config.str(LOG_FORMAT_KEY), config.node_id)
+    raise click.exceptions.Exit(run(config, _announce))
+
+
+def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: int) -> int:
+    import socket
+
+    from ruslo.broker.node.cores import core_properties
+    from ruslo.broker.node.format import format_storage
+    from ruslo.broker.node.identity import check_formatted
+    from ruslo.broker.node.log_lines import log_to_stderr
+    from ruslo.cli.serve.node_processes import NodeProcesses
+    from ruslo.config.broker import BrokerConfig
+
+    nodes = core_properties(load_properties(path, settings), cores, socket.gethostname())
+    first, *further = [BrokerConfig.from_properties(each) for each in nodes]
+    log_to_stderr(log_level, first.str(LOG_FORMAT_KEY))
+    check_formatted(first)
+    cluster_id = format_storage(first, ignore_formatted=True).cluster_id
+    for config in further:
+        format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
+    return NodeProcesses(nodes, log_level).run(lambda addresses: _say_ready(",".join(addresses)))
+
+
+def load_properties(path: Path, settings: dict[str, str]) -> dict[str, str]:
+    from ruslo.config.properties import decode_properties, parse_properties
+
+    return {**parse_properties(decode_properties(path.read_bytes())), **settings}
+
+
+def load_config(path: Path, settings: dict[str, str]) -> BrokerConfig:
+    from ruslo.config.broker import BrokerConfig
+
+    return BrokerConfig.from_properties(load_properties(path, settings))
+
+
+def _announce(node: Node) -> None:
+    _say_ready(node.bootstrap)
+
+
+def _say_ready(bootstrap: str) -> None:
+    import logging
+
+    from ruslo.cli.serve.service_manager import READY, notify
+
+    logging.getLogger("ruslo").info("ready: bootstrap.servers=%s", bootstrap)
+    notify(READY)

@@ -1,0 +1,171 @@
+"""``ruslo storage``: prepare a node's log directories, and see whose they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ruslo.cli.arguments.options import broker_settings_callback, examples, output_option
+from ruslo.cli.terminal.output import hint, print_json, print_table
+
+_config_option = click.option(
+    "-c",
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The node's property file.",
+)
+_set_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=broker_settings_callback,
+    help="Overrides the file. May be repeated.",
+)
+
+
+@click.group(
+    short_help="Prepare and inspect a node's log directories.",
+    epilog=examples("ruslo storage format -c server.properties --standalone"),
+)
+def storage() -> None:
+    """Prepare and inspect a node's log directories, as Kafka's storage tool does."""
+
+
+@storage.command(
+    "format",
+    epilog=examples(
+        "ruslo storage format -c server.properties --standalone",
+        'ruslo storage format -c server.properties -t "$(ruslo storage random-uuid)"',
+        "ruslo storage format -c server.properties -t ID --no-initial-controllers",
+        "ruslo storage format -c server.properties -t ID -I 1@a:9093:DIR1,2@b:9093:DIR2,3@c:9093:DIR3",
+    ),
+)
+@_config_option
+@_set_option
+@click.option("-t", "--cluster-id", metavar="ID", help="The cluster's id; a random one for a new cluster.")
+@click.option(
+    "-s", "--standalone", is_flag=True, help="This node is the cluster's first and only controller."
+)
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="ID@HOST:PORT:DIRECTORY-ID,…",
+    help="The cluster's first controllers.",
+)
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins controllers that exist.")
+@click.option(
+    "-g", "--ignore-formatted", is_flag=True, help="Leave directories that are formatted as they are."
+)
+@click.option("-r", "--release-version", metavar="VERSION", help="Features as of this release, such as 4.2.")
+@click.option(
+    "-f",
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="NAME=LEVEL",
+    help="One feature's level. May be repeated.",
+)
+@output_option
+def format_command(
+    path: Path,
+    settings: dict[str, str],
+    cluster_id: str | None,
+    standalone: bool,
+    initial_controllers: str | None,
+    no_initial_controllers: bool,
+    ignore_formatted: bool,
+    release_version: str | None,
+    features: tuple[str, ...],
+    output: str,
+) -> None:
+    """Prepare the log directories of a new node. Directories with data are never touched."""
+    from ruslo.broker.node.bootstrap_features import parse_feature
+    from ruslo.broker.node.format import QuorumOptions, format_storage
+    from ruslo.cli.serve.serve import load_config
+
+    result = format_storage(
+        load_config(path, settings),
+        cluster_id=cluster_id,
+        quorum=QuorumOptions(standalone, initial_controllers, no_initial_controllers),
+        release_version=release_version,
+        features=[parse_feature(text) for text in features],
+        ignore_formatted=ignore_formatted,
+    )
+    if output == "json":
+        print_json(
+            {
+                "cluster_id": result.cluster_id,
+                "features": result.features,
+                "formatted": list(result.formatted),
+                "already_formatted": list(result.already_formatted),
+            }
+        )
+        return
+    for directory in result.formatted:
+        click.echo(f"formatted {directory} for cluster {result.cluster_id}")
+    for directory in result.already_formatted:
+        click.echo(f"left {directory} as it was")
+    hint(f"Start the node: ruslo serve -c {path}")
+
+
+@storage.command("random-uuid", epilog=examples("ruslo storage random-uuid"))
+@output_option
+def random_uuid_command(output: str) -> None:
+    """Print a random id for a cluster or a directory."""
+    from ruslo.model.ids import random_uuid, uuid_to_text
+
+    text = uuid_to_text(random_uuid())
+    if output == "json":
+        print_json({"uuid": text})
+    else:
+        click.echo(text)
+
+
+@storage.command(epilog=examples("ruslo storage info -c server.properties"))
+@_config_option
+@_set_option
+@output_option
+def info(path: Path, settings: dict[str, str], output: str) -> None:
+    """Show whose the log directories are. Exits 1 if one is not formatted."""
+    from ruslo.broker.node.identity import all_directories
+    from ruslo.cli.serve.serve import load_config
+    from ruslo.model.ids import uuid_to_text
+    from ruslo.storage.disk import LocalDisk
+    from ruslo.storage.meta_properties import read_meta_properties
+
+    metas = {
+        each: read_meta_properties(LocalDisk(each)) for each in all_directories(load_config(path, settings))
+    }
+    if output == "json":
+        print_json(
+            [
+                {
+                    "directory": directory,
+                    "formatted": meta is not None,
+                    "cluster_id": meta.cluster_id if meta else None,
+                    "node_id": meta.node_id if meta else None,
+                    "directory_id": uuid_to_text(meta.directory_id) if meta else None,
+                }
+                for directory, meta in metas.items()
+            ]
+        )
+    else:
+        print_table(
+            ["DIRECTORY", "CLUSTER", "NODE", "DIRECTORY ID"],
+            [
+                (directory, meta.cluster_id, meta.node_id, uuid_to_text(meta.directory_id))
+                if meta
+                else (directory, "not formatted", None, None)
+                for directory, meta in metas.items()
+            ],
+        )
+    missing = [directory for directory, meta in metas.items() if meta is None]
+    if missing:
+        raise click.ClickException(
+            f"{missing[0]} is not formatted: run 'ruslo storage format -c {path}' for a new node, "
+            "or check log.dirs and that the disk is mounted"
+        )

@@ -1,0 +1,69 @@
+"""What commands print: aligned text for people, JSON or YAML for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ruslo.cli.terminal.output_format import document, stream_item
+from ruslo.model.units import human_bytes as human_bytes
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns two spaces apart; columns of numbers are aligned right, nothing is ever cut."""
+    for line in table_lines(headers, rows):
+        click.echo(line)
+
+
+def table_lines(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    values = [list(row) for row in rows]
+    numeric = [
+        bool(values) and all(isinstance(row[i], int | float) for row in values) for i in range(len(headers))
+    ]
+    cells = [[_cell(value) for value in row] for row in values]
+    widths = [max(len(header), *(len(row[i]) for row in cells), 0) for i, header in enumerate(headers)]
+    lines = []
+    for row in [list(headers), *cells]:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value) or "-"
+    return str(value)
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """``name: value`` lines with the values aligned."""
+    pairs = [(name + ":", _cell(value)) for name, value in fields]
+    width = max((len(name) for name, _ in pairs), default=0)
+    for name, value in pairs:
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+def print_json(value: object) -> None:
+    """A whole result as data: JSON, or YAML if ``-o yaml`` was asked for."""
+    click.echo(document(value))
+
+
+def print_json_line(value: object) -> None:
+    click.echo(stream_item(value))
+
+
+def hint(text: str) -> None:
+    """The next useful command: for people at a terminal only, and never on stdout."""
+    if sys.stderr.isatty():
+        click.echo(text, err=True)

@@ -1,0 +1,54 @@
+"""Everything an operator asks of a cluster, by noun."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from ruslo.client.admin.brokers import Brokers
+from ruslo.client.admin.configs import Configs
+from ruslo.client.admin.group_offsets import GroupOffsets
+from ruslo.client.admin.groups import Groups
+from ruslo.client.admin.leader_elections import LeaderElections
+from ruslo.client.admin.offsets import Offsets
+from ruslo.client.admin.reassignments import Reassignments
+from ruslo.client.admin.topics import Topics
+from ruslo.client.admin.transactions import Transactions
+from ruslo.client.admin.voters import Voters
+from ruslo.client.views.group_lag import GroupLags
+from ruslo.client.views.hanging_transactions import HangingTransactions
+from ruslo.client.wire.cluster import Cluster
+from ruslo.net.channel import ConnectionSettings
+
+
+class Admin:
+    """``async with Admin("127.0.0.1:9092") as admin: await admin.topics.list()``."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        settings: ConnectionSettings | None = None,
+        api_timeout_ms: int = 60_000,
+    ) -> None:
+        self.cluster = Cluster(bootstrap_servers, settings=settings, api_timeout_ms=api_timeout_ms)
+        self.topics = Topics(self.cluster)
+        self.configs = Configs(self.cluster)
+        self.offsets = Offsets(self.cluster)
+        self.brokers = Brokers(self.cluster)
+        self.reassignments = Reassignments(self.cluster)
+        self.leader_elections = LeaderElections(self.cluster)
+        self.voters = Voters(self.cluster)
+        self.groups = Groups(self.cluster)
+        self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
+        self.group_lags = GroupLags(self.cluster)
+        self.transactions = Transactions(self.cluster)
+        self.hanging_transactions = HangingTransactions(self.cluster, self.offsets, self.transactions)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cluster.close()

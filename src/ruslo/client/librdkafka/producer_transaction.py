@@ -1,0 +1,142 @@
+"""Transactions of a producer: what was sent in one becomes visible at its commit, all of it or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from ruslo.client.errors import ProducerFenced, TransactionAborted
+from ruslo.client.librdkafka.handle import LibrdkafkaClient, as_kafka_error
+from ruslo.model.errors import ConfigError, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.net.errors import RequestTimedOut
+
+if TYPE_CHECKING:
+    import confluent_kafka
+
+_SLICE_S = 0.5
+"""Calls into librdkafka are resumed after so long: in between Python hears Ctrl-C."""
+_PAUSE_S = 0.05
+
+
+class OffsetSource(Protocol):
+    """What a transaction needs of a consumer to commit its offsets."""
+
+    def positions(self) -> Mapping[TopicPartition, int]: ...
+
+    def group_metadata(self) -> object: ...
+
+
+class Transactions:
+    """Each step waits up to ``max.block.ms``. ``init`` fences older producers; ``begin`` calls it first."""
+
+    def __init__(
+        self,
+        client: LibrdkafkaClient[confluent_kafka.Producer],
+        max_block_ms: int,
+        *,
+        configured: bool,
+        after_abort: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._max_block_ms = max_block_ms
+        self._configured = configured
+        self._after_abort = after_abort
+        self._ready = False
+
+    def init(self) -> None:
+        if not self._configured:
+            raise ConfigError("transactions need a name: set transactional.id")
+        self._run("init_transactions", self._client.handle.init_transactions)
+        self._ready = True
+
+    def begin(self) -> None:
+        if not self._ready:
+            self.init()
+        self._run("begin_transaction", lambda _: self._client.handle.begin_transaction())
+
+    def send_offsets(
+        self, consumer: OffsetSource, positions: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        """Let the transaction commit a consumer's offsets; without positions, of all records it gave out."""
+        from confluent_kafka import TopicPartition as Place
+
+        chosen = consumer.positions() if positions is None else positions
+        if not chosen:
+            return
+        places = [Place(place.topic, place.partition, offset) for place, offset in chosen.items()]
+        metadata = consumer.group_metadata()
+        send = self._client.handle.send_offsets_to_transaction
+        self._run("send_offsets", lambda timeout_s: send(places, metadata, timeout_s))
+
+    def commit(self) -> None:
+        """Raises TransactionAborted when it had to be given up, RequestTimedOut when the outcome is open."""
+        self._run("commit_transaction", self._client.handle.commit_transaction)
+
+    def abort(self) -> None:
+        """Drop what is on its way; failures of single records are of no more interest."""
+        self._run("abort_transaction", self._client.handle.abort_transaction)
+        self._after_abort()
+
+    def _run(self, name: str, call: Callable[[float], object]) -> None:
+        import confluent_kafka
+
+        self._client.check_usable()
+        deadline = time.monotonic() + self._max_block_ms / 1000
+        while True:
+            left_s = deadline - time.monotonic()
+            try:
+                call(max(0.0, min(_SLICE_S, left_s)))
+                return
+            except confluent_kafka.KafkaException as error:
+                problem: confluent_kafka.KafkaError = error.args[0]
+                ours = as_kafka_error(problem)
+                if isinstance(ours, ProducerFenced):
+                    raise ours from error
+                if problem.txn_requires_abort():
+                    raise TransactionAborted(ours.code, f"{name}: {ours.message}") from error
+                if not (problem.retriable() or isinstance(ours, RequestTimedOut)):
+                    raise KafkaError(ours.code, f"{name}: {ours.message}") from error
+                if time.monotonic() >= deadline:
+                    late = f"{name} did not end within {self._max_block_ms} ms (max.block.ms)"
+                    raise RequestTimedOut(late + self._client.why()) from error
+            time.sleep(_PAUSE_S)
+
+
+class ProducerTransaction:
+    """Commits when the block ends, aborts when an exception leaves it."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def send_offsets(
+        self, consumer: OffsetSource, positions: Mapping[TopicPartition, int] | None = None
+    ) -> None:
+        self._transactions.send_offsets(consumer, positions)
+
+    def __enter__(self) -> Self:
+        self._transactions.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._abort_because(error)
+            return
+        try:
+            self._transactions.commit()
+        except TransactionAborted as refused:
+            self._abort_because(refused)
+            raise
+
+    def _abort_because(self, error: BaseException) -> None:
+        """The reason matters more than a failed abort: a broker ends what a producer cannot, in time."""
+        if isinstance(error, ProducerFenced):
+            return
+        try:
+            self._transactions.abort()
+        except KafkaError as failed:
+            error.add_note(f"and the transaction could not be aborted: {failed.message}")

@@ -1,0 +1,77 @@
+"""What the cluster knows of each broker, counted over all partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ruslo.model.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.wire.metadata import Node, TopicInfo
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    node: Node
+    fenced: bool
+    leaders: int
+    preferred: int
+    """Partitions that it would lead if each were led by its first replica."""
+    replicas: int
+    out_of_sync: int
+    used_bytes: int | None
+    """None when it cannot be asked."""
+
+    @property
+    def state(self) -> str:
+        return "fenced" if self.fenced else "active"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "id": self.node.id,
+            "host": self.node.host,
+            "port": self.node.port,
+            "rack": self.node.rack,
+            "fenced": self.fenced,
+            "leaders": self.leaders,
+            "preferred_leaders": self.preferred,
+            "replicas": self.replicas,
+            "out_of_sync": self.out_of_sync,
+            "used_bytes": self.used_bytes,
+        }
+
+
+async def describe_brokers(admin: Admin) -> list[BrokerView]:
+    description = await admin.brokers.describe_cluster()
+    topics = await admin.topics.list()
+    return [
+        _view(node, fenced, topics, None if fenced else await _used_bytes(admin, node.id))
+        for node, fenced in description.brokers
+    ]
+
+
+def _view(node: Node, fenced: bool, topics: Iterable[TopicInfo], used_bytes: int | None) -> BrokerView:
+    held = [each for topic in topics for each in topic.partitions if node.id in each.replicas]
+    return BrokerView(
+        node,
+        fenced,
+        leaders=sum(each.leader_id == node.id for each in held),
+        preferred=sum(each.replicas[0] == node.id for each in held),
+        replicas=len(held),
+        out_of_sync=sum(node.id not in each.isr for each in held),
+        used_bytes=used_bytes,
+    )
+
+
+async def _used_bytes(admin: Admin, node_id: int) -> int | None:
+    try:
+        directories = await admin.brokers.log_dirs(node_id)
+    except KafkaError as error:
+        if error.code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.BROKER_NOT_AVAILABLE):
+            return None
+        raise
+    return sum(replica.size_bytes for each in directories for replica in each.replicas)

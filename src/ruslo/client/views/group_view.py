@@ -1,0 +1,219 @@
+"""Groups as people look at them, gathered from several requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from ruslo.client.admin.configs import Resource
+from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription, GroupMember
+from ruslo.client.views.group_lag import NOT_COMMITTED
+from ruslo.client.views.group_survey import GroupSurvey, survey_groups
+from ruslo.client.views.partition_lists import by_topic
+from ruslo.client.wire.coordinators import value_of
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+
+ASSIGNOR_ERROR = "ruslo.assignor.error"
+"""A read-only setting of a group that Ruslo's coordinators make up: why the assignor failed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A line of ``group list``."""
+
+    group_id: str
+    type: str | None
+    state: str | None
+    protocol: str | None
+    members: int | None
+    """None for share and streams groups, which are described by requests of their own."""
+    coordinator: int
+    lag: int | None
+    """None when it was not asked for, or nothing is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """A line of ``group describe``."""
+
+    topic: str
+    partition: int
+    committed_offset: int | None
+    end_offset: int | None
+    lag: int | None
+    lag_seconds: float | None
+    metadata: str | None
+    member_id: str | None
+    client_id: str | None
+    host: str | None
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    description: GroupDescription
+    coordinator_address: str
+    assignor_error: str | None
+    partitions: tuple[PartitionRow, ...]
+
+    @property
+    def lag(self) -> int | None:
+        return _total(row.lag for row in self.partitions)
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """Of the partition that is furthest behind."""
+        return max((row.lag_seconds for row in self.partitions if row.lag_seconds is not None), default=None)
+
+    def as_json(self) -> dict[str, object]:
+        group = self.description
+        return {
+            **_head(group),
+            "assignor_error": self.assignor_error,
+            "lag": self.lag,
+            "lag_seconds": self.lag_seconds,
+            "partitions": [asdict(row) for row in self.partitions],
+        }
+
+
+async def list_rows(
+    admin: Admin,
+    *,
+    states: Iterable[str] = (),
+    types: Iterable[str] = (),
+    with_lag: bool = False,
+    on_progress: Callable[[int, int], None] = lambda known, total: None,
+) -> list[GroupRow]:
+    """``on_progress`` hears how many of how many groups are described."""
+    return rows_of(
+        await survey_groups(admin, states=states, types=types, with_lag=with_lag, on_progress=on_progress)
+    )
+
+
+def rows_of(survey: GroupSurvey) -> list[GroupRow]:
+    rows = []
+    for listed in survey.listed:
+        found = survey.described.get(listed.group_id)
+        rows.append(
+            GroupRow(
+                listed.group_id,
+                listed.type or (found.type if found else None),
+                listed.state or (found.state if found else None),
+                listed.protocol_type or None,
+                len(found.members) if found else None,
+                listed.coordinator_id,
+                survey.lag(listed.group_id),
+            )
+        )
+    return rows
+
+
+async def describe_group(admin: Admin, group_id: str) -> GroupView:
+    description = await describe_one(admin, group_id)
+    committed = await admin.group_offsets.fetch(group_id)
+    owners = description.owners()
+    offsets = dict.fromkeys(owners, NOT_COMMITTED) | {p: place.offset for p, place in committed.items()}
+    lags = await admin.group_lags.measure(offsets)
+    rows = []
+    for partition in sorted(offsets):
+        owner, place, lag = owners.get(partition), committed.get(partition), lags[partition]
+        rows.append(
+            PartitionRow(
+                *partition,
+                None if place is None else place.offset,
+                lag.end_offset,
+                lag.records,
+                lag.seconds,
+                None if place is None else place.metadata,
+                *((None,) * 4 if owner is None else _who(owner)),
+            )
+        )
+    node = (await admin.cluster.metadata([])).nodes.get(description.coordinator_id)
+    return GroupView(
+        description,
+        "" if node is None else node.address,
+        await _assignor_error(admin, description),
+        tuple(rows),
+    )
+
+
+async def describe_one(admin: Admin, group_id: str) -> GroupDescription:
+    return value_of((await admin.groups.describe([group_id]))[group_id])
+
+
+def _who(member: GroupMember) -> tuple[str, str, str, str | None]:
+    return member.member_id, member.client_id, member.host, member.instance_id
+
+
+async def _assignor_error(admin: Admin, group: GroupDescription) -> str | None:
+    if group.type != CONSUMER:
+        return None
+    try:
+        entries = await admin.configs.describe(
+            Resource.group(group.group_id), [ASSIGNOR_ERROR], node_id=group.coordinator_id
+        )
+    except KafkaError as error:
+        # Other brokers do not know the setting, or not even settings of groups.
+        if error.code in _NOT_TO_BE_HAD:
+            return None
+        raise
+    return next((entry.value or None for entry in entries if entry.name == ASSIGNOR_ERROR), None)
+
+
+_NOT_TO_BE_HAD = (
+    ErrorCode.INVALID_CONFIG,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def members_json(group: GroupDescription) -> dict[str, object]:
+    return {
+        **_head(group),
+        "members": [
+            {
+                "member_id": member.member_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "instance_id": member.instance_id,
+                "rack_id": member.rack_id,
+                "protocol": member.protocol,
+                "epoch": member.epoch,
+                "subscribed_topics": list(member.subscribed_topics),
+                "subscribed_regex": member.subscribed_regex,
+                "assignment": _by_topic(member.assignment),
+                "target_assignment": _by_topic(member.target),
+            }
+            for member in group.members
+        ],
+    }
+
+
+def _head(group: GroupDescription) -> dict[str, object]:
+    return {
+        "group_id": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "protocol": group.protocol_type or None,
+        "assignor": group.assignor,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "coordinator": group.coordinator_id,
+        "member_count": len(group.members),
+    }
+
+
+def _by_topic(partitions: tuple[TopicPartition, ...] | None) -> Mapping[str, list[int]] | None:
+    return None if partitions is None else by_topic(partitions)
+
+
+def _total(lags: Iterable[int | None]) -> int | None:
+    known = [lag for lag in lags if lag is not None]
+    return sum(known) if known else None

@@ -1,0 +1,92 @@
+"""Whether a cluster is well, and what is wrong if it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ruslo.client.admin.lost_data import lost_data
+from ruslo.client.views.partition_health import Risk, count_risks, partitions_at_risk
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+
+_MAX_LOST_DATA_LINES = 5
+
+
+class ClusterHealth(NamedTuple):
+    problems: list[str]
+    """In words, the worst first; none: the cluster is healthy."""
+    controller: int | None
+    brokers: int
+    fenced_brokers: list[int]
+    partitions: int
+    at_risk: dict[str, int]
+    """How many partitions have which risk, whether or not it makes the cluster unhealthy."""
+    failed_log_directories: int
+    lost_data: tuple[str, ...] = ()
+    """What brokers have lost, a line for each place."""
+
+    @property
+    def healthy(self) -> bool:
+        return not self.problems
+
+    @property
+    def sentence(self) -> str:
+        if self.problems:
+            return f"Not healthy: {'; '.join(self.problems)}."
+        return (
+            f"Healthy: {_counted(self.brokers, 'broker')}, {_counted(self.partitions, 'partition')}, "
+            f"controller {self.controller}."
+        )
+
+
+async def cluster_health(admin: Admin, least: Risk = Risk.UNDER_REPLICATED) -> ClusterHealth:
+    """``least``: the risk of a partition from which on the cluster does not count as healthy."""
+    description = await admin.brokers.describe_cluster()
+    leader_id = (await admin.brokers.describe_quorum()).leader_id
+    topics = await admin.topics.list()
+    at_risk = await partitions_at_risk(admin, topics)
+    failed_directories = 0
+    for node, fenced in description.brokers:
+        if not fenced:
+            directories = await admin.brokers.log_dirs(node.id)
+            failed_directories += sum(each.error is not None for each in directories)
+    fenced_brokers = [node.id for node, fenced in description.brokers if fenced]
+    lost = await lost_data(admin, [node.id for node, fenced in description.brokers if not fenced])
+    counted = count_risks(each for each in at_risk if each.risk >= least)
+    return ClusterHealth(
+        problems=list(_problems(leader_id, counted, failed_directories, fenced_brokers, lost)),
+        controller=leader_id if leader_id >= 0 else None,
+        brokers=len(description.brokers),
+        fenced_brokers=fenced_brokers,
+        partitions=sum(len(topic.partitions) for topic in topics),
+        at_risk=count_risks(at_risk),
+        failed_log_directories=failed_directories,
+        lost_data=tuple(lost),
+    )
+
+
+def _problems(
+    leader_id: int,
+    at_risk: Mapping[str, int],
+    failed_directories: int,
+    fenced_brokers: Sequence[int],
+    lost: Sequence[str],
+) -> Iterator[str]:
+    if leader_id < 0:
+        yield "there is no active controller"
+    yield from (f"data is lost on {line}" for line in lost[:_MAX_LOST_DATA_LINES])
+    if len(lost) > _MAX_LOST_DATA_LINES:
+        yield f"{len(lost) - _MAX_LOST_DATA_LINES} more places where data is lost"
+    for label, count in at_risk.items():
+        if count:
+            yield f"{_counted(count, 'partition')} {label}"
+    if failed_directories:
+        yield f"{_counted(failed_directories, 'log directory', 'log directories')} failed"
+    if fenced_brokers:
+        yield f"fenced: broker {', '.join(map(str, fenced_brokers))}"
+
+
+def _counted(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -1,0 +1,36 @@
+"""A record as a line of JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from ruslo.client.librdkafka.consumer import ConsumedRecord
+
+
+def json_line(record: ConsumedRecord) -> bytes:
+    """One record as one line of JSON that ``ruslo produce --json`` turns back into the same record."""
+    return json.dumps(record_fields(record), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def record_fields(record: ConsumedRecord) -> dict[str, object]:
+    """Text stays text; what is not UTF-8 goes into ``key_base64`` or ``value_base64`` instead."""
+    fields: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+    }
+    fields |= _text_or_base64("key", record.key)
+    fields |= _text_or_base64("value", record.value)
+    fields["headers"] = [{"name": name} | _text_or_base64("value", value) for name, value in record.headers]
+    return fields
+
+
+def _text_or_base64(name: str, data: bytes | None) -> dict[str, object]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}

@@ -1,0 +1,132 @@
+"""Where a group's offsets shall go: what was asked for, turned into one move per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+
+
+class ToEarliest(NamedTuple):
+    pass
+
+
+class ToLatest(NamedTuple):
+    pass
+
+
+class ToCurrent(NamedTuple):
+    """Stay; where nothing is committed, the end."""
+
+
+class ToOffset(NamedTuple):
+    offset: int
+
+
+class ShiftBy(NamedTuple):
+    records: int
+
+
+class ToTime(NamedTuple):
+    timestamp_ms: int
+
+
+class ToGiven(NamedTuple):
+    offsets: Mapping[TopicPartition, int]
+
+
+Target: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | ToGiven
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    partition: TopicPartition
+    current: int | None
+    new: int
+    end: int
+    wanted: int
+    """What was asked for; ``new`` is the nearest offset that the partition has."""
+
+    @property
+    def skipped(self) -> int | None:
+        """Offsets that the group will never read."""
+        return None if self.current is None else max(0, self.new - self.current)
+
+    @property
+    def replayed(self) -> int | None:
+        """Offsets that the group will read once more."""
+        return None if self.current is None else max(0, self.current - self.new)
+
+    @property
+    def note(self) -> str | None:
+        if self.wanted == self.new:
+            return None
+        bound = "first" if self.wanted < self.new else "last"
+        return f"asked for {self.wanted}, {bound} is {self.new}"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "current_offset": self.current,
+            "new_offset": self.new,
+            "end_offset": self.end,
+            "skipped": self.skipped,
+            "replayed": self.replayed,
+            "wanted_offset": self.wanted,
+        }
+
+
+async def make_plan(
+    admin: Admin, partitions: Sequence[TopicPartition], current: Mapping[TopicPartition, int], target: Target
+) -> list[Move]:
+    """One move per partition, held within what the partition has, as Kafka's tool does."""
+    ranges = await admin.offsets.ranges(partitions)
+    by_time: Mapping[TopicPartition, int] = {}
+    if isinstance(target, ToTime):
+        found = await admin.offsets.find(dict.fromkeys(partitions, target.timestamp_ms))
+        # Nothing is that young: all there is lies before the time, so the end is the place.
+        by_time = {p: listed.offset if listed.offset >= 0 else ranges[p][1] for p, listed in found.items()}
+    moves = []
+    for partition in partitions:
+        first, end = ranges[partition]
+        wanted = _wanted(partition, target, first, end, current.get(partition), by_time)
+        moves.append(Move(partition, current.get(partition), min(max(wanted, first), end), end, wanted))
+    return moves
+
+
+def _wanted(
+    partition: TopicPartition,
+    target: Target,
+    first: int,
+    end: int,
+    current: int | None,
+    by_time: Mapping[TopicPartition, int],
+) -> int:
+    match target:
+        case ToEarliest():
+            return first
+        case ToLatest():
+            return end
+        case ToCurrent():
+            return end if current is None else current
+        case ToOffset(offset):
+            return offset
+        case ShiftBy(records):
+            if current is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"nothing is committed for {partition}, so it cannot be shifted; "
+                    "name the partitions that have an offset, or go to an offset or a time",
+                )
+            return current + records
+        case ToTime(_):
+            return by_time[partition]
+        case ToGiven(offsets):
+            return offsets[partition]

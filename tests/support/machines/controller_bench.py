@@ -1,0 +1,373 @@
+"""The controller machine with a list for its log, and the whole admin corridor over a log in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ruslo.broker.controller.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from ruslo.broker.controller.driver import ControllerDriver
+from ruslo.broker.controller.producer_ids import ProducerIds
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
+from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.node.config_rules import BrokerConfigRules
+from ruslo.broker.quorum.metadata_log import MetadataLogListener
+from ruslo.broker.quorum.metadata_transactions import TransactionFilter
+from ruslo.config.broker import BrokerConfig
+from ruslo.machines.controller.broker_image import Endpoint
+from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.machine import ControllerEvent, ControllerMachine
+from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.raft.leader import Progress
+from ruslo.machines.raft.rpc import ReplicaKey
+from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
+from ruslo.machines.raft.voters import Voter, VoterSet
+from ruslo.model.clock import Clock, SystemClock
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
+from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
+from ruslo.storage.lost_data import LostDataList
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+CLUSTER_ID = "testing-the-controller"
+FEATURES = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+def broker_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
+    return BrokerConfig.from_properties(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "1@localhost:9093",
+            "log.dirs": "/nowhere",
+        }
+        | dict(overrides or {})
+    )
+
+
+def numbered_uuid(number: int) -> Uuid:
+    """Recognizable, and outside the reserved ones."""
+    return bytes([0xAA]) + number.to_bytes(15, "big")
+
+
+class NumberedUuids:
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __call__(self) -> Uuid:
+        self._last += 1
+        return numbered_uuid(self._last)
+
+
+def new_machine(config: BrokerConfig, features: Mapping[str, int] = FEATURES) -> ControllerMachine:
+    settings = ControllerSettings(
+        node_id=config.node_id,
+        cluster_id=CLUSTER_ID,
+        num_partitions=config.int("num.partitions"),
+        default_replication_factor=config.int("default.replication.factor"),
+        min_insync_replicas=config.int("min.insync.replicas"),
+        unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
+        broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
+    )
+    state = ControllerState(
+        settings, BrokerConfigRules(lambda: config), SUPPORTED_FEATURES, Random(0), NumberedUuids()
+    )
+    bootstrap = [FeatureLevelRecord(name=name, feature_level=level) for name, level in features.items()]
+    return ControllerMachine(state, bootstrap)
+
+
+def registration(
+    broker_id: int,
+    *,
+    incarnation: str = "a",
+    rack: str | None = None,
+    dirs: int = 1,
+    previous: int = -1,
+    features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
+) -> BrokerRegistrationRequest:
+    """Directories of broker 3 are numbered 300, 301, …; incarnations are letters."""
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id=CLUSTER_ID,
+        incarnation_id=incarnation.encode() * 16,
+        listeners=[Listener(name="PLAINTEXT", host="localhost", port=9000 + broker_id, security_protocol=0)],
+        features=[
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in features.items()
+        ],
+        rack=rack,
+        log_dirs=[numbered_uuid(broker_id * 100 + number) for number in range(dirs)],
+        previous_broker_epoch=previous,
+    )
+
+
+@dataclass
+class MachineBench:
+    """Gives the machine events and plays its driver: appends, replays at once, takes it all for committed."""
+
+    machine: ControllerMachine
+    now_ms: int = 0
+    log: list[VersionedRecord] = field(default_factory=list)
+
+    @classmethod
+    def started(
+        cls,
+        brokers: int = 1,
+        overrides: Mapping[str, str] | None = None,
+        features: Mapping[str, int] = FEATURES,
+    ) -> MachineBench:
+        bench = cls(new_machine(broker_config(overrides), features))
+        bench.activate()
+        for broker_id in range(1, brokers + 1):
+            bench.join(broker_id)
+        return bench
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.machine.image
+
+    def activate(self) -> list[VersionedRecord]:
+        return self._run(Activated(kraft_version=1))[0]
+
+    def ask(self, request: Message) -> tuple[list[VersionedRecord], Message]:
+        """Raises the KafkaError that the machine answers."""
+        records, answers = self._run(Requested("token", request, len(self.log)))
+        (answer,) = answers
+        if isinstance(answer, KafkaError):
+            assert not records, "a refused request must change nothing"
+            raise answer
+        assert isinstance(answer, Message)
+        return records, answer
+
+    def answer(self, request: Message, expected: type[MessageT]) -> MessageT:
+        answer = self.ask(request)[1]
+        assert isinstance(answer, expected)
+        return answer
+
+    def code(self, request: Message) -> ErrorCode:
+        """Of a request that is refused as a whole."""
+        try:
+            self.ask(request)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    def wait(self, milliseconds: int) -> list[VersionedRecord]:
+        """Let time pass, firing the timer whenever it is due."""
+        end_ms, records = self.now_ms + milliseconds, []
+        while (deadline_ms := self.machine.deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(deadline_ms, self.now_ms)
+            records += self._run(TimerFired())[0]
+        self.now_ms = end_ms
+        return records
+
+    def tell(self, event: ControllerEvent) -> list[VersionedRecord]:
+        """Of an event that nobody waits for an answer to."""
+        records, answers = self._run(event)
+        assert not answers
+        return records
+
+    def join(self, broker_id: int, **how: str | int | None) -> None:
+        """Register a broker and have it unfenced."""
+        self.answer(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]
+        answer = self.heartbeat(broker_id)
+        assert not answer.is_fenced
+
+    def heartbeat(
+        self,
+        broker_id: int,
+        *,
+        want_fence: bool = False,
+        want_shut_down: bool = False,
+        offset: int | None = None,
+    ) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.image.cluster.brokers[broker_id].epoch,
+            current_metadata_offset=len(self.log) - 1 if offset is None else offset,
+            want_fence=want_fence,
+            want_shut_down=want_shut_down,
+            cordoned_log_dirs=[],
+        )
+        return self.answer(request, BrokerHeartbeatResponse)
+
+    def _run(self, event: ControllerEvent) -> tuple[list[VersionedRecord], list[object]]:
+        outcome = self.machine.handle(event, self.now_ms)
+        records = list(outcome.append or ())
+        self.machine.replay(len(self.log), [record for record, _ in records])
+        self.log += records
+        return records, [reply.message for reply in outcome.replies]
+
+
+class CalmQuorum:
+    """Nothing is decided that this node does not know."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def catch_up(self) -> None:
+        pass
+
+    def heard_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+
+class MemoryMetadataLog:
+    """Stands in for RaftDriver: the same calls in the same order, one voter, nothing on disk."""
+
+    def __init__(self) -> None:
+        self.records: list[VersionedRecord] = []
+        self.listeners: list[MetadataLogListener] = []
+        self.leader_id, self.epoch, self.kraft_version = -1, 0, 1
+        self.voters = VoterSet(
+            (Voter(1, numbered_uuid(1), (VoterEndpoint("CONTROLLER", "localhost", 9093),)),)
+        )
+        self.high_watermark = 0
+        self.replicas: dict[ReplicaKey, Progress] = {}
+        self.commits_by_itself = True
+        self._transactions = TransactionFilter()
+
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    def lead(self) -> None:
+        self.epoch += 1
+        self.leader_id = 1
+        for listener in self.listeners:
+            listener.handle_leader_change(1, self.epoch)
+
+    def resign(self) -> None:
+        """Another node leads, and what was not committed is gone."""
+        del self.records[self.high_watermark :]
+        self.epoch += 1
+        self.leader_id = 2
+        for listener in self.listeners:
+            listener.handle_leader_change(2, self.epoch)
+
+    def append(
+        self, epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+    ) -> int:
+        if self.leader_id != 1 or epoch != self.epoch:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "not the leader")
+        for record, version in records:
+            record.to_bytes(version)
+        self.records += records
+        if self.commits_by_itself:
+            asyncio.get_running_loop().call_soon(self.commit)
+        return len(self.records) - 1
+
+    def commit(self) -> None:
+        base, self.high_watermark = self.high_watermark, len(self.records)
+        if base == self.high_watermark:
+            return
+        records = [record for record, _ in self.records[base:]]
+        for run in self._transactions.feed(base, self.epoch, records):
+            for listener in self.listeners:
+                listener.handle_commit(run.base_offset, run.epoch, run.records)
+
+
+class NoGroups:
+    """A coordinator whose groups have nothing to complain about."""
+
+    def assignor_error(self, group_id: str) -> str | None:
+        return None
+
+
+class AdminNode:
+    """What the admin handlers use of a node: attributes as in ``Services``."""
+
+    def __init__(
+        self,
+        overrides: Mapping[str, str] | None = None,
+        features: Mapping[str, int] = FEATURES,
+        clock: Clock | None = None,
+    ) -> None:
+        self.config = broker_config(overrides)
+        self.node_id, self.cluster_id = self.config.node_id, CLUSTER_ID
+        self.clock = clock or SystemClock()
+        self.raft = MemoryMetadataLog()
+        self.metadata = MetadataDriver()
+        self.dynamic_config = DynamicConfig(self.config, self.metadata, node_id=self.node_id)
+        self.machine = new_machine(self.config, features)
+        self.controller = ControllerDriver(
+            self.machine, self.raft, self.metadata, node_id=self.node_id, clock=self.clock
+        )
+        self.raft.listeners += [self.metadata, self.controller]
+        self.lifecycle = self.new_lifecycle()
+        self.groups = NoGroups()
+        self.topics_in_creation: set[str] = set()
+        self.lost_data = LostDataList()
+        self.producer_ids = ProducerIds(
+            self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
+        )
+
+    def new_lifecycle(
+        self, previous_epoch: int = -1, log_dirs: Sequence[Uuid] = (numbered_uuid(100),), **settings: Any
+    ) -> BrokerLifecycle:
+        identity = BrokerIdentity(
+            broker_id=self.node_id,
+            cluster_id=CLUSTER_ID,
+            endpoints=[Endpoint("PLAINTEXT", "localhost", 9092, 0)],
+            log_dirs=log_dirs,
+            previous_epoch=previous_epoch,
+        )
+        quorum = CalmQuorum(self.clock)
+        return BrokerLifecycle(identity, self.controller, self.metadata, quorum, clock=self.clock, **settings)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+
+@asynccontextmanager
+async def admin_node(
+    overrides: Mapping[str, str] | None = None, features: Mapping[str, int] = FEATURES
+) -> AsyncIterator[AdminNode]:
+    """A node that leads, whose broker is registered and unfenced."""
+    node = AdminNode(overrides, features)
+    node.raft.lead()
+    await node.lifecycle.register()
+    await node.lifecycle.unfence()
+    try:
+        yield node
+    finally:
+        await node.producer_ids.stop()
+        if node.controller.is_active:
+            await node.lifecycle.shut_down()
+        else:
+            node.lifecycle.abandon()
+        node.controller.stop()
+
+
+def replayed(records: Iterable[VersionedRecord]) -> MetadataImage:
+    """The image that the records add up to after they were written and read back."""
+    image = MetadataImage()
+    for record, version in records:
+        image.replay(type(record).from_bytes(record.to_bytes(version), version))
+    return image

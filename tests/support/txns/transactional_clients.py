@@ -1,0 +1,231 @@
+"""Transactions with confluent-kafka, in the few lines that many tests share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests.support.clients.librdkafka import Settings
+from tests.support.groups.group_members import place_of
+
+CALL_S = 30
+PUT_OUT = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
+
+
+def new_transactional(bootstrap: str, transactional_id: str, settings: Settings | None = None) -> Producer:
+    """An initialised producer; whoever had the id before is fenced."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "log_level": 0,
+            **(settings or {}),
+        }
+    )
+    producer.init_transactions(CALL_S)
+    return producer
+
+
+def read_committed(bootstrap: str, topic: str, partitions: int = 1) -> list[bytes]:
+    """All values up to the last stable offset of each partition, in no order across partitions."""
+    values = [message.value() for message in committed_messages(bootstrap, topic, partitions)]
+    return [value for value in values if value is not None]
+
+
+def committed_messages(bootstrap: str, topic: str, partitions: int = 1) -> list[Message]:
+    """Whole records, up to the last stable offset of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            # A fetch that waits ends with the next record, so a busy topic would never show its end.
+            "fetch.wait.max.ms": 1,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
+    messages: list[Message] = []
+    unfinished = set(range(partitions))
+    deadline = time.monotonic() + 60
+    while unfinished:
+        assert time.monotonic() < deadline, f"no end of partitions {unfinished} of {topic}"
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            messages.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            partition = message.partition()
+            assert partition is not None
+            unfinished.discard(partition)
+        else:
+            raise AssertionError(f"reading {topic} failed: {error}")
+    consumer.close()
+    return messages
+
+
+class Feed(threading.Thread):
+    """Records at a steady rate for whoever reads the topic, idempotent, until ``stop``."""
+
+    RECORDS_PER_S = 250
+
+    def __init__(self, bootstrap: str, topic: str, values: Sequence[str], chance: Random) -> None:
+        super().__init__(name=f"feed of {topic}")
+        self._topic = topic
+        self._values = values
+        self._chance = Random(chance.random())
+        self._stopping = threading.Event()
+        self._sent: list[str] = []
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        )
+
+    def run(self) -> None:
+        pace_s = 0.02
+        while not self._stopping.wait(pace_s):
+            for _ in range(int(self.RECORDS_PER_S * pace_s)):
+                value = self._chance.choice(self._values)
+                key = str(len(self._sent))
+                self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
+                self._sent.append(value)
+            self._producer.poll(0)
+        if self._producer.flush(CALL_S):
+            self._failures.append("some records were never acked")
+
+    def stop(self) -> list[str]:
+        """All that was sent, and arrived."""
+        self._stopping.set()
+        self.join()
+        assert self._failures == []
+        return self._sent
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self.join()
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failures.append(str(error))
+
+
+class Copier:
+    """Copies a topic to another exactly once: reads, writes and commits offsets in one transaction."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        source: str,
+        target: str,
+        group: str,
+        transactional_id: str,
+        *,
+        consumer_settings: Settings | None = None,
+        producer_settings: Settings | None = None,
+    ) -> None:
+        self._target = target
+        self._producer = new_transactional(bootstrap, transactional_id, producer_settings)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "log_level": 0,
+                **(consumer_settings or {}),
+            }
+        )
+        self._incremental = (consumer_settings or {}).get("group.protocol") == "consumer"
+        # With a function of its own librdkafka gives partitions away only within ``consume``, so never while
+        # their records are in an open transaction: the next owner would copy them too.
+        self._consumer.subscribe([source], on_assign=self._begin, on_revoke=lambda consumer, partitions: None)
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Where the group is. librdkafka itself begins at the beginning when the open transaction of a dead
+        worker holds an offset back and the assignment changes meanwhile."""
+        assign = consumer.incremental_assign if self._incremental else consumer.assign
+        assign(self._committed(partitions))
+
+    def step(self, size: int, *, commit: bool = True) -> int:
+        """One transaction with up to ``size`` records; returns how many there were."""
+        # Taken before records are: a member that was put out and has joined again while it worked on them
+        # must not commit with its new epoch, for the partitions may be somebody else's.
+        membership = self._consumer.consumer_group_metadata()
+        messages = [each for each in self._consumer.consume(size, 0.5) if each.error() is None]
+        if not messages:
+            return 0
+        self._producer.begin_transaction()
+        for message in messages:
+            self._producer.produce(self._target, message.value(), message.key())
+        self._producer.send_offsets_to_transaction(_places_behind(messages), membership, CALL_S)
+        if commit:
+            self._producer.commit_transaction(CALL_S)
+        else:
+            self.abort()
+        return len(messages)
+
+    def abort(self) -> None:
+        """Go back to what is committed: the records of the transaction come again, here or elsewhere."""
+        self._producer.abort_transaction(CALL_S)
+        for place in self._committed(self._consumer.assignment()):
+            self._consumer.seek(place)
+
+    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """With the beginning where nothing is committed; an open transaction is waited for.
+
+        Nothing for a member that was put out: it begins anew when it has joined again.
+        """
+        deadline = time.monotonic() + CALL_S
+        while True:
+            try:
+                places = self._consumer.committed(partitions, CALL_S)
+                errors = [place.error for place in places if place.error is not None]
+            except KafkaException as failed:
+                errors = [failed.args[0]]
+            if any(error.code() in PUT_OUT for error in errors):
+                return []
+            if not errors:
+                break
+            assert time.monotonic() < deadline, errors[0]
+            time.sleep(0.1)
+        for place in places:
+            if place.offset < 0:
+                place.offset = OFFSET_BEGINNING
+        return places
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _places_behind(messages: Iterable[Message]) -> list[TopicPartition]:
+    """Where to go on after these."""
+    behind: dict[tuple[str, int], int] = {}
+    for message in messages:
+        topic, partition, offset = place_of(message)
+        behind[topic, partition] = offset + 1
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in behind.items()]

@@ -1,0 +1,439 @@
+"""A transaction shard in a world of trouble: requests come late, twice and out of order, appends fail or
+nobody confirms them, markers get lost before or after they are written, leaders and coordinators move.
+
+Everything random comes from one seed. Each step checks what must hold whatever happens:
+
+- *decisions stand*: once an end is safe in the log, its markers and its completion say the same;
+- *nobody is left out*: an end is complete when every partition has its marker, not before;
+- *markers are right*: producer id, epoch, outcome and version are those of the decision, the coordinator
+  epoch is the present one, and no leader refuses one;
+- *epochs go forward*: of an id's committed states, and a producer that is new gets what nobody was given;
+- *nobody is lied to*: an end of version 2 that was confirmed is the one that was decided;
+- *the log is the truth*: what a new coordinator would load is what the present one has.
+
+And when the trouble stops, every id comes to rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from random import Random
+from typing import NamedTuple
+
+from ruslo.machines.txns.decision import Decision
+from ruslo.machines.txns.events import MarkersAnswered, MarkerSend, TimerFired
+from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.records import state_of
+from ruslo.machines.txns.states import COMPLETED, PREPARED, TxnState
+from ruslo.model.errors import ErrorCode
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from ruslo.protocol.messages.end_txn_request import EndTxnRequest
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from tests.support.txns.txn_bench import Cluster, Marker, TxnBench, markers_of
+from tests.support.txns.txn_client import V1_ADD, V1_END, V2_ADD, V2_END, add_request, codes_of, end_request
+from tests.support.txns.txn_client import init_request as new_init_request
+
+TOPICS = {"orders": 3, "parcels": 2}
+NODES = (1, 2, 3)
+TIMEOUT_MS = 20_000
+COME_AGAIN = {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+class WorldBench(TxnBench):
+    """Nothing happens by itself: the world commits, answers and gives ids when it pleases."""
+
+    def __init__(self) -> None:
+        super().__init__(cluster=Cluster({name: [1] * size for name, size in TOPICS.items()}))
+        self.commits_at_once = self.leaders_answer = self.ids_at_hand = False
+        self.ends: dict[int, int] = {}
+        """Log offset behind an outcome's records, by the outcome's identity."""
+
+    def _append(self, outcome: Decision) -> None:
+        super()._append(outcome)
+        self.ends[id(outcome)] = len(self.log)
+
+
+class Leader:
+    """One partition's rules for markers; they outlive the node that leads it."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[int, int]] = {}
+        """By producer id: epoch and coordinator epoch."""
+
+    def judge(self, marker: Marker) -> ErrorCode:
+        epoch, coordinator_epoch = self.known.get(marker.producer_id, (-1, -1))
+        if marker.coordinator_epoch < coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        if marker.epoch < epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        self.known[marker.producer_id] = (marker.epoch, marker.coordinator_epoch)
+        return ErrorCode.NONE
+
+
+class Sent(NamedTuple):
+    """A request in the network."""
+
+    client: Client | None
+    """None: a copy that nobody waits for."""
+    request: Message
+    version: int
+
+
+class Client:
+    """One instance of a producer. It does one thing at a time and believes what it is told."""
+
+    def __init__(self, transactional_id: str, *, tv2: bool) -> None:
+        self.transactional_id = transactional_id
+        self.tv2 = tv2
+        self.producer_id = -1
+        self.epoch = -1
+        self.is_open = False
+        self.waits = False
+        self.again: Message | None = None
+
+    def next_request(self, random: Random) -> tuple[Message, int]:
+        if self.again is not None:
+            request = self.again
+        elif self.producer_id < 0:
+            request = new_init_request(self.transactional_id, timeout_ms=TIMEOUT_MS)
+        elif random.random() < 0.05:
+            request = new_init_request(self.transactional_id, self.producer_id, self.epoch, TIMEOUT_MS)
+        elif not self.is_open or random.random() < 0.3:
+            topic = random.choice(list(TOPICS))
+            partition = TopicPartition(topic, random.randrange(TOPICS[topic]))
+            version = V2_ADD if self.tv2 else V1_ADD
+            request = add_request(
+                version, self.producer_id, self.epoch, partition, transactional_id=self.transactional_id
+            )
+        else:
+            request = end_request(
+                self.producer_id,
+                self.epoch,
+                commit=random.random() < 0.6,
+                transactional_id=self.transactional_id,
+            )
+        self.again = request
+        if isinstance(request, InitProducerIdRequest):
+            return request, 5
+        if isinstance(request, EndTxnRequest):
+            return request, V2_END if self.tv2 else V1_END
+        return request, V2_ADD if self.tv2 else V1_ADD
+
+    def take(self, response: Message) -> None:
+        self.waits = False
+        if isinstance(response, AddPartitionsToTxnResponse):
+            (code,) = set(codes_of(response).values())
+        else:
+            assert isinstance(response, InitProducerIdResponse | EndTxnResponse)
+            code = ErrorCode(response.error_code)
+        if code in COME_AGAIN:
+            return
+        self.again = None
+        if code is not ErrorCode.NONE:
+            self.producer_id, self.is_open = -1, False
+        elif isinstance(response, AddPartitionsToTxnResponse):
+            self.is_open = True
+        else:
+            self.is_open = False
+            if response.producer_id >= 0:
+                self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.bench = WorldBench()
+        # One id is about to run out of epochs.
+        self.bench.start_at(TxnState.EMPTY, 32_760)
+        self.clients = [
+            Client(name, tv2=tv2) for name in ("t", "u", "v") for tv2 in (True, self.random.random() < 0.5)
+        ]
+        self.network: list[Sent] = []
+        self.waiting: dict[Hashable, Sent] = {}
+        self.late_markers: list[MarkerSend] = []
+        self.leaders = {TopicPartition(name, at): Leader() for name, n in TOPICS.items() for at in range(n)}
+        self.decisions: dict[str, TxnMetadata] = {}
+        """By id: the end that is decided and not complete."""
+        self.marked: dict[tuple[int, int], set[TopicPartition]] = {}
+        """By producer id and epoch of the last such decision: partitions that have the marker."""
+        self.outcomes: dict[tuple[int, int], bool] = {}
+        """By producer id and epoch of the markers: committed or not."""
+        self.newest: dict[str, tuple[int, int]] = {}
+        """By id: producer id and epoch of the last committed state."""
+        self.old_producers: set[int] = set()
+        self.given: set[tuple[int, int]] = set()
+        self.unsure: set[str] = set()
+        """Ids with a record in the log that was given up."""
+        self.safe_end = len(self.bench.log)
+        self.producer_ids = 10_000
+        self.decided = self.completed = self.rotated = 0
+
+    def run(self, steps: int) -> None:
+        doings = [
+            (30, self.client_sends),
+            (30, self.request_arrives),
+            (30, self.log_commits),
+            (25, self.leader_answers),
+            (20, self.producer_id_comes),
+            (0.5, self.log_refuses),
+            (1, self.append_times_out),
+            (3, self.connection_breaks),
+            (4, self.late_marker_arrives),
+            (2, self.leaders_move),
+            (6, self.time_passes),
+            (0.4, self.coordinator_moves),
+        ]
+        weights, actions = zip(*doings, strict=True)
+        for _ in range(steps):
+            self.random.choices(actions, weights)[0]()
+            self.take_answers()
+        self.calm_down()
+
+    # -- trouble ---------------------------------------------------------------------------------------------
+
+    def client_sends(self) -> None:
+        client = self.random.choice(self.clients)
+        if client.waits or (client.producer_id < 0 and self.random.random() < 0.8):
+            # Who has been fenced does not come back at once: two that do would only fence each other.
+            return
+        request, version = client.next_request(self.random)
+        client.waits = True
+        self.network.append(Sent(client, request, version))
+        if self.random.random() < 0.3:
+            self.network.append(Sent(None, request, version))
+
+    def request_arrives(self) -> None:
+        if self.network:
+            sent = self.network.pop(self.random.randrange(len(self.network)))
+            self.deliver(sent)
+
+    def deliver(self, sent: Sent) -> None:
+        # The answer may be there before ``send`` returns the token, so it is looked for afterwards.
+        token = self.bench.send(sent.request, sent.version)
+        self.waiting[token] = sent
+
+    def log_commits(self) -> None:
+        bench = self.bench
+        count = self.random.randint(1, 4)
+        safe, rest = bench.uncommitted[:count], bench.uncommitted[count:]
+        if safe:
+            self.safe_end = max(self.safe_end, bench.ends[id(safe[-1])])
+            for outcome in safe:
+                self.check_committed(outcome)
+            bench.uncommitted = safe
+            bench.commit()
+            bench.uncommitted = rest + bench.uncommitted
+            self.check_sends()
+
+    def leader_answers(self) -> None:
+        if self.bench.sends:
+            at = self.random.randrange(len(self.bench.sends))
+            self.bench.answer_markers(self.judge, at)
+
+    def judge(self, marker: Marker) -> ErrorCode:
+        if self.random.random() < 0.1:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        code = self.write(marker)
+        assert code is ErrorCode.NONE, f"the present coordinator was refused: {marker} {code.name}"
+        return code
+
+    def connection_breaks(self) -> None:
+        """The markers are lost, written, or written much later; nobody can tell."""
+        if not self.bench.sends:
+            return
+        send = self.bench.sends.pop(self.random.randrange(len(self.bench.sends)))
+        fate = self.random.randrange(3)
+        if fate == 1:
+            self.write_unheard(send)
+        elif fate == 2:
+            self.late_markers.append(send)
+        self.bench.run(MarkersAnswered(send.send_id, None))
+        self.check_sends()
+
+    def late_marker_arrives(self) -> None:
+        if self.late_markers:
+            self.write_unheard(self.late_markers.pop(self.random.randrange(len(self.late_markers))))
+
+    def write_unheard(self, send: MarkerSend) -> None:
+        for marker in markers_of(send):
+            self.write(marker)
+
+    def write(self, marker: Marker) -> ErrorCode:
+        code = self.leaders[marker.partition].judge(marker)
+        if code is ErrorCode.NONE:
+            self.marked[marker.producer_id, marker.epoch].add(marker.partition)
+        return code
+
+    def producer_id_comes(self) -> None:
+        if self.bench.asks:
+            self.producer_ids += 1
+            self.bench.give_id(None if self.random.random() < 0.1 else self.producer_ids)
+
+    def log_refuses(self) -> None:
+        self.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+
+    def append_times_out(self) -> None:
+        """Written, and maybe replicated later: it stays in the log."""
+        bench = self.bench
+        if bench.uncommitted:
+            failed, rest = bench.uncommitted[:1], bench.uncommitted[1:]
+            self.unsure |= {each.transaction.id for each in failed[0].transitions}
+            bench.uncommitted = failed
+            bench.fail_uncommitted(ErrorCode.REQUEST_TIMED_OUT)
+            bench.uncommitted = rest + bench.uncommitted
+
+    def leaders_move(self) -> None:
+        leaders = {
+            name: [self.random.choice((*NODES, -1)) for _ in range(size)] for name, size in TOPICS.items()
+        }
+        self.bench.change_cluster(Cluster(leaders))
+        self.check_sends()
+
+    def time_passes(self) -> None:
+        self.bench.now_ms += self.random.choice((1, 50, 100, 200, 500, 1_000, 25_000))
+        self.fire_timers()
+
+    def fire_timers(self) -> None:
+        bench = self.bench
+        for _ in range(10):
+            deadline_ms = bench.shard.deadline_ms()
+            if deadline_ms is None or deadline_ms > bench.now_ms:
+                break
+            bench.run(TimerFired())
+        self.check_sends()
+
+    def coordinator_moves(self) -> None:
+        """What nobody confirmed may be lost with the old leader's log, or be found by the new one."""
+        bench = self.bench
+        self.check_log()
+        if self.random.random() < 0.5:
+            del bench.log[self.safe_end :]
+        self.late_markers += bench.sends
+        bench.append_error = None
+        for outcome in bench.uncommitted:
+            for reply in outcome.replies:
+                # Its connection breaks with the coordinator.
+                sent = self.waiting.pop(reply.token)
+                if sent.client is not None:
+                    sent.client.waits = False
+        bench.reload()
+        self.safe_end = len(bench.log)
+        self.unsure.clear()
+        self.decisions.clear()
+        for transaction in bench.shard.state.transactions.values():
+            self.note(transaction.id, transaction.metadata)
+        self.check_sends()
+
+    # -- what must hold --------------------------------------------------------------------------------------
+
+    def check_committed(self, outcome: Decision) -> None:
+        for transition in outcome.transitions:
+            transactional_id = transition.transaction.id
+            assert transition.to is not None, "no id is unused for long enough here"
+            decided = self.decisions.pop(transactional_id, None)
+            if decided is not None:
+                assert transition.to.state in COMPLETED
+                assert transition.to.state - decided.state == 2, (
+                    "CompleteCommit after PrepareCommit, or abort"
+                )
+                assert decided.partitions <= self.marked[decided.producer_id, decided.epoch]
+                self.completed += 1
+            else:
+                assert transition.to.state not in COMPLETED
+            self.unsure.discard(transactional_id)
+            self.note(transactional_id, transition.to)
+
+    def note(self, transactional_id: str, metadata: TxnMetadata) -> None:
+        before = self.newest.get(transactional_id)
+        if before is not None:
+            assert metadata.producer_id not in self.old_producers
+            if metadata.producer_id == before[0]:
+                assert metadata.epoch >= before[1], "an epoch went back"
+            else:
+                self.old_producers.add(before[0])
+                self.rotated += 1
+        self.newest[transactional_id] = (metadata.producer_id, metadata.epoch)
+        if metadata.state in PREPARED:
+            self.decided += 1
+            self.decisions[transactional_id] = metadata
+            place = (metadata.producer_id, metadata.epoch)
+            commits = metadata.state is TxnState.PREPARE_COMMIT
+            if metadata.client_version == 2:
+                assert self.outcomes.setdefault(place, commits) is commits, f"{place} was decided twice"
+            self.outcomes[place] = commits
+            self.marked[place] = set()
+
+    def check_sends(self) -> None:
+        decided = {metadata.producer_id: metadata for metadata in self.decisions.values()}
+        for send in self.bench.sends:
+            for marker in markers_of(send):
+                decision = decided[marker.producer_id]
+                assert marker.epoch == decision.epoch
+                assert marker.commits is (decision.state is TxnState.PREPARE_COMMIT)
+                assert marker.transaction_version == decision.client_version
+                assert marker.partition in decision.partitions
+                assert marker.coordinator_epoch == self.bench.coordinator_epoch
+
+    def check_log(self) -> None:
+        loaded = {
+            record.key.transactional_id: state_of(record.value)
+            for record in self.bench.records()
+            if record.value is not None
+        }
+        under_way = {
+            each.transaction.id for outcome in self.bench.uncommitted for each in outcome.transitions
+        }
+        for transaction in self.bench.shard.state.transactions.values():
+            if transaction.id not in self.unsure | under_way and transaction.exists:
+                assert loaded[transaction.id] == transaction.metadata
+
+    def take_answers(self) -> None:
+        for token in [token for token in self.waiting if not self.bench.is_parked(token)]:
+            sent = self.waiting.pop(token)
+            response = self.bench.answers.pop(token)
+            if isinstance(response, EndTxnResponse) and response.error_code == 0 and sent.version >= V2_END:
+                assert isinstance(sent.request, EndTxnRequest)
+                place = (sent.request.producer_id, sent.request.producer_epoch + 1)
+                assert self.outcomes[place] is sent.request.committed, f"{place} was confirmed otherwise"
+            if isinstance(response, InitProducerIdResponse) and response.error_code == 0:
+                assert isinstance(sent.request, InitProducerIdRequest)
+                place = (response.producer_id, response.producer_epoch)
+                if sent.request.producer_id < 0:
+                    assert place not in self.given, f"{place} was given twice"
+                self.given.add(place)
+            if sent.client is not None:
+                sent.client.take(response)
+
+    def calm_down(self) -> None:
+        """No more trouble: whatever is decided must come to its end, and the log must agree."""
+        bench = self.bench
+        bench.append_error = None
+        bench.change_cluster(Cluster({name: [1] * size for name, size in TOPICS.items()}))
+        self.network.clear()
+        for _ in range(50):
+            while bench.uncommitted:
+                self.log_commits()
+            while bench.asks:
+                self.producer_ids += 1
+                bench.give_id(self.producer_ids)
+            while bench.sends:
+                bench.answer_markers(self.write)
+            self.take_answers()
+            bench.now_ms += 1_000
+            self.fire_timers()
+        assert bench.stopped == []
+        assert not self.waiting, "somebody was never answered"
+        assert not self.decisions
+        for transaction in bench.shard.state.transactions.values():
+            assert transaction.pending is None
+            assert transaction.metadata.state not in {*PREPARED, TxnState.ONGOING}, transaction
+        self.check_log()

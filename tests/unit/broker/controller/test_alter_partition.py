@@ -1,0 +1,46 @@
+"""In-sync sets are proposed in requests of a bearable size, the latest proposal of each partition once."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import cast
+
+from ruslo.broker.controller.alter_partition import AT_MOST, IsrProposals
+from ruslo.broker.partitions.partition import Partition
+from ruslo.machines.replica.isr import Proposal
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
+from ruslo.protocol.messages.alter_partition_response import AlterPartitionResponse
+from tests.support.machines.controller_bench import numbered_uuid
+
+
+class Controller:
+    """Takes everything and says nothing about it."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[tuple[int, int]]] = []
+
+    def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
+        assert isinstance(request, AlterPartitionRequest)
+        (topic,) = request.topics
+        self.asked.append([(each.partition_index, each.partition_epoch) for each in topic.partitions])
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        answer.set_result(AlterPartitionResponse())
+        return answer
+
+
+async def test_thousands_of_proposals_go_in_several_requests() -> None:
+    controller = Controller()
+    proposals = IsrProposals(controller, broker_id=1, broker_epoch=lambda: 7)
+    count = 2 * AT_MOST + 10
+    for partition_epoch in (4, 5):
+        for index in range(count):
+            led = SimpleNamespace(topic_id=numbered_uuid(1), index=index, replication=None)
+            proposals.propose(cast(Partition, led), Proposal(3, partition_epoch, ()))
+    async with asyncio.timeout(30):
+        while sum(map(len, controller.asked)) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert [len(each) for each in controller.asked] == [AT_MOST, AT_MOST, 10]
+    assert [each for asked in controller.asked for each in asked] == [(n, 5) for n in range(count)]
+    await proposals.stop()

@@ -1,0 +1,202 @@
+"""The controller driver: answers wait for commits, and lost leadership loses nothing that was committed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ruslo.broker.controller import driver as controller
+from ruslo.machines.controller.delta import MetadataDelta
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
+from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from tests.support.brokers.live_node import until
+from tests.support.machines.controller_bench import AdminNode, admin_node, registration
+
+
+def creating(name: str, partitions: int = 1) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
+    )
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_answers_are_released_by_commits_in_order() -> None:
+    async with admin_node() as node:
+        node.raft.commits_by_itself = False
+        first = node.controller.submit(creating("a"))
+        second = node.controller.submit(creating("b"))
+        # Refused because of what is not committed yet: so this answer waits as well.
+        refused = node.controller.submit(creating("a"))
+        await turns()
+        assert [each.done() for each in (first, second, refused)] == [False] * 3
+        assert node.image.topics.by_name == {}, "the broker sees nothing that is not committed"
+        assert set(node.machine.image.topics.by_name) == {"a", "b"}
+        node.raft.commit()
+        assert set(node.image.topics.by_name) == {"a", "b"}
+        answers = [await each for each in (first, second, refused)]
+        codes = [each.topics[0].error_code for each in answers if isinstance(each, CreateTopicsResponse)]
+        assert codes == [0, 0, ErrorCode.TOPIC_ALREADY_EXISTS]
+        node.raft.commits_by_itself = True
+
+
+async def test_answer_comes_at_once_when_nothing_is_open() -> None:
+    async with admin_node() as node:
+        answer = node.controller.submit(DeleteTopicsRequest(topic_names=["nowhere"]))
+        assert answer.done()
+
+
+async def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusals = 0
+
+    def full(*args: object) -> int:
+        nonlocal refusals
+        refusals += 1
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on device")
+
+    async with admin_node({"broker.session.timeout.ms": "4000"}) as node:
+        await node.controller.submit(registration(2))
+        epoch = node.machine.image.cluster.brokers[2].epoch
+        await node.controller.submit(
+            BrokerHeartbeatRequest(
+                broker_id=2, broker_epoch=epoch, current_metadata_offset=node.raft.end_offset
+            )
+        )
+        assert node.machine.image.cluster.brokers[2].active
+        with monkeypatch.context() as patched:
+            patched.setattr(node.raft, "append", full)
+            node.controller.broker_gone(2, epoch)
+            # Nothing but its own timer lets the controller try again, and again.
+            await until(lambda: refusals == 2)
+        await until(lambda: node.image.cluster.brokers[2].fenced)
+
+
+async def test_lost_leadership_forgets_what_was_not_committed() -> None:
+    async with admin_node() as node:
+        await node.controller.submit(creating("kept"))
+        node.raft.commits_by_itself = False
+        lost = node.controller.submit(creating("lost"))
+        node.raft.resign()
+        with pytest.raises(KafkaError) as error:
+            await lost
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        assert set(node.machine.image.topics.by_name) == {"kept"}
+        with pytest.raises(KafkaError) as error:
+            await node.controller.submit(creating("never"))
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        # What another leader commits meanwhile arrives, and this node can lead again.
+        node.raft.commits_by_itself = True
+        node.raft.lead()
+        assert isinstance(await node.controller.submit(creating("lost")), CreateTopicsResponse)
+        assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name) == {"kept", "lost"}
+
+
+async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader may notice only then that nobody follows it any more, and nobody will ever see the records."""
+    async with admin_node() as node:
+        await node.controller.submit(creating("kept"))
+        append = node.raft.append
+
+        def resign_after(*args: Any) -> int:
+            node.raft.commits_by_itself = False
+            last = append(*args)
+            node.raft.resign()
+            return last
+
+        with monkeypatch.context() as patched:
+            patched.setattr(node.raft, "append", resign_after)
+            lost = node.controller.submit(creating("lost"))
+        with pytest.raises(KafkaError) as error:
+            await lost
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        assert set(node.machine.image.topics.by_name) == {"kept"}
+        node.raft.commits_by_itself = True
+        node.raft.lead()
+        await node.controller.submit(creating("after"))
+        assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name)
+
+
+async def test_follower_takes_in_what_others_commit() -> None:
+    leader = AdminNode()
+    leader.raft.lead()
+    await turns()
+    await leader.lifecycle.register()
+    await leader.lifecycle.unfence()
+    await leader.controller.submit(creating("t", 3))
+    follower = AdminNode()
+    records = [record for record, _ in leader.raft.records]
+    for listener in (follower.metadata, follower.controller):
+        listener.handle_commit(0, 1, records)
+    assert follower.machine.image.topics.by_name == leader.image.topics.by_name
+    again = AdminNode()
+    snapshot = [record for record, _ in leader.metadata.snapshot_records()]
+    for listener in (again.metadata, again.controller):
+        list(listener.handle_snapshot(leader.image.offset + 1, 1, snapshot))
+    assert again.image.offset == leader.image.offset
+    assert again.machine.image.topics.by_name == leader.image.topics.by_name
+    leader.lifecycle.abandon()
+    leader.controller.stop()
+
+
+async def test_first_start_of_a_cluster_is_one_transaction() -> None:
+    node = AdminNode()
+    node.raft.lead()
+    await turns()
+    names = [type(record).__name__ for record, _ in node.raft.records]
+    assert names[0] == "BeginTransactionRecord"
+    assert names[-1] == "EndTransactionRecord"
+    assert node.image.features.metadata_version == 30
+    # The end mark is shown to nobody, and yet nothing waits for it for ever.
+    answer = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
+    assert answer is not None
+    node.raft.resign()
+    node.raft.lead()
+    await turns()
+    assert len(node.raft.records) == len(names), "later activations write nothing"
+    node.controller.stop()
+
+
+async def test_silent_brokers_are_fenced_by_the_timer() -> None:
+    async with admin_node({"broker.session.timeout.ms": "40"}) as node:
+        other = registration(2)
+        await node.controller.submit(other)
+        node.lifecycle.abandon()
+        fenced = asyncio.Event()
+
+        def watch(delta: MetadataDelta, image: MetadataImage) -> None:
+            if image.cluster.brokers[1].fenced:
+                fenced.set()
+
+        node.metadata.subscribe(watch)
+        await asyncio.wait_for(fenced.wait(), 60)
+
+
+async def test_more_changes_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "MAX_RECORDS_PER_REQUEST", 1_000)
+    async with admin_node() as node:
+        for name in ("a", "b"):
+            await node.controller.submit(creating(name, 800))
+        assert await node.lifecycle.shut_down()
+        assert {each.leader for _, _, each in node.image.topics.partitions()} == {-1}
+
+
+async def test_log_that_takes_nothing() -> None:
+    async with admin_node() as node:
+        # Raft has learnt of a new leader, the driver has not been told yet.
+        node.raft.leader_id = 2
+        with pytest.raises(KafkaError) as error:
+            await node.controller.submit(creating("t"))
+        assert error.value.code is ErrorCode.NOT_CONTROLLER
+        assert node.machine.image.topics.by_name == {}
+        node.raft.leader_id = 1

@@ -1,0 +1,84 @@
+"""A request on its way to the active controller while that changes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import cast
+
+from ruslo.broker.controller.gateway import ControllerGateway
+from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.quorum.raft import RaftDriver
+from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.forwarding import answer_envelope, open_envelope
+from ruslo.machines.raft.voters import Endpoint
+from ruslo.model.clock import SystemClock
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.envelope_request import EnvelopeRequest
+from ruslo.protocol.messages.envelope_response import EnvelopeResponse
+from ruslo.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from ruslo.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
+from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+
+OURS, OTHER = 1, 2
+REQUEST = RemoveRaftVoterRequest(voter_id=OTHER)
+CONTEXT = RequestContext(api_version=0)
+
+
+@dataclass
+class Election:
+    """Who leads, as the quorum's driver tells it."""
+
+    leader_id: int
+    leader_endpoint: Endpoint | None
+    node_id: int = OURS
+
+    async def catch_up(self) -> None:
+        """There is nothing to catch up with."""
+
+
+def removed(said: str) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=0, error_message=said)
+
+
+def forwarded(answers_late: bool) -> Message:
+    """The answer when the other controller, which is asked, hands the lead over to this node."""
+    metadata = MetadataDriver()
+
+    async def script(asked: Asked) -> Answer:
+        if asked.api_key != EnvelopeRequest.API_KEY:
+            raise KeyError
+        assert isinstance(asked.message, EnvelopeRequest)
+        election.leader_id, election.leader_endpoint = OURS, None
+        metadata.handle_leader_change(OURS, 2)
+        await asyncio.sleep(0.01 if answers_late else 60)
+        header, _, _ = open_envelope(asked.message)
+        return EnvelopeResponse(error_code=0, response_data=answer_envelope(header, removed("there")))
+
+    async def story() -> Message:
+        async with ScriptedBroker(script) as other:
+            election.leader_endpoint = Endpoint("CONTROLLER", "127.0.0.1", other.port)
+            gateway = ControllerGateway(
+                None,
+                cast(RaftDriver, election),
+                metadata,
+                SystemClock(),
+                node_id=OURS,
+                request_timeout_ms=30_000,
+            )
+            gateway.serve_here = lambda request, context: removed("here")
+            try:
+                return await gateway.forward(REQUEST, CONTEXT)
+            finally:
+                await gateway.stop()
+
+    election = Election(OTHER, None)
+    return asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def test_a_node_that_comes_to_lead_answers_itself() -> None:
+    assert forwarded(answers_late=False) == removed("here")
+
+
+def test_the_last_word_of_the_one_before_counts() -> None:
+    assert forwarded(answers_late=True) == removed("there")

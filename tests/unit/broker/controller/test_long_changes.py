@@ -1,0 +1,168 @@
+"""Changes of thousands of partitions: made over several turns, whole or not at all, and nothing overtakes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from ruslo.broker.controller.driver import RECORDS_PER_TURN
+from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.controller.topic_image import NO_LEADER
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
+from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ruslo.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from ruslo.protocol.metadata_records import encode_metadata_record
+from tests.support.machines.controller_bench import AdminNode, admin_node, registration
+
+PARTITIONS = 3 * RECORDS_PER_TURN
+
+
+def creating(name: str, partitions: int = PARTITIONS) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
+    )
+
+
+def code_of(answer: Message) -> int:
+    assert isinstance(answer, CreateTopicsResponse)
+    return answer.topics[0].error_code
+
+
+async def test_others_get_their_turn_and_the_topic_comes_in_one_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with admin_node() as node:
+        appended: list[tuple[int, bool]] = []
+        append = node.raft.append
+
+        def watched(
+            epoch: int, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None
+        ) -> int:
+            encoded = [encode_metadata_record(*each) for each in records]
+            appended.append((len(records), values == encoded))
+            return append(epoch, records, values)
+
+        monkeypatch.setattr(node.raft, "append", watched)
+        answer = node.controller.submit(creating("big"))
+        turns = 0
+        while not answer.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert code_of(await answer) == ErrorCode.NONE
+        assert turns > PARTITIONS // RECORDS_PER_TURN
+        assert appended == [(PARTITIONS + 1, True)]
+        assert len(node.image.topics.by_name["big"].partitions) == PARTITIONS
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+
+
+async def test_what_comes_meanwhile_waits_and_keeps_its_order() -> None:
+    async with admin_node() as node:
+        requests = [
+            creating("big"),
+            creating("big"),
+            DeleteTopicsRequest(topic_names=["big"]),
+            creating("big", 2 * RECORDS_PER_TURN),
+            creating("small", 1),
+        ]
+        first, refused, deleted, second, small = await asyncio.gather(
+            *[node.controller.submit(each) for each in requests]
+        )
+        assert isinstance(deleted, DeleteTopicsResponse)
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        codes = [code_of(each) for each in (first, refused, second, small)]
+        assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE, ErrorCode.NONE]
+        assert len(node.image.topics.by_name["big"].partitions) == 2 * RECORDS_PER_TURN
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+
+
+async def test_a_registration_that_waited_is_numbered_by_where_it_is_written() -> None:
+    async with admin_node() as node:
+        created = node.controller.submit(creating("big"))
+        registered = node.controller.submit(registration(7))
+        await asyncio.gather(created, registered)
+        assert node.image.cluster.brokers[7].epoch == node.raft.end_offset - 1
+
+
+@pytest.mark.parametrize("turns", range(14))
+async def test_leadership_is_lost_at_every_turn_of_it(turns: int) -> None:
+    """The machine ends up with what is committed, and the next leadership begins from there."""
+    async with admin_node() as node:
+        names = ("big", "waits")
+        answers = [
+            node.controller.submit(creating(names[0])),
+            node.controller.submit(creating("waits", 1)),
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        node.raft.resign()
+        committed = set(node.image.topics.by_name)
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+        for name, answer in zip(names, await asyncio.gather(*answers, return_exceptions=True), strict=True):
+            if isinstance(answer, KafkaError):
+                assert answer.code is ErrorCode.NOT_CONTROLLER
+            else:
+                assert name in committed
+        node.raft.lead()
+        again = code_of(await node.controller.submit(creating("big")))
+        assert again == (ErrorCode.TOPIC_ALREADY_EXISTS if "big" in committed else ErrorCode.NONE)
+        assert len(node.image.topics.by_name["big"].partitions) == PARTITIONS
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+
+
+async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with admin_node() as node:
+
+        def full(epoch: int, records: Sequence[VersionedRecord], values: object = None) -> int:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(node.raft, "append", full)
+            with pytest.raises(KafkaError, match="no room"):
+                await node.controller.submit(creating("big"))
+        assert "big" not in node.machine.image.topics.by_name
+        assert code_of(await node.controller.submit(creating("big"))) == ErrorCode.NONE
+
+
+async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
+    async with admin_node() as node:
+        await node.controller.submit(creating("big"))
+        broker = node.image.cluster.brokers[1]
+        node.controller.broker_gone(1, broker.epoch)
+        await _until_leader(node, NO_LEADER)
+        again = node.new_lifecycle()
+        await again.register()
+        await again.unfence()
+        await _until_leader(node, 1)
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+        again.abandon()
+        node.raft.resign()
+
+
+@pytest.mark.parametrize("turns", range(14))
+async def test_leadership_is_lost_at_every_turn_of_a_broker_going(turns: int) -> None:
+    """Its partitions change in pieces: no change is lost or made twice, wherever that is cut."""
+    async with admin_node() as node:
+        await node.controller.submit(creating("big"))
+        node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        node.raft.resign()
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+        node.raft.lead()
+        node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+        await _until_leader(node, NO_LEADER)
+        await node.controller.submit(creating("after", 1))
+        assert node.machine.image.topics.by_name == node.image.topics.by_name
+        assert {each.partition_epoch for each in node.image.topics.by_name["big"].partitions} == {1}
+
+
+async def _until_leader(node: AdminNode, leader: int) -> None:
+    partitions = node.image.topics.by_name["big"].partitions
+    async with asyncio.timeout(30):
+        while {each.leader for each in partitions} != {leader}:  # noqa: ASYNC110
+            await asyncio.sleep(0)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
+from ruslo.machines.assignors.spec import Assignment, GroupSpec, MemberSpec, TopicSpec
+from ruslo.machines.groups.consumer.ports import AssignorFailure, AssignorResult
+from tests.support.brokers.live_node import run
+
+TOPIC = b"0123456789abcdef"
+GROUP = GroupSpec(
+    "g",
+    {name: MemberSpec(name, frozenset({TOPIC})) for name in ("a", "b")},
+    {TOPIC: TopicSpec(TOPIC, "t", 2)},
+    homogeneous=True,
+)
+
+
+@dataclass(frozen=True)
+class Stub:
+    work: Callable[[GroupSpec], Assignment]
+    name: str = "stub"
+    needs_lag: bool = False
+
+    def assign(self, group: GroupSpec) -> Assignment:
+        return self.work(group)
+
+
+def outcome(work: Callable[[GroupSpec], Assignment], timeout_ms: int = 20_000) -> AssignorResult:
+    results: list[AssignorResult] = []
+
+    async def story() -> None:
+        results.append(await AssignorRunner({"stub": Stub(work)}, timeout_ms).run("stub", GROUP))
+
+    run(story())
+    return results[0]
+
+
+def fails(_: GroupSpec) -> Assignment:
+    raise ValueError("I give up")
+
+
+def leaves(_: GroupSpec) -> Assignment:
+    raise SystemExit(3)
+
+
+def test_a_good_result_comes_back_checked() -> None:
+    assert outcome(lambda _: {"a": {TOPIC: [0]}, "b": {TOPIC: (1,)}}) == {
+        "a": {TOPIC: frozenset({0})},
+        "b": {TOPIC: frozenset({1})},
+    }
+
+
+def test_it_runs_beside_the_event_loop() -> None:
+    threads: list[threading.Thread] = []
+
+    def assign(_: GroupSpec) -> Assignment:
+        threads.append(threading.current_thread())
+        return {"a": {TOPIC: [0, 1]}}
+
+    assert not isinstance(outcome(assign), AssignorFailure)
+    assert threads[0] is not threading.main_thread()
+
+
+def test_faults_become_failures() -> None:
+    assert outcome(fails) == AssignorFailure("stub", "raised ValueError: I give up")
+    assert outcome(leaves) == AssignorFailure("stub", "raised SystemExit: 3")
+    twice = outcome(lambda _: {"a": {TOPIC: [0, 1]}, "b": {TOPIC: [1]}})
+    assert isinstance(twice, AssignorFailure)
+    assert "to both" in twice.message
+
+
+async def test_an_unknown_one_is_a_failure() -> None:
+    result = await AssignorRunner({}, 1000).run("stub", GROUP)
+    assert isinstance(result, AssignorFailure)
+
+
+def test_a_slow_one_is_given_up_and_refused_until_it_is_done() -> None:
+    free = threading.Event()
+    calls: list[int] = []
+
+    def assign(_: GroupSpec) -> Assignment:
+        calls.append(1)
+        assert free.wait(20)
+        return {"a": {TOPIC: [0, 1]}}
+
+    async def story() -> None:
+        runner = AssignorRunner({"stub": Stub(assign), "other": Stub(lambda _: {"a": {TOPIC: [0, 1]}})}, 30)
+        slow = await runner.run("stub", GROUP)
+        assert isinstance(slow, AssignorFailure)
+        assert "did not finish within 30 ms" in slow.message
+        busy = await runner.run("stub", GROUP)
+        assert isinstance(busy, AssignorFailure)
+        assert "still busy" in busy.message
+        assert len(calls) == 1
+        assert not isinstance(await runner.run("other", GROUP), AssignorFailure)
+        free.set()
+        results: list[AssignorResult] = []
+        while not results or isinstance(results[-1], AssignorFailure):
+            results.append(await runner.run("stub", GROUP))
+            await asyncio.sleep(0.001)
+
+    run(story())
+    free.set()
+
+
+def test_calls_of_one_assignor_take_turns() -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def assign(_: GroupSpec) -> Assignment:
+        running.append(1)
+        most.append(len(running))
+        threading.Event().wait(0.002)
+        running.pop()
+        return {"a": {TOPIC: [0, 1]}}
+
+    async def story() -> None:
+        runner = AssignorRunner({"stub": Stub(assign)}, 20_000)
+        await asyncio.gather(*(runner.run("stub", GROUP) for _ in range(5)))
+
+    run(story())
+    assert most == [1] * 5

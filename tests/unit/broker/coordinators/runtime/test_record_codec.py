@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ruslo.broker.coordinators.groups.batch import encode_batch
+from ruslo.broker.coordinators.runtime.record_codec import decode_records, encode_record, size_of
+from ruslo.machines.groups.decision import Producer
+from ruslo.machines.groups.records import GroupRecord, classic_group_tombstone, offset_record
+from ruslo.model.errors import ProtocolError
+from ruslo.protocol.coordinator_records import GROUP_RECORDS
+from ruslo.records.batch import read_header
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
+
+NOW = 1_700_000_000_000
+COMMIT = offset_record("g", "t", 3, offset=42, leader_epoch=7, metadata="note", commit_ms=NOW)
+
+
+def test_records_come_back_as_they_were_written() -> None:
+    records = [COMMIT, classic_group_tombstone("other")]
+    batch = encode_batch(map(encode_record, records), NOW, codec=0, producer=None)
+    assert [offset for offset, _ in decode_records(batch, GROUP_RECORDS, GroupRecord)] == [0, 1]
+    (_, first), (_, second) = decode_records(batch, GROUP_RECORDS, GroupRecord)
+    assert first == COMMIT
+    assert (second.key, second.value) == (records[1].key, None)
+
+
+def test_a_batch_looks_as_kafkas_coordinator_writes_it() -> None:
+    header = read_header(encode_batch([encode_record(COMMIT)], NOW, codec=3, producer=None))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, 0)
+    assert (header.codec, header.is_transactional, header.base_timestamp) == (3, False, NOW)
+
+
+def test_a_transactional_batch_names_its_producer() -> None:
+    header = read_header(encode_batch([encode_record(COMMIT)], NOW, codec=0, producer=Producer(9, 2)))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 0)
+    assert header.is_transactional
+    assert not header.is_control
+
+
+def test_the_size_is_never_underestimated() -> None:
+    encoded = [encode_record(COMMIT) for _ in range(200)]
+    assert len(encode_batch(encoded, NOW, codec=0, producer=None)) <= size_of(encoded) + 61
+
+
+def test_unknown_record_types_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    key, value = encode_record(COMMIT)
+    stranger = (99).to_bytes(2, "big") + b"whatever"
+    batch = build_batch([Record(0, NOW, stranger, b"?"), Record(1, NOW, key, value)])
+    with caplog.at_level(logging.WARNING):
+        assert list(decode_records(batch, GROUP_RECORDS, GroupRecord)) == [(1, COMMIT)]
+    assert "type 99" in caplog.text
+
+
+def test_an_unknown_value_version_is_an_error() -> None:
+    key, value = encode_record(COMMIT)
+    assert value is not None
+    newer = (77).to_bytes(2, "big") + value[2:]
+    with pytest.raises(ProtocolError, match="offset 0"):
+        list(decode_records(build_batch([Record(0, NOW, key, newer)]), GROUP_RECORDS, GroupRecord))
+
+
+def test_a_record_without_key_is_an_error() -> None:
+    with pytest.raises(ProtocolError, match="no key"):
+        list(decode_records(build_batch([Record(0, NOW, None, b"v")]), GROUP_RECORDS, GroupRecord))

@@ -1,0 +1,23 @@
+"""Which requests may follow each other without waiting for the responses."""
+
+from __future__ import annotations
+
+from ruslo.broker.controller.gateway import _HOUSEKEEPING
+from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS, HANDLERS, PIPELINES, controller_apis
+from ruslo.protocol.apis import API_BY_KEY, API_BY_NAME
+
+
+def test_pipelines_are_of_apis_that_are_served() -> None:
+    assert PIPELINES.keys() <= HANDLERS.keys() | CONTROLLER_HANDLERS.keys() | {"Produce"}
+
+
+def test_what_a_broker_asks_of_the_controller_for_itself_is_one_pipeline() -> None:
+    """They share a connection: a heartbeat must not wait until the change of an ISR is committed."""
+    own = {API_BY_KEY[request.API_KEY].name for request in _HOUSEKEEPING}
+    assert {PIPELINES.get(name) for name in own} == {"housekeeping"}
+    assert {controller_apis()[API_BY_NAME[name].key].pipeline for name in own} == {"housekeeping"}
+
+
+def test_reads_wait_for_what_was_asked_before() -> None:
+    for name in ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "JoinGroup", "SyncGroup", "Heartbeat"):
+        assert name not in PIPELINES

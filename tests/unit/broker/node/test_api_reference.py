@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ruslo.broker.dispatch.api_table import broker_apis, controller_apis
+from ruslo.broker.node.api_reference import main, page
+from tests.docs.blocks import ROOT
+
+
+class Hot:
+    def handle(self, *arguments: object) -> None: ...
+
+
+def test_the_page_is_current() -> None:
+    assert (ROOT / "docs/protocol.md").read_text() == page(), "run make generate"
+
+
+def test_the_page_names_what_is_served_and_nothing_else() -> None:
+    _, brokers, controllers = page().split("\n## ")
+    for text, served in ((brokers, broker_apis(Hot(), Hot())), (controllers, controller_apis())):
+        rows = [
+            [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "| " in line
+        ]
+        answered = {int(row[0]) for row in rows[1:] if row[3] == "yes"}
+        assert answered == set(served)
+        assert f"{len(served)} of {len(rows) - 1} are answered" in text
+
+
+def test_an_old_page_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("old")
+    assert main(["--check", "--page", str(path)]) == 1
+    assert "make generate" in capsys.readouterr().err
+    assert main(["--page", str(path)]) == 0
+    assert main(["--check", "--page", str(path)]) == 0

@@ -1,0 +1,81 @@
+"""The feature levels a new cluster begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from ruslo.broker.node.bootstrap_features import (
+    feature_records,
+    initial_features,
+    metadata_version_of,
+    parse_feature,
+)
+from ruslo.model.errors import ConfigError
+
+
+def test_older_releases_begin_with_fewer_features() -> None:
+    assert initial_features("3.7-IV4", (), dynamic_quorum=False) == {
+        "metadata.version": 19,
+        "eligible.leader.replicas.version": 0,
+        "group.version": 0,
+        "share.version": 0,
+        "streams.version": 0,
+        "transaction.version": 0,
+    }
+    assert initial_features("4.0", (), dynamic_quorum=False) == {
+        "metadata.version": 25,
+        "eligible.leader.replicas.version": 0,
+        "group.version": 1,
+        "share.version": 0,
+        "streams.version": 0,
+        "transaction.version": 2,
+    }
+
+
+def test_a_release_without_step_is_its_last_one() -> None:
+    assert metadata_version_of("3.7") == 19
+    assert metadata_version_of("3.7-IV0") == 15
+    assert metadata_version_of("4.3") == 30
+
+
+def test_levels_that_are_asked_for() -> None:
+    levels = initial_features(None, [("share.version", 0), ("kraft.version", 1)], dynamic_quorum=True)
+    assert levels["share.version"] == 0
+    assert "kraft.version" not in levels
+    assert [record.name for record, _ in feature_records(levels)] == [  # type: ignore[attr-defined]
+        "metadata.version",
+        "eligible.leader.replicas.version",
+        "group.version",
+        "streams.version",
+        "transaction.version",
+    ]
+
+
+def test_a_feature_is_written_as_name_and_level() -> None:
+    assert parse_feature("transaction.version=2") == ("transaction.version", 2)
+    for text in ("transaction.version", "transaction.version=", "transaction.version=-1"):
+        with pytest.raises(ConfigError, match="write name=level"):
+            parse_feature(text)
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "dynamic", "problem"),
+    [
+        ("9.9", [], False, "unknown release version"),
+        ("4.3", [("metadata.version", 30)], False, "give one"),
+        (None, [("metadata.version", 99)], False, "choose one from 7 to 30"),
+        (None, [("metadata.version", 6)], False, "choose one from 7 to 30"),
+        (None, [("share.version", 2)], False, "newest level is 1"),
+        (None, [("unheard.of", 1)], False, "unknown feature unheard.of"),
+        (None, [("share.version", 1), ("share.version", 0)], False, "given twice"),
+        (None, [("kraft.version", 2)], True, "newest is 1"),
+        (None, [("kraft.version", 0)], True, "controller.quorum.voters"),
+        (None, [("kraft.version", 1)], False, "--standalone"),
+        ("3.7", [("eligible.leader.replicas.version", 1)], False, "needs metadata.version 23"),
+    ],
+)
+def test_what_cannot_be(
+    release: str | None, asked: list[tuple[str, int]], dynamic: bool, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        initial_features(release, asked, dynamic_quorum=dynamic)

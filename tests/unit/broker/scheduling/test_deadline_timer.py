@@ -1,0 +1,68 @@
+"""A machine is woken at its deadline; after a standstill others are heard first."""
+
+from __future__ import annotations
+
+from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
+from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.nodes.network import SimNetwork
+from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
+
+SESSION_MS = 9_000
+
+
+class Bench:
+    """Somebody who takes another for dead after a session without a word."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock(1)
+        self.loop = ProcessLoop(SimNetwork(self.clock), "here", ProcessClock(self.clock), lambda: None)
+        self._ends_ms = SESSION_MS
+        self.given_up_ms: list[int] = []
+        self._timer = DeadlineTimer(
+            self.loop.clock, lambda: None if self.given_up_ms else self._ends_ms, self._give_up
+        )
+        self.loop.call_soon(self._timer.arm)
+
+    def hear(self) -> None:
+        self._ends_ms = self.clock.monotonic_ms() + SESSION_MS
+        self._timer.arm()
+
+    def _give_up(self) -> None:
+        self.given_up_ms.append(self.clock.monotonic_ms())
+
+    def stand_still(self, length_ms: int) -> None:
+        self.loop.pause()
+        self.clock.run_for(length_ms)
+        self.loop.resume()
+
+
+def test_a_deadline_is_met() -> None:
+    bench = Bench()
+    bench.clock.run_for(20_000)
+    assert bench.given_up_ms == [9_000]
+
+
+def test_a_deadline_moves_away() -> None:
+    bench = Bench()
+    bench.clock.run_for(5_000)
+    bench.loop.call_soon(bench.hear)
+    bench.clock.run_for(20_000)
+    assert bench.given_up_ms == [14_000]
+
+
+def test_after_a_standstill_others_are_heard_first() -> None:
+    bench = Bench()
+    bench.clock.run_for(10)
+    bench.stand_still(15_000)
+    bench.clock.run_for(50)
+    bench.loop.call_soon(bench.hear)  # It was in the socket all the time.
+    bench.clock.run_for(5_000)
+    assert bench.given_up_ms == []
+
+
+def test_who_stays_silent_after_a_standstill_is_given_up() -> None:
+    bench = Bench()
+    bench.clock.run_for(10)
+    bench.stand_still(15_000)
+    bench.clock.run_for(1_000)
+    assert bench.given_up_ms == [15_110]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ruslo.cli.group.group import group
+from ruslo.cli.main import cli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["describe"], "Missing argument"),
+        (["list", "--state", "asleep"], "'asleep' is not one of"),
+        (["list", "--type", "tribe"], "'tribe' is not one of"),
+        (["delete", "g"], "add --yes"),
+        (["delete-offsets", "g", "--yes"], "Say what to forget"),
+        (["delete-offsets", "g", "--topic", "t", "--all-topics"], "Say what to forget"),
+        (["delete-offsets", "g", "--topic", "t:x"], "write t:0,2 or t:0-3"),
+        (["delete-offsets", "g", "--topic", "t"], "add --yes"),
+        (["reset-offsets", "g", "--topic", "t"], "Say where to"),
+        (["reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-latest"], "Say where to"),
+        (["reset-offsets", "g", "--topic", "t", "--to-offset", "0", "--shift-by", "0"], "Say where to"),
+        (["reset-offsets", "g", "--to-earliest"], "Say what to reset"),
+        (["reset-offsets", "g", "--to-earliest", "--topic", "t", "--all-topics"], "Say what to reset"),
+        (["reset-offsets", "g", "--topic", "t", "--to-offset", "-1"], "-1"),
+        (["reset-offsets", "g", "--topic", "t", "--to-datetime", "2h"], "'2h' is no date and time"),
+        (["reset-offsets", "g", "--topic", "t", "--by-duration", "soon"], "'soon' is no duration"),
+        (["reset-offsets", "g", "--topic", "t", "--to-latest", "--export", "--execute"], "--export only"),
+        (["reset-offsets", "g", "--from-file", "no-such-file"], "no-such-file"),
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
+    # Nothing listens at port 1: what gets as far as connecting would exit with 1.
+    result = CliRunner().invoke(cli, ["group", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
+    assert result.exit_code == 2, result.output
+    assert problem in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["describe", "g"],
+        ["members", "g"],
+        ["delete", "g", "--yes"],
+        ["delete-offsets", "g", "--all-topics", "--yes"],
+        ["reset-offsets", "g", "--all-topics", "--shift-by", "-5"],
+    ],
+)
+def test_a_broker_that_is_not_there(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["group", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
+    assert result.exit_code == 1
+    assert "cannot connect to 127.0.0.1:1 (connection refused)" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_file_that_says_which_partitions_leaves_no_room_for_a_scope(tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets.csv"
+    offsets.write_text("t,0,5\n")
+    result = CliRunner().invoke(
+        cli, ["group", "reset-offsets", "g", "--from-file", str(offsets), "--topic", "t"]
+    )
+    assert result.exit_code == 2
+    assert "The file says which partitions" in result.stderr
+
+
+def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets.csv"
+    offsets.write_text("t,0,5\nt,1\n")
+    result = CliRunner().invoke(cli, ["group", "reset-offsets", "g", "--from-file", str(offsets)])
+    assert result.exit_code == 1
+    assert "offsets.csv: line 2 has 2 fields" in result.stderr
+
+
+def test_the_verbs() -> None:
+    verbs = {"list", "describe", "members", "reset-offsets", "delete", "delete-offsets"}
+    assert set(group.commands) == verbs

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ruslo.cli.main import cli
+from ruslo.cli.profile.profiles import ProfileStore
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("RUSLO_BOOTSTRAP", raising=False)
+    return tmp_path / "ruslo"
+
+
+def ruslo(*words: str, **environment: str) -> Result:
+    return CliRunner().invoke(cli, words, env=environment)
+
+
+def asked(*words: str, **environment: str) -> str:
+    """The address that a command tried, which nobody answers at."""
+    result = ruslo(*words, **environment)
+    assert result.exit_code == 1
+    return result.output.partition("cannot connect to ")[2].partition(" ")[0]
+
+
+def test_the_first_profile_is_in_use() -> None:
+    assert ruslo("profile", "create", "one", "-b", "127.0.0.1:1").output == "created one (in use)\n"
+    assert ruslo("profile", "create", "two", "-b", "127.0.0.1:2").output == "created two\n"
+    listed = json.loads(ruslo("profile", "list", "-o", "json").output)
+    assert [(each["name"], each["in_use"]) for each in listed] == [("one", True), ("two", False)]
+    assert ruslo("profile", "use", "two").output == "using two at 127.0.0.1:2\n"
+    assert ruslo("profile", "delete", "two", "--yes").exit_code == 0
+    assert ProfileStore().in_use() is None
+
+
+def test_which_address_wins() -> None:
+    assert asked("topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
+    for number in (1, 2, 3):
+        ruslo("profile", "create", f"p{number}", "-b", f"127.0.0.1:{number}")
+    assert asked("topic", "list") == "127.0.0.1:1"
+    assert asked("topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:2"
+    assert asked("--profile", "p3", "topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:3"
+    assert asked("topic", "list", RUSLO_PROFILE="p2", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
+    assert asked("--profile", "p3", "topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:3"
+    assert asked("--profile", "p3", "topic", "list", "-b", "127.0.0.1:8") == "127.0.0.1:8"
+
+
+def test_secrets_are_kept(home: Path) -> None:
+    words = ["-X", "sasl.username=ann", "-X", "sasl.password=s3cret", "-X", "sasl.mechanism=PLAIN"]
+    made = ruslo("profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL", *words)
+    assert made.exit_code == 0, made.output
+    path = home / "profiles" / "safe.properties"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert ProfileStore().read("safe").settings["sasl.password"] == "s3cret"
+    for shown in (ruslo("profile", "show").output, ruslo("profile", "show", "-o", "yaml").output):
+        assert "s3cret" not in shown
+        assert "ann" in shown
+    refused = ruslo("topic", "list")
+    assert "security.protocol=SASL_SSL, which this command does not speak yet" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["profile", "use", "none"], "there is no profile 'none' (there is none yet)"),
+        (["profile", "show"], "'ruslo profile use NAME' chooses one"),
+        (["profile", "create", "../x", "-b", "a:1"], "cannot be a profile's name"),
+        (["profile", "create", "x", "-b", "nowhere"], "is not HOST:PORT"),
+        (["profile", "create", "x", "-b", "a:1", "-X", "linger.mss=1"], "did you mean linger.ms?"),
+        (["profile", "create", "x", "-b", "a:1", "-X", "acks=7"], "use one of all"),
+        (["--profile", "none", "topic", "list"], "'ruslo profile create none -b HOST:PORT' makes one"),
+    ],
+)
+def test_mistakes(words: list[str], message: str) -> None:
+    result = ruslo(*words)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert ProfileStore().names() == []
+
+
+def test_a_profile_is_replaced_only_by_force() -> None:
+    ruslo("profile", "create", "x", "-b", "127.0.0.1:1")
+    assert "--force replaces it" in ruslo("profile", "create", "x", "-b", "127.0.0.1:2").output
+    assert ruslo("profile", "create", "x", "-b", "127.0.0.1:2", "--force").exit_code == 0
+    assert ProfileStore().read("x").settings == {"bootstrap.servers": "127.0.0.1:2"}
+
+
+def test_a_profile_that_cannot_be_read_is_named(home: Path) -> None:
+    ruslo("profile", "create", "one", "-b", "127.0.0.1:1")
+    broken = home / "profiles" / "two.properties"
+    broken.write_text("bootstrap.servers=\\uZZ\n")
+    result = ruslo("profile", "list")
+    assert result.exit_code == 1
+    assert f"{broken}: Line 1" in result.stderr

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from ruslo.cli.main import cli
+from ruslo.client.admin.transactions import ONGOING, PREPARE_COMMIT
+from ruslo.model.topics import TRANSACTION_STATE_TOPIC
+from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
+from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from tests.support.brokers.scripted_broker import Answer, Asked
+from tests.support.brokers.scripted_thread import scripted_bootstrap
+from tests.support.txns.txn_script import TxnScript
+
+
+def unexpected(asked: Asked) -> Answer:
+    raise AssertionError(f"{asked.message} should not have been sent")
+
+
+def refused(script: TxnScript, *arguments: str) -> str:
+    """Run what must exit with 1, and return what it says."""
+    with scripted_bootstrap(script, {"t": 1, TRANSACTION_STATE_TOPIC: 1}) as bootstrap:
+        words = ["txn", "abort", *arguments, "--yes"]
+        result = CliRunner().invoke(cli, words, env={"RUSLO_BOOTSTRAP": bootstrap})
+    assert (result.exit_code, result.stdout) == (1, "")
+    return result.stderr
+
+
+def test_what_is_being_committed_cannot_be_aborted() -> None:
+    script = TxnScript()
+    script.add("x", 7, PREPARE_COMMIT, "t")
+    script.answers[InitProducerIdRequest] = unexpected
+    said = refused(script, "--transactional-id", "x")
+    assert "is being committed, which cannot be undone" in said
+    assert "'ruslo txn describe x'" in said
+
+
+def test_a_transaction_that_changed_after_it_was_shown_is_left_alone() -> None:
+    script = TxnScript()
+    script.open(7, start_offset=42)
+    script.answers[WriteTxnMarkersRequest] = unexpected
+    times = 0
+
+    def answer(asked: Asked) -> Answer:
+        nonlocal times
+        times += 1
+        if times == 2:
+            script.producers[0].producer_epoch += 1
+        del script.answers[DescribeProducersRequest]
+        try:
+            return script(asked)
+        finally:
+            script.answers[DescribeProducersRequest] = answer
+
+    script.answers[DescribeProducersRequest] = answer
+    said = refused(script, "t", "0", "--start-offset", "42")
+    assert "has changed since it was looked up, nothing was done" in said
+
+
+def test_one_that_its_coordinator_knows_is_refused() -> None:
+    script = TxnScript()
+    script.open(7, start_offset=42)
+    script.add("x", 7, ONGOING, "t")
+    script.answers[WriteTxnMarkersRequest] = unexpected
+    said = refused(script, "t", "0", "--start-offset", "42")
+    assert "this transaction does not hang: x has it (Ongoing)" in said
+    assert "'ruslo txn abort --transactional-id x' aborts it as a whole" in said

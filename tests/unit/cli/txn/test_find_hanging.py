@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from click.testing import CliRunner, Result
+
+from ruslo.cli.main import cli
+from ruslo.cli.txn.find_hanging import COULD_NOT_TELL, SOMETHING_HANGS, abort_command
+from ruslo.client.admin.offsets import ActiveProducer
+from ruslo.client.views.hanging_transactions import HangingTransaction, OpenTransaction
+from ruslo.model.topics import TopicPartition
+from tests.support.brokers.scripted_thread import scripted_bootstrap
+from tests.support.txns.txn_script import TxnScript
+
+
+def find_hanging(script: TxnScript, topics: Mapping[str, int], *arguments: str) -> Result:
+    with scripted_bootstrap(script, topics) as bootstrap:
+        return CliRunner().invoke(
+            cli, ["txn", "find-hanging", *arguments], env={"RUSLO_BOOTSTRAP": bootstrap}
+        )
+
+
+HEADLESS = {"headless": -1, "t": 1}
+
+
+def test_partitions_without_a_leader_leave_the_question_open() -> None:
+    result = find_hanging(TxnScript(), HEADLESS)
+    assert result.exit_code == COULD_NOT_TELL
+    assert "partitions without a leader: headless:0" in result.stderr
+    assert find_hanging(TxnScript(), HEADLESS, "--topic", "headless").exit_code == COULD_NOT_TELL
+    assert find_hanging(TxnScript(), HEADLESS, "--topic", "t").exit_code == 0
+    assert find_hanging(TxnScript(), HEADLESS, "--broker", "1").exit_code == 0, "it leads none of them"
+
+
+def test_what_hangs_is_an_alarm_whatever_else_could_not_be_seen() -> None:
+    script = TxnScript()
+    script.open(7, start_offset=42)
+    result = find_hanging(script, HEADLESS, "-o", "json")
+    assert result.exit_code == SOMETHING_HANGS
+    commands = [row["abort_command"] for row in json.loads(result.stdout)]
+    assert commands == ["ruslo txn abort t 0 --start-offset 42"]
+    assert "headless:0" in result.stderr
+
+
+def test_the_command_needs_no_quoting_and_no_other_word() -> None:
+    producer = ActiveProducer(7, 3, 0, 1000, -1, 42)
+    hanging = HangingTransaction(OpenTransaction(TopicPartition("a.b_c-d", 5), producer), None)
+    assert abort_command(hanging) == "ruslo txn abort a.b_c-d 5 --start-offset 42"

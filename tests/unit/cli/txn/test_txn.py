@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from ruslo.cli.main import cli
+from ruslo.cli.txn.txn import STATES, txn
+from ruslo.client.admin import transactions
+
+BY_HAND = ["--producer-id", "1", "--producer-epoch", "0", "--coordinator-epoch", "0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["list", "--state", "asleep"], "'asleep' is not one of"),
+        (["list", "--longer-than", "soon"], "'soon' is no duration"),
+        (["list", "--producer-id", "-1"], "-1"),
+        (["describe"], "Missing argument"),
+        (["producers"], "Missing argument"),
+        (["producers", "t:x"], "write t:0,2 or t:0-3"),
+        (["find-hanging", "--topic", ":0"], "names no topic"),
+        (["find-hanging", "--max-transaction-timeout", "15"], "'15' is no duration"),
+        (["abort"], "Say which transaction"),
+        (["abort", "t"], "Say which transaction"),
+        (["abort", "t", "0"], "Say which transaction"),
+        (["abort", "t", "--start-offset", "0"], "Say which transaction"),
+        (["abort", "t", "-1", "--start-offset", "0"], "No such option"),
+        (["abort", "--start-offset", "0"], "Say which transaction"),
+        (["abort", *BY_HAND], "Say which transaction"),
+        (["abort", "t", "0", "--start-offset", "0", *BY_HAND], "Say which transaction"),
+        (["abort", "t", "0", *BY_HAND[:4]], "go together"),
+        (["abort", "t", "0", *BY_HAND, "--force"], "--force goes with --start-offset"),
+        (["abort", "--transactional-id", "x", "--force"], "--force goes with --start-offset"),
+        (["abort", "t", "--transactional-id", "x"], "Say which transaction"),
+        (["abort", "t", "0", "--transactional-id", "x"], "Say which transaction"),
+        (["abort", "--transactional-id", "x", "--start-offset", "0"], "Say which transaction"),
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
+    # Nothing listens at port 1: what gets as far as connecting would exit with 1.
+    result = CliRunner().invoke(cli, ["txn", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
+    assert result.exit_code == 2, result.output
+    assert problem in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["describe", "x"],
+        ["producers", "t"],
+        ["find-hanging"],
+        ["abort", "t", "0", "--start-offset", "0", "--yes"],
+        ["abort", "t", "0", *BY_HAND, "--yes"],
+        ["abort", "--transactional-id", "x", "--yes"],
+    ],
+)
+def test_a_broker_that_is_not_there(arguments: list[str]) -> None:
+    result = CliRunner().invoke(cli, ["txn", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
+    assert result.exit_code == 1
+    assert "cannot connect to 127.0.0.1:1 (connection refused)" in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_verbs() -> None:
+    assert set(txn.commands) == {"list", "describe", "producers", "find-hanging", "abort"}
+
+
+def test_the_states_are_those_of_the_client() -> None:
+    # Written twice, so that --help need not load the client.
+    assert STATES == transactions.STATES

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+
+import pytest
+
+from ruslo.client.librdkafka.delivery import Delivery, RecordMetadata
+from ruslo.model.errors import ErrorCode, KafkaError
+
+STORED = RecordMetadata("t", 0, 7, 1, 0.1)
+FAILED = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+
+
+def test_a_result() -> None:
+    delivery = Delivery()
+    with pytest.raises(TimeoutError, match="not acknowledged within"):
+        delivery.result(0)
+    before = delivery.done()
+    delivery.settle(None, STORED)
+    assert (before, delivery.done()) == (False, True)
+    assert delivery.result() == STORED
+    assert delivery.exception() is None
+
+
+def test_a_failure_counts_as_seen_once_somebody_asked() -> None:
+    delivery = Delivery()
+    delivery.settle(FAILED, STORED)
+    before = delivery.seen
+    assert delivery.exception() is FAILED
+    assert (before, delivery.seen) == (False, True)
+    with pytest.raises(KafkaError, match="too large"):
+        delivery.result()
+
+
+def test_who_waits_in_many_threads_is_woken() -> None:
+    delivery = Delivery()
+    results: list[RecordMetadata] = []
+    threads = [threading.Thread(target=lambda: results.append(delivery.result(30))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    delivery.settle(None, STORED)
+    for thread in threads:
+        thread.join(30)
+    assert results == [STORED] * 5
+
+
+def test_callbacks_run_once_before_and_after() -> None:
+    delivery = Delivery()
+    seen: list[str] = []
+    delivery.add_done_callback(lambda _: seen.append("before"))
+    delivery.settle(None, STORED)
+    delivery.add_done_callback(lambda _: seen.append("after"))
+    assert seen == ["before", "after"]
+
+
+def test_as_a_future_of_python() -> None:
+    stored, failed = Delivery(), Delivery()
+    futures = [stored.as_future(), failed.as_future()]
+    stored.settle(None, STORED)
+    failed.settle(FAILED, STORED)
+    concurrent.futures.wait(futures, 30)
+    assert futures[0].result() == STORED
+    assert futures[1].exception() is FAILED
+
+    async def awaited() -> RecordMetadata:
+        return await asyncio.wrap_future(stored.as_future())
+
+    assert asyncio.run(awaited()) == STORED

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from ruslo.client.admin.group_descriptions import CLASSIC, GroupDescription, GroupMember
+from ruslo.client.admin.group_offsets import Committed, CommittedOffset
+from ruslo.client.admin.groups import GroupListing
+from ruslo.client.views.group_survey import GroupSurvey, TopicReader
+from ruslo.model.topics import TopicPartition
+
+ORDERS = [TopicPartition("orders", number) for number in range(3)]
+OTHER = TopicPartition("payments", 0)
+
+
+def committed(offsets: dict[TopicPartition, int]) -> Committed:
+    return {place: CommittedOffset(offset, -1, "") for place, offset in offsets.items()}
+
+
+def member(name: str, assignment: tuple[TopicPartition, ...] | None, *subscribed: str) -> GroupMember:
+    return GroupMember(name, None, name, "127.0.0.1", CLASSIC, assignment, subscribed)
+
+
+def listed(name: str, kind: str = CLASSIC, state: str = "Stable") -> GroupListing:
+    return GroupListing(name, kind, state, "consumer", 1)
+
+
+def described(name: str, *members: GroupMember) -> GroupDescription:
+    return GroupDescription(name, CLASSIC, "Stable", "consumer", "range", 1, members)
+
+
+SURVEY = GroupSurvey(
+    listed=[
+        listed("billing"),
+        listed("fresh", state=""),
+        listed("gone", state="Empty"),
+        listed("other"),
+        listed("shared", "share"),
+    ],
+    described={
+        "billing": described(
+            "billing",
+            member("a", (ORDERS[0], OTHER), "orders", "payments"),
+            member("b", (ORDERS[1],), "orders"),
+            member("idle", (), "orders"),
+            member("elsewhere", (), "payments"),
+        ),
+        "fresh": described("fresh", member("only", (ORDERS[2],))),
+        "gone": described("gone"),
+        "other": described("other", member("strange bytes", None, "payments")),
+    },
+    committed={
+        "billing": committed({ORDERS[0]: 4, ORDERS[1]: 12, OTHER: 1}),
+        "fresh": {},
+        "gone": committed({ORDERS[0]: 0, ORDERS[1]: 0, TopicPartition("orders", 9): 5}),
+        "other": committed({OTHER: 50}),
+    },
+    ends={ORDERS[0]: 10, ORDERS[1]: 10, OTHER: 100},
+)
+
+
+def test_readers_of_a_topic_are_those_who_committed_subscribe_or_have_partitions_of_it() -> None:
+    assert SURVEY.readers("orders") == [
+        TopicReader("billing", "Stable", members=3, partitions=2, lag=6),
+        TopicReader("fresh", "Stable", members=1, partitions=1, lag=None),
+        TopicReader("gone", "Empty", members=0, partitions=3, lag=20),
+    ]
+    assert [reader.group_id for reader in SURVEY.readers("payments")] == ["billing", "other"]
+    assert SURVEY.readers("nowhere") == []
+
+
+def test_lag_is_that_of_partitions_that_still_exist() -> None:
+    lags = {name: SURVEY.lag(name) for name in ("billing", "gone", "fresh", "unknown")}
+    assert lags == {"billing": 105, "gone": 20, "fresh": None, "unknown": None}
+
+
+def test_groups_of_kinds_that_cannot_be_described_do_not_tell_what_they_read() -> None:
+    assert SURVEY.untold == 1

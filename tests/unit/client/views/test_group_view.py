@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ruslo.client.admin.admin import Admin
+from ruslo.client.views.group_view import GroupRow, list_rows
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages import consumer_group_describe_response as described
+from ruslo.protocol.messages import list_groups_response as listed
+from ruslo.protocol.messages import offset_fetch_response as fetched
+from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
+from ruslo.protocol.messages.list_offsets_request import ListOffsetsRequest
+from ruslo.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+
+TYPES = {"open": "Consumer", "hidden": "Consumer", "shared": "Share"}
+
+
+class Groups:
+    """Three groups: one of ours, one that we may not look into, one of another kind."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        """The answer about the hidden one."""
+
+    def __call__(self, asked: Asked) -> Answer:
+        return self._answer(asked.message)
+
+    def _answer(self, request: Message) -> Answer:
+        match request:
+            case ListGroupsRequest():
+                groups = [
+                    listed.ListedGroup(group_id=name, group_type=kind, group_state="Stable")
+                    for name, kind in TYPES.items()
+                ]
+                return listed.ListGroupsResponse(groups=groups)
+            case FindCoordinatorRequest():
+                return FindCoordinatorResponse(
+                    coordinators=[Coordinator(key=key, node_id=1) for key in request.coordinator_keys]
+                )
+            case ConsumerGroupDescribeRequest():
+                assert "shared" not in request.group_ids
+                one = described.DescribedGroup(group_id="open", members=[described.Member(member_id="m")])
+                other = described.DescribedGroup(
+                    group_id="hidden", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+                )
+                return described.ConsumerGroupDescribeResponse(groups=[one, other])
+            case OffsetFetchRequest():
+                part = fetched.OffsetFetchResponsePartitions(partition_index=0, committed_offset=2)
+                topic = fetched.OffsetFetchResponseTopics(name="t", partitions=[part])
+                seen = fetched.OffsetFetchResponseGroup(group_id="open", topics=[topic])
+                unseen = fetched.OffsetFetchResponseGroup(group_id="hidden", error_code=self.code)
+                return fetched.OffsetFetchResponse(groups=[seen, unseen])
+            case ListOffsetsRequest():
+                end = ListOffsetsPartitionResponse(partition_index=0, offset=9)
+                return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
+        raise KeyError
+
+
+def rows(code: int) -> list[GroupRow]:
+    async def run() -> list[GroupRow]:
+        async with ScriptedBroker(Groups(code)) as broker:
+            broker.topics = {"t": 1}
+            async with Admin(f"127.0.0.1:{broker.port}") as admin:
+                return await list_rows(admin, with_lag=True)
+
+    return asyncio.run(run())
+
+
+def test_groups_that_may_not_be_looked_into_are_listed_all_the_same() -> None:
+    assert rows(ErrorCode.GROUP_AUTHORIZATION_FAILED) == [
+        GroupRow("hidden", "consumer", "Stable", None, None, 1, None),
+        GroupRow("open", "consumer", "Stable", None, 1, 1, 7),
+        GroupRow("shared", "share", "Stable", None, None, 1, None),
+    ]
+
+
+def test_a_lag_that_cannot_be_had_for_another_reason_is_an_error() -> None:
+    with pytest.raises(KafkaError) as caught:
+        rows(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert caught.value.code == ErrorCode.UNKNOWN_SERVER_ERROR

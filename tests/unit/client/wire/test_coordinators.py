@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import pytest
+
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.coordinators import Coordinated, Coordinators, value_of
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.errors import BrokerUnreachable, ConnectionLost
+from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
+from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker, all_versions
+
+
+class Directory:
+    """Answers FindCoordinator from a table; a list of codes is used up first."""
+
+    def __init__(self, nodes: dict[str, int], first_codes: list[int] | None = None) -> None:
+        self.nodes = nodes
+        self.first_codes = first_codes or []
+        self.limits: dict[int, tuple[int, int]] = {}
+
+    def __call__(self, asked: Asked) -> Answer:
+        if asked.api_key == ApiVersionsRequest.API_KEY:
+            return all_versions(self.limits)
+        if not isinstance(asked.message, FindCoordinatorRequest):
+            raise KeyError
+        code = self.first_codes.pop(0) if self.first_codes else 0
+        if asked.version < 4:
+            return FindCoordinatorResponse(node_id=self.nodes[asked.message.key], error_code=code)
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=-1 if code else self.nodes[key], error_code=code)
+                for key in asked.message.coordinator_keys
+            ]
+        )
+
+
+async def test_a_coordinator_that_has_left_the_cluster_is_looked_up_anew() -> None:
+    directory = Directory({"a": 1, "b": 2})
+
+    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+        if node == 2:
+            directory.nodes["b"] = 1
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no broker 2; there are: 1")
+        return {group_id: f"{group_id}@{node}" for group_id in owned}
+
+    async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        assert await Coordinators(cluster).each(["a", "b"], ask) == {"a": "a@1", "b": "b@1"}
+
+
+async def test_each_coordinator_is_asked_about_its_own_groups() -> None:
+    directory = Directory({"a": 1, "b": 2, "c": 1})
+    asked: list[tuple[int, list[str]]] = []
+
+    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+        asked.append((node, owned))
+        return {group_id: f"{group_id}@{node}" for group_id in owned}
+
+    async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        coordinators = Coordinators(cluster)
+        found = await coordinators.each(["a", "b", "c"], ask)
+        assert found == {"a": "a@1", "b": "b@2", "c": "c@1"}
+        assert sorted(asked) == [(1, ["a", "c"]), (2, ["b"])]
+        assert await coordinators.find("b") == 2
+        assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 1
+
+
+async def test_old_brokers_are_asked_group_by_group() -> None:
+    directory = Directory({"a": 1, "b": 2})
+    directory.limits = {FindCoordinatorRequest.API_KEY: (0, 3)}
+    async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        coordinators = Coordinators(cluster)
+        assert [await coordinators.find(group_id) for group_id in "ab"] == [1, 2]
+        versions = {asked.version for asked in broker.asked_for(FindCoordinatorRequest.API_KEY)}
+        assert versions == {3}
+
+
+@pytest.mark.parametrize("newest", [0, 3, 6])
+async def test_coordinators_of_transactions(newest: int) -> None:
+    directory = Directory({"x": 2})
+    directory.limits = {FindCoordinatorRequest.API_KEY: (0, newest)}
+    async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        coordinators = Coordinators(cluster, Coordinated.TRANSACTION)
+        if newest == 0:  # which knows coordinators of groups only, and would name one of those
+            with pytest.raises(KafkaError) as caught:
+                await coordinators.find("x")
+            assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+            return
+        assert await coordinators.find("x") == 2
+        (asked,) = broker.asked_for(FindCoordinatorRequest.API_KEY)
+        assert isinstance(asked.message, FindCoordinatorRequest)
+        assert asked.message.key_type == Coordinated.TRANSACTION
+
+
+async def test_many_groups_are_asked_for_in_parts() -> None:
+    names = [f"g{number}" for number in range(1201)]
+    sizes: list[int] = []
+
+    async def ask(node: int, owned: list[str]) -> dict[str, int]:
+        sizes.append(len(owned))
+        return dict.fromkeys(owned, node)
+
+    directory = Directory(dict.fromkeys(names, 1))
+    async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        assert await Coordinators(cluster).each(names, ask) == dict.fromkeys(names, 1)
+        assert sizes == [500, 500, 201]
+
+
+async def test_a_coordinator_that_is_not_there_yet_is_waited_for() -> None:
+    directory = Directory({"a": 1}, [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2)
+    async with (
+        ScriptedBroker(directory) as broker,
+        Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
+    ):
+        assert await Coordinators(cluster).find("a") == 1
+        assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 3
+
+
+async def test_a_group_that_moved_is_looked_up_again_and_the_others_are_left_alone() -> None:
+    directory = Directory({"moved": 1, "stays": 1})
+    asked: list[tuple[int, list[str]]] = []
+
+    async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
+        asked.append((node, owned))
+        directory.nodes["moved"] = 2
+        return {
+            group_id: KafkaError(ErrorCode.NOT_COORDINATOR) if group_id == "moved" and node == 1 else "fine"
+            for group_id in owned
+        }
+
+    async with (
+        ScriptedBroker(directory) as broker,
+        Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
+    ):
+        found = await Coordinators(cluster).each(["moved", "stays"], ask)
+        assert found == {"moved": "fine", "stays": "fine"}
+        assert asked == [(1, ["moved", "stays"]), (2, ["moved"])]
+
+
+async def test_errors_that_stay_are_the_answer_for_their_group_alone() -> None:
+    directory = Directory({"good": 1, "bad": 1, "busy": 1, "left-out": 1})
+
+    async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
+        return {
+            "good": "fine",
+            "bad": KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no"),
+            "busy": KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "still loading"),
+        }
+
+    async with (
+        ScriptedBroker(directory) as broker,
+        Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=60, retry_backoff_ms=5) as cluster,
+    ):
+        found = await Coordinators(cluster).each(["good", "bad", "busy", "left-out"], ask)
+        assert found["good"] == "fine"
+        assert isinstance(found["left-out"], ConnectionLost)
+        with pytest.raises(KafkaError, match="still loading"):
+            value_of(found["busy"])
+        with pytest.raises(KafkaError) as caught:
+            value_of(found["bad"])
+        assert caught.value.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+async def test_a_cluster_that_cannot_be_reached_is_an_error_of_the_whole_call() -> None:
+    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+        raise AssertionError("nobody is there to be asked")
+
+    async with Cluster("127.0.0.1:1") as cluster:
+        with pytest.raises(BrokerUnreachable):
+            await Coordinators(cluster).each(["a"], ask)

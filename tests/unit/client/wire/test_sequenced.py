@@ -1,0 +1,150 @@
+"""Stamped batches: order, sequences, and what is sent again after a fault."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.sequenced import ProducerIdentity, SequencedSender
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.protocol.messages.produce_request import ProduceRequest
+from ruslo.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ruslo.records.batch import BatchHeader, read_header
+from ruslo.records.builder import build_batch
+from ruslo.records.reader import read_records
+from ruslo.records.record import Record
+from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+
+T0 = TopicPartition("t", 0)
+IDENTITY = ProducerIdentity(7, 3)
+
+
+def batches(count: int, records: int = 2) -> list[bytearray]:
+    return [
+        build_batch([Record(n, 1000, None, b"%d-%d" % (number, n)) for n in range(records)])
+        for number in range(count)
+    ]
+
+
+class Log:
+    """Stores as a leader does: the first sequence may be any, known ones are dropped, gaps are refused."""
+
+    def __init__(self) -> None:
+        self.stored: list[BatchHeader] = []
+        self.values: list[bytes | None] = []
+
+    def append(self, asked: Asked) -> ErrorCode:
+        header, records = produced(asked)
+        if any(header.base_sequence == known.base_sequence for known in self.stored[-5:]):
+            return ErrorCode.NONE
+        if self.stored and header.base_sequence != sum(known.count for known in self.stored):
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self.stored.append(header)
+        self.values += [record.value for record in read_records(records)]
+        return ErrorCode.NONE
+
+
+def produced(asked: Asked) -> tuple[BatchHeader, bytes]:
+    assert isinstance(asked.message, ProduceRequest)
+    (topic,) = asked.message.topic_data
+    (part,) = topic.partition_data
+    assert part.records is not None
+    return read_header(part.records), bytes(part.records)
+
+
+def answer(code: ErrorCode) -> ProduceResponse:
+    part = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
+    return ProduceResponse(
+        responses=[TopicProduceResponse(topic_id=b"t".ljust(16, b"_"), partition_responses=[part])]
+    )
+
+
+def send(
+    broker: ScriptedBroker, given: list[bytearray], transactional_id: str | None = None, first: int = 1
+) -> None:
+    """In two goes, the first of ``first`` batches."""
+
+    async def story() -> None:
+        async with broker, Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=2000) as cluster:
+            broker.topics["t"] = 1
+            sender = SequencedSender(cluster, IDENTITY, transactional_id=transactional_id)
+            await sender.send({T0: given[:first]})
+            await sender.send({T0: given[first:]})
+
+    asyncio.run(story())
+
+
+def scripted(log: Log, faults: dict[int, ErrorCode | None]) -> ScriptedBroker:
+    """``faults`` by the number of the Produce request: an error instead of storing, or a lost connection
+    after storing."""
+    requests = iter(range(10_000))
+
+    def script(asked: Asked) -> Answer:
+        if asked.api_key != ProduceRequest.API_KEY:
+            raise KeyError
+        number = next(requests)
+        if number in faults:
+            fault = faults[number]
+            if fault is not None:
+                return answer(fault)
+            log.append(asked)
+            return None
+        return answer(log.append(asked))
+
+    return ScriptedBroker(script)
+
+
+def test_sequences_count_on_from_one_send_to_the_next() -> None:
+    log = Log()
+    send(scripted(log, {}), batches(4, records=3))
+    assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in log.stored] == [
+        (7, 3, 0),
+        (7, 3, 3),
+        (7, 3, 6),
+        (7, 3, 9),
+    ]
+    assert not any(header.is_transactional for header in log.stored)
+
+
+def test_a_transaction_marks_its_batches_and_its_requests() -> None:
+    log = Log()
+    broker = scripted(log, {})
+    send(broker, batches(2), transactional_id="id")
+    assert all(header.is_transactional for header in log.stored)
+    requests = [asked.message for asked in broker.asked_for(ProduceRequest.API_KEY)]
+    assert [request.transactional_id for request in requests if isinstance(request, ProduceRequest)] == [
+        "id",
+        "id",
+    ]
+
+
+@pytest.mark.parametrize("fault_at", range(12))
+@pytest.mark.parametrize("fault", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, None])
+@pytest.mark.parametrize("first", [1, 6])
+def test_after_a_fault_all_is_stored_once_and_in_order(
+    fault_at: int, fault: ErrorCode | None, first: int
+) -> None:
+    log = Log()
+    given = batches(12)
+    expected = [record.value for batch in given for record in read_records(bytes(batch))]
+    send(scripted(log, {fault_at: fault}), given, first=first)
+    assert log.values == expected
+
+
+def test_an_error_that_stays_is_raised() -> None:
+    with pytest.raises(KafkaError) as raised:
+        send(scripted(Log(), {3: ErrorCode.MESSAGE_TOO_LARGE}), batches(6))
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_gap_that_no_fault_explains_is_raised() -> None:
+    with pytest.raises(KafkaError) as raised:
+        send(scripted(Log(), {2: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}), batches(3))
+    assert raised.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
+from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from ruslo.protocol.messages.metadata_request import MetadataRequest
+from ruslo.protocol.messages.metadata_response import MetadataResponse
+from ruslo.protocol.messages.produce_request import ProduceRequest
+from tests.support.brokers.scripted_broker import Answer, Asked, Script, ScriptedBroker, all_versions, encode
+
+METADATA = MetadataRequest.API_KEY
+QUICK = ConnectionSettings(request_timeout_ms=5_000, max_response_bytes=1_000_000)
+
+
+def with_broker(
+    script: Script | None,
+    use: Callable[[Connection, ScriptedBroker], Awaitable[None]],
+    settings: ConnectionSettings = QUICK,
+) -> None:
+    async def run() -> None:
+        async with ScriptedBroker(script) as broker:
+            connection = await Connection.open("127.0.0.1", broker.port, settings)
+            try:
+                await use(connection, broker)
+            finally:
+                await connection.close()
+
+    asyncio.run(run())
+
+
+def answering_metadata(answer: Callable[[Asked], Answer | Awaitable[Answer]]) -> Script:
+    return lambda asked: {METADATA: answer}[asked.api_key](asked)
+
+
+def ask_metadata(connection: Connection, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
+    return connection.request(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=timeout_ms)
+
+
+def test_the_highest_common_version_is_used() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        assert (await ask_metadata(connection)).cluster_id == "scripted"
+        assert broker.asked_for(METADATA)[0].version == 9
+
+    with_broker(lambda asked: {18: all_versions({METADATA: (3, 9)})}[asked.api_key], use)
+
+
+def test_versions_that_do_not_meet() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        with pytest.raises(KafkaError, match="offers Metadata 90 to 91") as caught:
+            await ask_metadata(connection)
+        assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
+        with pytest.raises(KafkaError, match="needs 6 to 6"):
+            connection.version_for(DeleteTopicsRequest, min_version=6)
+        assert connection.version_for(DeleteTopicsRequest) == 5
+        del connection.versions[ProduceRequest.API_KEY]
+        with pytest.raises(KafkaError, match="does not offer Produce"):
+            connection.version_for(ProduceRequest)
+
+    with_broker(lambda asked: {18: all_versions({METADATA: (90, 91), 20: (1, 5)})}[asked.api_key], use)
+
+
+def test_a_broker_that_knows_only_an_old_api_versions() -> None:
+    def script(asked: Asked) -> Answer:
+        if asked.api_key != ApiVersionsRequest.API_KEY:
+            raise KeyError
+        if asked.version > 1:
+            refusal = ApiVersionsResponse(
+                error_code=ErrorCode.UNSUPPORTED_VERSION,
+                api_keys=[ApiVersion(api_key=ApiVersionsRequest.API_KEY, min_version=0, max_version=1)],
+            )
+            return encode(asked, refusal, version=0)
+        return all_versions()
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        assert [asked.version for asked in broker.asked_for(ApiVersionsRequest.API_KEY)] == [4, 1]
+        await ask_metadata(connection)
+
+    with_broker(script, use)
+
+
+def test_requests_are_pipelined_and_matched() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        answers = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
+        assert len(answers) == 50
+        assert broker.connections == 1
+        assert len({asked.correlation_id for asked in broker.asked}) == 51
+
+    with_broker(None, use)
+
+
+def test_a_large_answer_arrives_whole() -> None:
+    large = MetadataResponse(cluster_id="x" * 30_000)
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        for _ in range(3):
+            assert await ask_metadata(connection) == large
+
+    with_broker(answering_metadata(lambda asked: large), use)
+
+
+async def test_refused() -> None:
+    with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"):
+        await Connection.open("127.0.0.1", 1)
+
+
+async def test_unknown_host() -> None:
+    with pytest.raises(BrokerUnreachable, match="unknown host name"):
+        await Connection.open("no-such-host.invalid", 9092)
+
+
+def test_a_peer_that_closes_fails_every_request_and_those_to_come() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        results = await asyncio.gather(*(ask_metadata(connection) for _ in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [ConnectionLost] * 3
+        assert connection.closed
+        assert connection.lost
+        with pytest.raises(ConnectionLost, match="lost 127"):
+            await ask_metadata(connection)
+
+    with_broker(answering_metadata(lambda asked: None), use)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("unread", [b"", b"makes it a reset"])
+async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
+    run: Callable[[Coroutine[Any, Any, None]], None], unread: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        connection = await Connection.open_unasked(host, port, {})
+        peer, _ = listener.accept()
+    assert not connection.hung_up()
+    if unread:
+        assert connection._transport is not None
+        connection._transport.write(unread)
+        peer.recv(1)
+    peer.close()
+    assert (connection.hung_up(), connection.lost) == (True, False)
+    await connection.wait_lost()
+    assert (connection.hung_up(), connection.lost) == (True, True)
+
+
+def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        await connection.close()
+        assert not connection.hung_up()
+
+    with_broker(answering_metadata(lambda _: MetadataResponse()), use)
+
+
+def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
+    asked_for, hold = asyncio.Event(), asyncio.Event()
+
+    async def late(asked: Asked) -> Answer:
+        asked_for.set()
+        await hold.wait()
+        return MetadataResponse(cluster_id="late")
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        given_up, other = (asyncio.ensure_future(ask_metadata(connection)) for _ in range(2))
+        await asked_for.wait()
+        given_up.cancel()
+        await asyncio.gather(given_up, return_exceptions=True)
+        hold.set()
+        assert (await other).cluster_id == "late"
+        assert not connection.closed
+
+    with_broker(answering_metadata(late), use)
+
+
+async def test_no_answer_in_time_ends_the_connection() -> None:
+    async def never(asked: Asked) -> Answer:
+        await asyncio.sleep(60)
+        return None
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        with pytest.raises(RequestTimedOut, match="did not answer Metadata within 50 ms"):
+            await ask_metadata(connection, timeout_ms=50)
+        assert connection.closed
+        await connection.wait_lost()
+        assert not connection.lost, "silence is no sign that the other side has ended"
+
+    broker = ScriptedBroker(answering_metadata(never))
+    async with broker:
+        connection = await Connection.open("127.0.0.1", broker.port, QUICK)
+        await use(connection, broker)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (struct.pack(">i", 2_000_000), "announced an answer of 2000000 bytes"),
+        (struct.pack(">i", -5), "announced an answer of -5 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "that is a TLS alert"),
+        (struct.pack(">ii", 4, 12345), "answered request 12345, never sent"),
+    ],
+)
+def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        with pytest.raises(ConnectionLost, match=message):
+            await ask_metadata(connection)
+
+    with_broker(answering_metadata(lambda asked: answer), use)
+
+
+@pytest.mark.parametrize("tail", [b"", b"\xff" * 20])
+def test_an_answer_that_cannot_be_decoded(tail: bytes) -> None:
+    def garbled(asked: Asked) -> bytes:
+        body = struct.pack(">i", asked.correlation_id) + tail
+        return struct.pack(">i", len(body)) + body
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        with pytest.raises(ConnectionLost, match="cannot read"):
+            await ask_metadata(connection)
+        assert connection.closed
+
+    with_broker(answering_metadata(garbled), use)
+
+
+def test_an_answer_with_bytes_too_many() -> None:
+    def padded(asked: Asked) -> bytes:
+        frame = encode(asked, MetadataResponse())
+        return struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz"
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        with pytest.raises(ConnectionLost, match="3 bytes too many"):
+            await ask_metadata(connection)
+
+    with_broker(answering_metadata(padded), use)
+
+
+def test_what_is_not_answered_is_only_sent() -> None:
+    silence: list[Answer] = [b""]
+
+    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+        await connection.send_unanswered(MetadataRequest(topics=[]))
+        assert (await ask_metadata(connection)).cluster_id == "answered"
+        assert len(broker.asked_for(METADATA)) == 2
+
+    answered = MetadataResponse(cluster_id="answered")
+    with_broker(answering_metadata(lambda asked: silence.pop() if silence else answered), use)
