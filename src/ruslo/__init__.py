@@ -35,11 +35,9 @@ _HOMES = {
     "ruslo.client.librdkafka.consumer": ("END", "START", "Consumer"),
     "ruslo.client.librdkafka.delivery": ("Delivery", "RecordMetadata"),
     "ruslo.client.errors": (
-        "BrokerUnreachable",
         "BufferExhausted",
         "ClientUnusable",
         "ProducerFenced",
-        "RequestTimedOut",
         "TransactionAborted",
         "TransactionLost",
         "UndecodableRecord",
@@ -47,6 +45,7 @@ _HOMES = {
     "ruslo.client.librdkafka.producer": ("Producer",),
     "ruslo.model.errors": ("ConfigError", "ErrorCode", "KafkaError", "RusloError"),
     "ruslo.model.topics": ("TopicPartition",),
+    "ruslo.net.errors": ("BrokerUnreachable", "RequestTimedOut"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

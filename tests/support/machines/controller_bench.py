@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ruslo.broker.controller.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.producer_ids import ProducerIds
+from ruslo.broker.dispatch.api_table import broker_catalog
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.node.config_rules import BrokerConfigRules
@@ -323,6 +324,7 @@ class AdminNode:
         self.groups = NoGroups()
         self.topics_in_creation: set[str] = set()
         self.lost_data = LostDataList()
+        self.apis = broker_catalog()
         self.producer_ids = ProducerIds(
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.broker.dispatch.api_table import HANDLERS
+from ruslo.broker.dispatch.api_table import HANDLERS, controller_catalog
 from ruslo.broker.handlers import api_versions
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY
@@ -38,6 +38,7 @@ async def test_table(version: int) -> None:
 async def test_controller_listeners_serve_less() -> None:
     async with admin_node() as node:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        node.apis = controller_catalog()
         answer = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
         names = {API_BY_KEY[each.api_key].name for each in answer.api_keys}
         assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
