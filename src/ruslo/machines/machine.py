@@ -9,12 +9,12 @@ configuration object. A driver runs it:
    leads, on one that follows and on one that has just been restarted.
 3. The driver releases ``Outcome.replies``: when the batch is committed; at once if there is nothing to commit
    and the outcome is not ``linearizable``.
-4. The driver carries out ``Outcome.effects`` in order: requests to other nodes, queries, writes of files. What
-   comes of them is another event.
+4. The driver carries out ``Outcome.effects`` in order: requests to other nodes, queries, writes of files.
+   Their result is another event.
 5. The driver calls ``handle`` with a timer event at ``deadline_ms()``.
 
-When a node loses the leadership of the log, the driver unloads the machine and loads it again later. A machine
-is never rewound.
+When a node loses the leadership of the log, the driver unloads the machine and loads it again later: a
+machine is never rewound.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
     """What one event leads to. Plain and unfrozen: a coordinator makes tens of thousands of them a second."""
 
     records: Iterable[RecordT] = ()
-    """One atomic batch for the machine's own log. It may be a generator: then the driver takes records from it
-    in slices and hands the machine no other event before the last one."""
+    """One atomic batch for the machine's own log. It may be a generator: then the driver takes records from
+    it in slices and gives the machine no other event before the last one."""
     replies: Sequence[Reply[MessageT]] = ()
     effects: Sequence[EffectT] = ()
     linearizable: bool = False
