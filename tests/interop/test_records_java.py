@@ -300,7 +300,7 @@ def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> N
     assert accepted.log_append_time == (NOW if rules.log_append_time else -1)
     ours = bytes(accepted.batch)
     theirs = bytes.fromhex(answer[1])
-    assert crc32c(ours[layout.ATTRIBUTES_AT :]) == accepted.header[4]
+    assert crc32c(ours[layout.ATTRIBUTES_AT :]) == accepted.header[layout.CRC]
     assert list(read_records(ours)) == list(read_records(theirs))
-    compared = layout.HEADER_SIZE if accepted.header[5] & layout.CODEC_MASK else len(ours)
+    compared = layout.HEADER_SIZE if accepted.header[layout.ATTRIBUTES] & layout.CODEC_MASK else len(ours)
     assert ours[layout.ATTRIBUTES_AT : compared] == theirs[layout.ATTRIBUTES_AT : compared]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
-from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, MAGIC, NO_SEQUENCE, TRANSACTIONAL
+from ruslo.records.batch import CONTROL, HEADER, LENGTH_OVERHEAD, MAGIC_V2, NO_SEQUENCE, TRANSACTIONAL
 from ruslo.records.builder import build_batch, set_crc
 from ruslo.records.record import Record
 
@@ -89,7 +89,7 @@ def end_txn_batch(
         base_offset,
         _END_BATCH.size - LENGTH_OVERHEAD,
         leader_epoch,
-        MAGIC,
+        MAGIC_V2,
         0,
         TRANSACTIONAL | CONTROL,
         0,

@@ -7,7 +7,7 @@ one by one, in the order in which Kafka's leader does, to find the answer that K
 from __future__ import annotations
 
 import struct
-from typing import Final, TypeAlias
+from typing import Final
 
 from crc32c import crc32c
 
@@ -15,22 +15,20 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode
 from ruslo.records.batch import (
     ATTRIBUTES_AT,
-    BASE_OFFSET,
+    BASE_OFFSET_STRUCT,
     CODEC_MASK,
     CONTROL,
     HEADER,
     HEADER_SIZE,
     LENGTH_AT,
     LENGTH_OVERHEAD,
-    MAGIC,
     MAGIC_AT,
+    MAGIC_V2,
     TRANSACTIONAL,
+    HeaderFields,
 )
 from ruslo.records.compression import MAX_DECOMPRESSED_BYTES, Codec
 from ruslo.records.rules import KEEP_CODEC, BatchRefused, BatchRules
-
-HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The fields of BatchHeader, in its order, as a plain tuple."""
 
 _unpack_header = HEADER.unpack_from
 _LAST_CODEC: Final = int(Codec.ZSTD)
@@ -56,7 +54,7 @@ _MAX_COUNT: Final = MAX_DECOMPRESSED_BYTES // _SMALLEST_RECORD
 def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
     """Check the records of one partition in a Produce request; returns the header of its one batch.
 
-    Raises BatchRefused. The batch is ``view[: header[1] + 12]``: Kafka takes a payload with a few bytes
+    Raises BatchRefused. The batch is ``view[: header[LENGTH] + 12]``: Kafka takes a payload with a few bytes
     behind the batch, and cuts them off. The records inside have not been looked at, see ``needs_records``.
     """
     if len(view) >= HEADER_SIZE:
@@ -67,7 +65,7 @@ def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
         if (
             base_offset == 0
             and length + LENGTH_OVERHEAD == len(view)
-            and magic == MAGIC
+            and magic == MAGIC_V2
             and length <= rules.max_length
             and 0 < count == last + 1 <= _MAX_COUNT
             and not attributes & CONTROL
@@ -88,16 +86,17 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
             "there is no whole record batch for this partition; send exactly one",
         )
     magic = _MAGIC.unpack_from(view, MAGIC_AT)[0]
-    if magic != MAGIC:
+    if magic != MAGIC_V2:
         raise BatchRefused(
-            ErrorCode.INVALID_RECORD, f"the record batch has magic {magic}; Produce takes only magic {MAGIC}"
+            ErrorCode.INVALID_RECORD,
+            f"the record batch has magic {magic}; Produce takes only magic {MAGIC_V2}",
         )
     if _batch_size(view, size) is not None:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
             "there is more than one record batch for this partition; send exactly one",
         )
-    (base_offset,) = BASE_OFFSET.unpack_from(view)
+    (base_offset,) = BASE_OFFSET_STRUCT.unpack_from(view)
     if base_offset != 0:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD, f"the record batch has base offset {base_offset}; a producer sends 0"
@@ -168,7 +167,7 @@ def _batch_size(view: ReadBuffer, pos: int) -> int | None:
     if left <= MAGIC_AT:
         return None
     magic: int = _MAGIC.unpack_from(view, pos + MAGIC_AT)[0]
-    if not 0 <= magic <= MAGIC:
+    if not 0 <= magic <= MAGIC_V2:
         raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the unknown magic {magic}")
     size = length + LENGTH_OVERHEAD
     return size if left >= size else None

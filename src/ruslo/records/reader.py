@@ -20,8 +20,8 @@ from ruslo.records.batch import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
-    MAGIC,
     MAGIC_AT,
+    MAGIC_V2,
     BatchHeader,
     read_header,
 )
@@ -41,8 +41,8 @@ def iter_batches(buf: ReadBuffer, pos: int = 0) -> Iterator[tuple[int, BatchHead
     end = len(buf)
     while end - pos > MAGIC_AT:
         magic = buf[pos + MAGIC_AT]
-        if magic != MAGIC:
-            raise ProtocolError(f"the batch at byte {pos} has magic {magic}; only {MAGIC} is supported")
+        if magic != MAGIC_V2:
+            raise ProtocolError(f"the batch at byte {pos} has magic {magic}; only {MAGIC_V2} is supported")
         if end - pos < HEADER_SIZE:
             return
         header = read_header(buf, pos)
@@ -96,9 +96,9 @@ def _whole_header(batch: ReadBuffer) -> BatchHeader:
     if len(batch) < HEADER_SIZE:
         raise ProtocolError(f"{len(batch)} bytes are no batch; its header alone has {HEADER_SIZE}")
     header = BatchHeader._make(HEADER.unpack_from(batch))
-    if header.magic != MAGIC:
+    if header.magic != MAGIC_V2:
         raise ProtocolError(
-            f"the batch at offset {header.base_offset} has magic {header.magic}; only {MAGIC} is supported"
+            f"the batch at offset {header.base_offset} has magic {header.magic}; only {MAGIC_V2} is supported"
         )
     if not HEADER_SIZE <= header.size <= len(batch):
         raise ProtocolError(

@@ -15,19 +15,24 @@ from typing import Final, NamedTuple
 
 from ruslo.model.errors import ErrorCode, ProtocolError
 from ruslo.records.batch import (
+    ATTRIBUTES,
     ATTRIBUTES_AT,
     CODEC_MASK,
     DELETE_HORIZON,
     HEADER,
+    LENGTH,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
+    MAX_TIMESTAMP,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
+    RECORD_COUNT,
     BatchHeader,
+    HeaderFields,
 )
 from ruslo.records.builder import rebuild_batch, set_crc
 from ruslo.records.compression import CompressedDataError, DecompressedTooLargeError
-from ruslo.records.header_check import HeaderFields, longer_than_segment, too_large
+from ruslo.records.header_check import longer_than_segment, too_large
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
 from ruslo.records.rules import (
@@ -70,8 +75,8 @@ def validate_records(
     The batch that comes back has the topic's codec and timestamp type and a true maxTimestamp. It is
     changed in place where the view allows it.
     """
-    batch = view[: header[1] + LENGTH_OVERHEAD]
-    attributes = header[5]
+    batch = view[: header[LENGTH] + LENGTH_OVERHEAD]
+    attributes = header[ATTRIBUTES]
     codec = attributes & CODEC_MASK
     max_bytes = rules.max_decompressed_bytes if max_decompressed_bytes is None else max_decompressed_bytes
     records, errors = _decode_and_check(batch, header, rules, now_ms, max_bytes)
@@ -82,7 +87,7 @@ def validate_records(
     if rules.log_append_time:
         return stamp_log_append_time(batch, header, now_ms)
     max_timestamp = max(record.timestamp for record in records)
-    if attributes & LOG_APPEND_TIME or max_timestamp != header[8]:
+    if attributes & LOG_APPEND_TIME or max_timestamp != header[MAX_TIMESTAMP]:
         corrected = _with_timestamp_type(batch, attributes & ~LOG_APPEND_TIME, max_timestamp)
         return AcceptedBatch(corrected, HEADER.unpack_from(corrected), NO_LOG_APPEND_TIME)
     return AcceptedBatch(batch, header, NO_LOG_APPEND_TIME)
@@ -90,18 +95,18 @@ def validate_records(
 
 def stamp_log_append_time(batch: memoryview, header: HeaderFields, now_ms: int) -> AcceptedBatch:
     """Set the broker's time; the records keep their own, and readers no longer look at it."""
-    stamped = _with_timestamp_type(batch, header[5] | LOG_APPEND_TIME, now_ms)
+    stamped = _with_timestamp_type(batch, header[ATTRIBUTES] | LOG_APPEND_TIME, now_ms)
     return AcceptedBatch(stamped, HEADER.unpack_from(stamped), now_ms)
 
 
 def _decode_and_check(
     batch: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int, max_bytes: int
 ) -> tuple[list[Record], list[tuple[ErrorCode, RecordError]]]:
-    attributes = header[5]
-    if header[12] > MAX_DECODED_RECORDS:
+    attributes = header[ATTRIBUTES]
+    if header[RECORD_COUNT] > MAX_DECODED_RECORDS:
         raise BatchRefused(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {header[12]} records, {MAX_DECODED_RECORDS} are allowed; send smaller batches",
+            f"the batch has {header[RECORD_COUNT]} records, over {MAX_DECODED_RECORDS}; send smaller batches",
         )
     earliest = now_ms - rules.before_max_ms
     latest = now_ms + rules.after_max_ms

@@ -20,8 +20,16 @@ import struct
 from typing import Final
 
 from ruslo.model.buffers import WriteBuffer
-from ruslo.records.batch import BASE_OFFSET, CODEC_MASK, LEADER_EPOCH_AT, LENGTH_OVERHEAD, LOG_APPEND_TIME
-from ruslo.records.header_check import HeaderFields, check_batch
+from ruslo.records.batch import (
+    BASE_OFFSET_STRUCT,
+    CODEC_MASK,
+    LEADER_EPOCH_AT,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    HeaderFields,
+)
+from ruslo.records.header_check import check_batch
 from ruslo.records.record_check import (
     NO_LOG_APPEND_TIME,
     AcceptedBatch,
@@ -55,7 +63,7 @@ def accept_batch(view: memoryview, rules: BatchRules, now_ms: int) -> AcceptedBa
     header = check_batch(view, rules)
     if needs_work(header, rules, now_ms):
         return finish_batch(view, header, rules, now_ms)
-    return AcceptedBatch(view[: header[1] + LENGTH_OVERHEAD], header, NO_LOG_APPEND_TIME)
+    return AcceptedBatch(view[: header[LENGTH] + LENGTH_OVERHEAD], header, NO_LOG_APPEND_TIME)
 
 
 def needs_work(header: HeaderFields, rules: BatchRules, now_ms: int) -> bool:
@@ -81,10 +89,10 @@ def finish_batch(view: memoryview, header: HeaderFields, rules: BatchRules, now_
     """The rest of ``accept_batch`` for a batch that ``needs_work``."""
     if needs_records(header, rules, now_ms):
         return validate_records(view, header, rules, now_ms)
-    return stamp_log_append_time(view[: header[1] + LENGTH_OVERHEAD], header, now_ms)
+    return stamp_log_append_time(view[: header[LENGTH] + LENGTH_OVERHEAD], header, now_ms)
 
 
 def patch(batch: WriteBuffer, base_offset: int, leader_epoch: int) -> None:
     """Give a batch its place in the log, in place: both fields lie outside the CRC."""
-    BASE_OFFSET.pack_into(batch, 0, base_offset)
+    BASE_OFFSET_STRUCT.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LEADER_EPOCH_AT, leader_epoch)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 from crc32c import crc32c
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.records.batch import ATTRIBUTES_AT, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    CRC,
+    HEADER,
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_V2,
+    HeaderFields,
+)
 from ruslo.storage.disk import DiskFile
-
-HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""The 13 fields of a batch header as ``HEADER`` unpacks them, in the order of ``BatchHeader``."""
 
 SMALLEST_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 WALK_BYTES = 8192
@@ -37,8 +45,8 @@ def scan_headers(
             if len(chunk) < HEADER_SIZE:
                 return
         header: HeaderFields = unpack(chunk, within)
-        length = header[1]
-        if length < SMALLEST_LENGTH or header[3] != MAGIC or position + length + LENGTH_OVERHEAD > end:
+        length = header[LENGTH]
+        if length < SMALLEST_LENGTH or header[MAGIC] != MAGIC_V2 or position + length + LENGTH_OVERHEAD > end:
             return
         yield position, header
         position += length + LENGTH_OVERHEAD
@@ -57,8 +65,8 @@ def scan_batches(file: DiskFile, end: int) -> Iterator[tuple[int, HeaderFields, 
             if len(chunk) < HEADER_SIZE:
                 return
         header: HeaderFields = unpack(chunk, within)
-        size = header[1] + LENGTH_OVERHEAD
-        if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        if header[LENGTH] < SMALLEST_LENGTH or header[MAGIC] != MAGIC_V2 or position + size > end:
             return
         if within + size > len(chunk):
             chunk = memoryview(file.pread(max(size, min(SCAN_BYTES, end - position)), position))
@@ -66,7 +74,7 @@ def scan_batches(file: DiskFile, end: int) -> Iterator[tuple[int, HeaderFields, 
             if len(chunk) < size:
                 return
         batch = chunk[within : within + size]
-        if crc32c(batch[ATTRIBUTES_AT:]) != header[4]:
+        if crc32c(batch[ATTRIBUTES_AT:]) != header[CRC]:
             return
         yield position, header, batch
         position += size
@@ -77,8 +85,8 @@ def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
     position, end = 0, len(data)
     while position + HEADER_SIZE <= end:
         header: HeaderFields = HEADER.unpack_from(data, position)
-        size = header[1] + LENGTH_OVERHEAD
-        if size < HEADER_SIZE or header[3] != MAGIC or position + size > end:
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        if size < HEADER_SIZE or header[MAGIC] != MAGIC_V2 or position + size > end:
             return
         yield position, header
         position += size
@@ -87,7 +95,7 @@ def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
 def whole_batches(data: ReadBuffer) -> list[tuple[int, HeaderFields]]:
     """The batches of a buffer that must hold nothing else; raises KafkaError if it does."""
     batches = list(buffer_headers(data))
-    whole = batches[-1][0] + batches[-1][1][1] + LENGTH_OVERHEAD if batches else 0
+    whole = batches[-1][0] + batches[-1][1][LENGTH] + LENGTH_OVERHEAD if batches else 0
     if whole != len(data):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"{len(data) - whole} bytes from position {whole} on are not a batch"
@@ -99,11 +107,13 @@ def check_batches(data: ReadBuffer, batches: list[tuple[int, HeaderFields]], nex
     """Of batches to be appended as they are: sound, offsets rising from the log's end; or KafkaError."""
     view = memoryview(data)
     for start, header in batches:
-        if header[0] < next_offset:
+        if header[BASE_OFFSET] < next_offset:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
-                f"a batch begins at offset {header[0]}, the log is at {next_offset} already",
+                f"a batch begins at offset {header[BASE_OFFSET]}, the log is at {next_offset} already",
             )
-        if crc32c(view[start + ATTRIBUTES_AT : start + header[1] + LENGTH_OVERHEAD]) != header[4]:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header[0]} fails its checksum")
-        next_offset = header[0] + header[6] + 1
+        if crc32c(view[start + ATTRIBUTES_AT : start + header[LENGTH] + LENGTH_OVERHEAD]) != header[CRC]:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header[BASE_OFFSET]} fails its checksum"
+            )
+        next_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1

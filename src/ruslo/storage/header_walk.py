@@ -12,8 +12,17 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from ruslo.records.batch import ATTRIBUTES_AT, LENGTH_OVERHEAD
-from ruslo.storage.batch_scan import HeaderFields, scan_headers
+from ruslo.records.batch import (
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    CRC,
+    LAST_OFFSET_DELTA,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    HeaderFields,
+    size_of,
+)
+from ruslo.storage.batch_scan import scan_headers
 from ruslo.storage.damage import DamagedRange
 from ruslo.storage.disk import DiskFile
 
@@ -55,17 +64,17 @@ def walk_headers(
     for found in scan_headers(file, position, end):
         header = found[1]
         if expected is None:
-            before = expected = header[0]
-        last_offset = header[0] + header[6]
-        if header[6] < 0 or last_offset >= limit or header[0] < expected:
+            before = expected = header[BASE_OFFSET]
+        last_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
+        if header[LAST_OFFSET_DELTA] < 0 or last_offset >= limit or header[BASE_OFFSET] < expected:
             break
         if previous is not None:
-            if header[0] > expected and not _is_sound(file, *previous):
+            if header[BASE_OFFSET] > expected and not _is_sound(file, *previous):
                 raise _no_batch_at(file, previous[0], before)
             before = expected
             yield previous
-        continues = header[0] == expected
-        previous, expected, position = found, last_offset + 1, found[0] + header[1] + LENGTH_OVERHEAD
+        continues = header[BASE_OFFSET] == expected
+        previous, expected, position = found, last_offset + 1, found[0] + header[LENGTH] + LENGTH_OVERHEAD
     is_whole = position == end and (expected is None or expected == limit)
     if previous is not None:
         if not is_whole and not ((continues or position == end) and _is_sound(file, *previous)):
@@ -80,5 +89,5 @@ def _no_batch_at(file: DiskFile, position: int, first_offset: int) -> DamagedRan
 
 
 def _is_sound(file: DiskFile, position: int, header: HeaderFields) -> bool:
-    batch = memoryview(file.pread(header[1] + LENGTH_OVERHEAD, position))
-    return crc32c(batch[ATTRIBUTES_AT:]) == header[4]
+    batch = memoryview(file.pread(size_of(header), position))
+    return crc32c(batch[ATTRIBUTES_AT:]) == header[CRC]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ruslo.records.batch import last_offset_of
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.disk import Disk
 from ruslo.storage.partition_files import OFFSET_DIGITS, offset_of
@@ -84,5 +85,5 @@ def _next_offset(disk: Disk, path: str, base_offset: int) -> int:
     file = disk.open(path)
     end = base_offset
     for _, header in scan_headers(file, 0, file.size(), SCAN_BYTES):
-        end = header[0] + header[6] + 1
+        end = last_offset_of(header) + 1
     return end

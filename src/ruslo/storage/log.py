@@ -17,10 +17,9 @@ from typing import NamedTuple
 from ruslo.model.buffers import ReadBuffer, WriteBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
-from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL
+from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL, HeaderFields
 from ruslo.records.builder import empty_batch
 from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.checkpoints import ABORT_INDEXES, format_abort_indexes
 from ruslo.storage.disk import DiskError, FileSlice
 from ruslo.storage.epochs import EpochEnd

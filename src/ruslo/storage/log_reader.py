@@ -6,9 +6,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
-from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.records.batch import BASE_OFFSET, LEADER_EPOCH, MAX_TIMESTAMP, HeaderFields, size_of
 from ruslo.records.reader import read_records
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.damage import Damage, DamagedRange
 from ruslo.storage.disk import FileSlice
 from ruslo.storage.header_walk import walk_headers
@@ -57,7 +56,7 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
         segment, (position, header) = segments[at], found
         size = _end_of_range(log, at, upper_bound) - position
         if size > max_bytes:
-            first = header[1] + LENGTH_OVERHEAD
+            first = size_of(header)
             if first <= max_bytes:
                 size = max_bytes
             else:
@@ -68,7 +67,7 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
     except DamagedRange as damaged:
         note_damage(log, at, damaged)
         raise
-    return LogRead(FileSlice(segment.file, position, size), header[0])
+    return LogRead(FileSlice(segment.file, position, size), header[BASE_OFFSET])
 
 
 def offset_limit(log: Log, at: int) -> int:
@@ -105,7 +104,7 @@ def note_damage(log: Log, at: int, damaged: DamagedRange) -> None:
     """Remember a damaged range, so the next read of it is refused without a search."""
     segment, limit = log.segments[at], offset_limit(log, at)
     behind = segment.first_indexed_behind(damaged.position, limit)
-    end_offset = behind[1][0] if behind is not None else limit
+    end_offset = behind[1][BASE_OFFSET] if behind is not None else limit
     first_offset = max(damaged.first_offset, segment.base_offset)
     if first_offset < end_offset:
         log.damage.add(Damage(first_offset, end_offset, segment.base_offset, damaged.problem))
@@ -150,8 +149,10 @@ def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset |
         start = segment.locate(max(segment.search_start_for_timestamp(timestamp), start_offset), limit)
         if start is None:
             return None
-        for position, header in walk_headers(segment.file, start[0], segment.size, start[1][0], limit):
-            if header[8] >= timestamp:
+        for position, header in walk_headers(
+            segment.file, start[0], segment.size, start[1][BASE_OFFSET], limit
+        ):
+            if header[MAX_TIMESTAMP] >= timestamp:
                 for record in _records(segment, position, header):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return record
@@ -162,13 +163,16 @@ def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset |
 
 
 def _records(segment: Segment, position: int, header: HeaderFields) -> list[TimestampedOffset]:
-    batch = segment.file.pread(header[1] + LENGTH_OVERHEAD, position)
+    batch = segment.file.pread(size_of(header), position)
     try:
         return [
-            TimestampedOffset(record.offset, record.timestamp, header[2]) for record in read_records(batch)
+            TimestampedOffset(record.offset, record.timestamp, header[LEADER_EPOCH])
+            for record in read_records(batch)
         ]
     except ProtocolError as error:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header[0]}: {error}") from error
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"batch at offset {header[BASE_OFFSET]}: {error}"
+        ) from error
 
 
 def max_timestamp_offset(log: Log, bound: int) -> TimestampedOffset | None:

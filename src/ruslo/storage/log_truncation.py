@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import snapshot_offsets
@@ -51,8 +52,8 @@ def truncate_to(log: Log, offset: int) -> bool:
     if found is not None:
         position, header = found
         # A batch that holds the offset goes as a whole; then the log ends before it.
-        end_offset = min(offset, header[0])
-        segment.truncate_to(position, header[0] - segment.base_offset)
+        end_offset = min(offset, header[BASE_OFFSET])
+        segment.truncate_to(position, header[BASE_OFFSET] - segment.base_offset)
     segment.keep_aborts_below(end_offset)
     log.segments_changed(end_offset)
     log.epochs.truncate_from_end(end_offset)

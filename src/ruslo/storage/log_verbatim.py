@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
-from ruslo.records.batch import CONTROL, LENGTH_OVERHEAD
-from ruslo.storage.batch_scan import HeaderFields, buffer_headers, check_batches, whole_batches
+from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CONTROL,
+    LEADER_EPOCH,
+    MAX_TIMESTAMP,
+    HeaderFields,
+    last_offset_of,
+    size_of,
+)
+from ruslo.storage.batch_scan import buffer_headers, check_batches, whole_batches
 from ruslo.storage.producer_replay import read_marker, replay
 from ruslo.storage.producer_state import TransactionMarker
 
@@ -34,7 +43,7 @@ def append_up_to_epoch(log: Log, data: ReadBuffer, leader_epoch: int, now_ms: in
     """Only the leading batches whose epoch is not above the leader's, and what is whole of them."""
     found = []
     for batch in buffer_headers(data):
-        if batch[1][2] > leader_epoch:
+        if batch[1][LEADER_EPOCH] > leader_epoch:
             break
         found.append(batch)
     if _starts_amid(log, found):
@@ -47,14 +56,14 @@ def _starts_amid(log: Log, found: list[tuple[int, HeaderFields]]) -> bool:
     if not found or len(log.segments) > 1 or log.active.size or log.start_offset < log.end_offset:
         return False
     header = found[0][1]
-    return header[0] < log.start_offset <= header[0] + header[6]
+    return header[BASE_OFFSET] < log.start_offset <= last_offset_of(header)
 
 
 def _begin_with_whole_batch(
     log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int
 ) -> int:
     """The log holds the batch as a whole; for its readers it begins where it did."""
-    start_offset, base_offset = log.start_offset, found[0][1][0]
+    start_offset, base_offset = log.start_offset, found[0][1][BASE_OFFSET]
     check_batches(data, found, base_offset)
     log.truncate_fully_and_start_at(base_offset)
     _append(log, data, found, now_ms)
@@ -70,9 +79,11 @@ def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], n
     at = 0
     while at < len(batches):
         start, stop, header, _ = batches[at]
-        last_offset, limits = header[0] + header[6], log.limits
-        if now_ms > limits.now_ms or not limits.allow(log.active.size + stop - start, header[8], last_offset):
-            log.make_room(header[0], last_offset, stop - start, header[8], now_ms)
+        last_offset, limits = last_offset_of(header), log.limits
+        if now_ms > limits.now_ms or not limits.allow(
+            log.active.size + stop - start, header[MAX_TIMESTAMP], last_offset
+        ):
+            log.make_room(header[BASE_OFFSET], last_offset, stop - start, header[MAX_TIMESTAMP], now_ms)
         run = [batches[at]]
         if batches[at].aborts:
             _append_abort_marker(log, view, batches[at])
@@ -80,7 +91,7 @@ def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], n
             for batch in batches[at + 1 :]:
                 header = batch.header
                 size = log.active.size + batch.stop - start
-                if batch.aborts or not log.limits.allow(size, header[8], header[0] + header[6]):
+                if batch.aborts or not log.limits.allow(size, header[MAX_TIMESTAMP], last_offset_of(header)):
                     break
                 run.append(batch)
             _append_run(log, view, run)
@@ -89,8 +100,8 @@ def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], n
 
 
 def _batch(view: memoryview, start: int, header: HeaderFields) -> _Batch:
-    stop = start + header[1] + LENGTH_OVERHEAD
-    marker = read_marker(view[start:stop]) if header[5] & CONTROL else None
+    stop = start + size_of(header)
+    marker = read_marker(view[start:stop]) if header[ATTRIBUTES] & CONTROL else None
     return _Batch(start, stop, header, marker)
 
 
@@ -98,7 +109,7 @@ def _append_abort_marker(log: Log, view: memoryview, batch: _Batch) -> None:
     """By itself, because a second file has a part in it."""
     assert batch.marker is not None
     position = log.active.size
-    aborted = log.producers.aborted_by(batch.marker, batch.header[0])
+    aborted = log.producers.aborted_by(batch.marker, batch.header[BASE_OFFSET])
     log.write_marker(view[batch.start : batch.stop], position, aborted)
     _note(log, batch, position)
 
@@ -114,9 +125,9 @@ def _append_run(log: Log, view: memoryview, run: list[_Batch]) -> None:
 def _note(log: Log, batch: _Batch, position: int) -> None:
     """Of a batch that has been written. Nothing here may fail: the next one is written behind it."""
     header = batch.header
-    base_offset, last_offset = header[0], header[0] + header[6]
-    if header[2] > log.epochs.latest:
-        log.epochs.assign(header[2], base_offset)
-    log.note_batch(base_offset, position, last_offset, batch.stop - batch.start, header[8])
+    base_offset, last_offset = header[BASE_OFFSET], last_offset_of(header)
+    if header[LEADER_EPOCH] > log.epochs.latest:
+        log.epochs.assign(header[LEADER_EPOCH], base_offset)
+    log.note_batch(base_offset, position, last_offset, batch.stop - batch.start, header[MAX_TIMESTAMP])
     log.end_offset = last_offset + 1
     replay(log.producers, header, batch.marker)

@@ -6,7 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import CorruptLogError, ProtocolError
-from ruslo.records.batch import CONTROL, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, NO_PRODUCER_ID, TRANSACTIONAL
+from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CONTROL,
+    HEADER,
+    HEADER_SIZE,
+    MAX_TIMESTAMP,
+    NO_PRODUCER_ID,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    TRANSACTIONAL,
+    HeaderFields,
+    size_of,
+)
 from ruslo.records.control import (
     END_RECORD,
     END_RECORD_START,
@@ -16,7 +29,7 @@ from ruslo.records.control import (
     read_coordinator_epoch,
 )
 from ruslo.records.reader import read_records
-from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
+from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.disk import Disk
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.producer_snapshot import EMPTY_SIZE, decode_snapshot, snapshot_path
@@ -31,7 +44,7 @@ _MARKER_KINDS = (int(ControlType.ABORT), _COMMIT)
 def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
     """The transaction marker in a control batch; None for every other batch."""
     header: HeaderFields = HEADER.unpack_from(batch)
-    if header[5] & (CONTROL | TRANSACTIONAL) != CONTROL | TRANSACTIONAL:
+    if header[ATTRIBUTES] & (CONTROL | TRANSACTIONAL) != CONTROL | TRANSACTIONAL:
         return None
     if len(batch) == HEADER_SIZE + END_RECORD.size:
         start, key_version, kind, length, version, coordinator_epoch, headers = END_RECORD.unpack_from(
@@ -40,7 +53,13 @@ def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
         zeros = key_version == version == headers == 0
         if zeros and start == END_RECORD_START and length == END_VALUE_LENGTH and kind in _MARKER_KINDS:
             committed = kind == _COMMIT
-            return TransactionMarker(header[9], header[10], coordinator_epoch, committed, header[8])
+            return TransactionMarker(
+                header[PRODUCER_ID],
+                header[PRODUCER_EPOCH],
+                coordinator_epoch,
+                committed,
+                header[MAX_TIMESTAMP],
+            )
     return _decode_marker(header, batch)
 
 
@@ -54,8 +73,8 @@ def _decode_marker(header: HeaderFields, batch: ReadBuffer) -> TransactionMarker
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     return TransactionMarker(
-        header[9],
-        header[10],
+        header[PRODUCER_ID],
+        header[PRODUCER_EPOCH],
         read_coordinator_epoch(record.value),
         kind == ControlType.COMMIT,
         record.timestamp,
@@ -66,7 +85,7 @@ def replay_batch(
     producers: ProducerStates, header: HeaderFields, batch: ReadBuffer
 ) -> AbortedTransaction | None:
     """Take note of a batch; the entry for the transaction index if it is a marker that aborts data."""
-    is_marker = header[9] != NO_PRODUCER_ID and header[5] & CONTROL
+    is_marker = header[PRODUCER_ID] != NO_PRODUCER_ID and header[ATTRIBUTES] & CONTROL
     return replay(producers, header, read_marker(batch) if is_marker else None)
 
 
@@ -74,12 +93,12 @@ def replay(
     producers: ProducerStates, header: HeaderFields, marker: TransactionMarker | None
 ) -> AbortedTransaction | None:
     """As ``replay_batch``, of a batch whose marker, if it holds one, has been read."""
-    if header[9] == NO_PRODUCER_ID:
+    if header[PRODUCER_ID] == NO_PRODUCER_ID:
         return None
-    if not header[5] & CONTROL:
-        producers.append_data(header, header[0])
+    if not header[ATTRIBUTES] & CONTROL:
+        producers.append_data(header, header[BASE_OFFSET])
         return None
-    return producers.append_marker(marker, header[0]) if marker is not None else None
+    return producers.append_marker(marker, header[BASE_OFFSET]) if marker is not None else None
 
 
 def load_producers(
@@ -133,8 +152,12 @@ def _marker_offsets(segments: list[Segment], start: int, end: int) -> Iterator[i
         if found is None:
             continue
         for _, header in scan_headers(segment.file, found[0], segment.size, SCAN_BYTES):
-            if start <= header[0] < end and header[9] != NO_PRODUCER_ID and header[5] & CONTROL:
-                yield header[0]
+            if (
+                start <= header[BASE_OFFSET] < end
+                and header[PRODUCER_ID] != NO_PRODUCER_ID
+                and header[ATTRIBUTES] & CONTROL
+            ):
+                yield header[BASE_OFFSET]
 
 
 def load_snapshot(disk: Disk, path: str, producers: ProducerStates) -> bool:
@@ -164,13 +187,15 @@ def replay_range(producers: ProducerStates, segments: Sequence[Segment], start: 
             continue
         file = segment.file
         for position, header in scan_headers(file, found[0], segment.size, SCAN_BYTES):
-            if header[0] >= end:
+            if header[BASE_OFFSET] >= end:
                 return
-            if header[9] == NO_PRODUCER_ID or header[0] < start:
+            if header[PRODUCER_ID] == NO_PRODUCER_ID or header[BASE_OFFSET] < start:
                 continue
-            control = header[5] & CONTROL
-            batch = file.pread(header[1] + LENGTH_OVERHEAD, position) if control else b""
+            control = header[ATTRIBUTES] & CONTROL
+            batch = file.pread(size_of(header), position) if control else b""
             try:
                 replay_batch(producers, header, batch)
             except ProtocolError as error:
-                raise CorruptLogError(f"{file.path}: marker at offset {header[0]}: {error}") from error
+                raise CorruptLogError(
+                    f"{file.path}: marker at offset {header[BASE_OFFSET]}: {error}"
+                ) from error

@@ -24,8 +24,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.records.batch import TRANSACTIONAL
-from ruslo.storage.batch_scan import HeaderFields
+from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    LAST_OFFSET_DELTA,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    TRANSACTIONAL,
+    HeaderFields,
+)
 from ruslo.storage.producer_entry import (
     NO_OFFSET,
     SEQUENCE_MASK,
@@ -98,11 +105,11 @@ class ProducerStates:
         ``guard``: under which the coordinator was asked for it; None if nobody had to be.
         """
         attributes, delta, producer_id, epoch, first_sequence = (
-            header[5],
-            header[6],
-            header[9],
-            header[10],
-            header[11],
+            header[ATTRIBUTES],
+            header[LAST_OFFSET_DELTA],
+            header[PRODUCER_ID],
+            header[PRODUCER_EPOCH],
+            header[BASE_SEQUENCE],
         )
         transactional = bool(attributes & TRANSACTIONAL)
         entry = self.entries.get(producer_id)

@@ -18,7 +18,16 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.records.batch import LENGTH_OVERHEAD, NO_PRODUCER_ID
+from ruslo.records.batch import (
+    BASE_OFFSET,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH,
+    MAX_TIMESTAMP,
+    NO_PRODUCER_ID,
+    PRODUCER_ID,
+    last_offset_of,
+    size_of,
+)
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_batches, scan_headers
 from ruslo.storage.checkpoints import (
     ABORT_INDEXES,
@@ -312,8 +321,8 @@ class _Opening:
             logger.warning("%s; the epochs are found again in the batches", error)
             for segment in self.segments:
                 for _, header in scan_headers(segment.file, 0, segment.size, SCAN_BYTES):
-                    if header[2] > self.epochs.latest:
-                        self.epochs.assign(header[2], header[0])
+                    if header[LEADER_EPOCH] > self.epochs.latest:
+                        self.epochs.assign(header[LEADER_EPOCH], header[BASE_OFFSET])
                 segment.release_files()
 
     def _read_abort_indexes(self) -> None:
@@ -415,18 +424,18 @@ class _Opening:
                 damaged = damaged or found
                 continue
             if damaged is not None:
-                self._note_damage(segment, damaged, header[0])
+                self._note_damage(segment, damaged, header[BASE_OFFSET])
                 damaged = None
             aborted = None
-            if header[9] != NO_PRODUCER_ID and not is_known:
+            if header[PRODUCER_ID] != NO_PRODUCER_ID and not is_known:
                 with contextlib.suppress(ProtocolError):
                     batch = segment.file.pread(found.size, found.position)
                     aborted = replay_batch(producers, header, batch)
             segment.note_batch(
                 found.position,
-                header[0] + header[6],
+                last_offset_of(header),
                 found.size,
-                header[8],
+                header[MAX_TIMESTAMP],
                 self.config.index_interval_bytes,
             )
             if aborted is not None:
@@ -475,7 +484,7 @@ class _Opening:
         segment = self.segments[at]
         base = segment.base_offset
         first = next(scan_headers(segment.file, 0, segment.size), None)
-        if base < end_offset or (first is not None and NO_EPOCH < first[1][2] < self.last_epoch):
+        if base < end_offset or (first is not None and NO_EPOCH < first[1][LEADER_EPOCH] < self.last_epoch):
             # The power has taken back its new name, and not what was written in its place.
             return f"the segment at offset {base} is from before the log was cut"
         if base <= max(end_offset, self.last_stop.gaps_below):
@@ -505,23 +514,27 @@ class _Opening:
             segment.drop_aborts()
         next_offset = base
         for position, header, batch in scan_batches(segment.file, size):
-            last_offset = header[0] + header[6]
-            if header[0] < next_offset or header[6] < 0 or last_offset - base > MAX_RELATIVE_OFFSET:
+            last_offset = last_offset_of(header)
+            if (
+                header[BASE_OFFSET] < next_offset
+                or header[LAST_OFFSET_DELTA] < 0
+                or last_offset - base > MAX_RELATIVE_OFFSET
+            ):
                 break
             try:
                 aborted = replay_batch(producers, header, batch)
             except ProtocolError:
                 break
-            self.epochs.note_batch(header[2], header[0])
+            self.epochs.note_batch(header[LEADER_EPOCH], header[BASE_OFFSET])
             segment.note_batch(
                 position,
                 last_offset,
-                header[1] + LENGTH_OVERHEAD,
-                header[8],
+                size_of(header),
+                header[MAX_TIMESTAMP],
                 self.config.index_interval_bytes,
             )
             next_offset = last_offset + 1
-            self.last_epoch = header[2]
+            self.last_epoch = header[LEADER_EPOCH]
             if aborted is not None:
                 segment.append_abort(aborted)
         if segment.size < size:
@@ -548,14 +561,14 @@ class _Opening:
         is not known whether anybody has synced them since.
         """
         headers = list(scan_headers(segment.file, 0, segment.size, SCAN_BYTES))
-        if sum(header[1] + LENGTH_OVERHEAD for _, header in headers) == segment.size:
+        if sum(size_of(header) for _, header in headers) == segment.size:
             segment.begin_indexes()
             for position, header in headers:
                 segment.note_batch(
                     position,
-                    header[0] + header[6],
-                    header[1] + LENGTH_OVERHEAD,
-                    header[8],
+                    last_offset_of(header),
+                    size_of(header),
+                    header[MAX_TIMESTAMP],
                     self.config.index_interval_bytes,
                 )
             segment.write_indexes()
@@ -599,7 +612,7 @@ def _walked_end(segment: Segment, limit: int) -> int:
     end_offset = segment.base_offset
     try:
         for _, header in walk_headers(segment.file, 0, segment.size, end_offset, limit):
-            end_offset = header[0] + header[6] + 1
+            end_offset = last_offset_of(header) + 1
     except DamagedRange as damaged:
         return damaged.first_offset
     return end_offset

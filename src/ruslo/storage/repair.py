@@ -16,6 +16,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import CorruptLogError, StorageError
 from ruslo.model.topics import TopicPartition
+from ruslo.records.batch import LEADER_EPOCH, last_offset_of
 from ruslo.records.builder import empty_batch
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
@@ -90,7 +91,7 @@ def _fill_ends(disk: Disk, report: PartitionReport) -> None:
             file = disk.open(segment_stem(report.path, base) + LOG_SUFFIX)
             end_offset, epoch = base, NO_EPOCH
             for _, header in scan_headers(file, 0, file.size(), SCAN_BYTES):
-                end_offset, epoch = header[0] + header[6] + 1, header[2]
+                end_offset, epoch = last_offset_of(header) + 1, header[LEADER_EPOCH]
             if end_offset < following:
                 file.append(empty_batch(end_offset, following - 1, max(epoch, 0)))
                 file.sync()

@@ -11,7 +11,15 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ruslo.model.errors import CorruptLogError, ProtocolError
-from ruslo.records.batch import CONTROL, LENGTH_OVERHEAD
+from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CONTROL,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    last_offset_of,
+    size_of,
+)
 from ruslo.storage import txn_index
 from ruslo.storage.damage import Damage, DamagedRange
 from ruslo.storage.log_reader import check_gap, offset_limit
@@ -101,20 +109,20 @@ class SegmentScrub:
         header, position = found.header, found.position
         assert header is not None
         if self._damaged is not None:
-            self._end_damage(header[0])
+            self._end_damage(header[BASE_OFFSET])
         if self.sound and self.sound[-1][1] == position:
             self.sound[-1] = (self.sound[-1][0], position + found.size)
         else:
             self.sound.append((position, position + found.size))
-        last_offset = header[0] + header[6]
+        last_offset = last_offset_of(header)
         self._offsets.batch(position, last_offset - self.segment.base_offset)
-        self._times.batch(header[8], last_offset - self.segment.base_offset)
-        self._rebuilt.note_batch(position, last_offset, found.size, header[8], self._interval)
-        if header[9] >= 0 and self.producers is not None:
-            if header[5] & CONTROL:
-                self._markers[header[0]] = header[9]
+        self._times.batch(header[MAX_TIMESTAMP], last_offset - self.segment.base_offset)
+        self._rebuilt.note_batch(position, last_offset, found.size, header[MAX_TIMESTAMP], self._interval)
+        if header[PRODUCER_ID] >= 0 and self.producers is not None:
+            if header[ATTRIBUTES] & CONTROL:
+                self._markers[header[BASE_OFFSET]] = header[PRODUCER_ID]
             with contextlib.suppress(ProtocolError):
-                batch = self._file.pread(header[1] + LENGTH_OVERHEAD, position)
+                batch = self._file.pread(size_of(header), position)
                 aborted = replay_batch(self.producers, header, batch)
                 if aborted is not None:
                     self._aborted.append(aborted)

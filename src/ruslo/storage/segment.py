@@ -12,9 +12,17 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.records.batch import LENGTH_OVERHEAD, NO_TIMESTAMP
+from ruslo.records.batch import (
+    BASE_OFFSET,
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    NO_TIMESTAMP,
+    HeaderFields,
+    last_offset_of,
+    size_of,
+)
 from ruslo.storage import txn_index
-from ruslo.storage.batch_scan import SCAN_BYTES, HeaderFields, scan_headers
+from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.checkpoints import AbortIndex
 from ruslo.storage.damage import DamagedRange
 from ruslo.storage.disk import Disk, DiskError, DiskFile
@@ -156,13 +164,13 @@ class Segment:
             return
         file = self.file
         for _, header in scan_headers(file, 0, self.size):
-            self.first_timestamp = header[8]
+            self.first_timestamp = header[MAX_TIMESTAMP]
             break
         start = self.offset_index.positions[-1] if self.offset_index.positions else 0
         for _, header in scan_headers(file, start, self.size):
-            if header[8] > self.largest_timestamp:
-                self.largest_timestamp = header[8]
-                self.largest_timestamp_offset = header[0] + header[6]
+            if header[MAX_TIMESTAMP] > self.largest_timestamp:
+                self.largest_timestamp = header[MAX_TIMESTAMP]
+                self.largest_timestamp_offset = last_offset_of(header)
         self.bytes_since_index = self.size - start
 
     def note_batch(
@@ -246,7 +254,7 @@ class Segment:
             assert index is not None
             start = index.entry(entry)
             header = self._matches(start, limit)
-            if header is not None and header[0] <= offset:
+            if header is not None and header[BASE_OFFSET] <= offset:
                 return self._walk_past_damage(start[1], None, offset, limit)
         return self._walk_past_damage(0, self.base_offset, offset, limit)
 
@@ -256,7 +264,7 @@ class Segment:
         """Walk to an offset. If there is damage on the way, the index may still know where the offset is."""
         try:
             for position, header in walk_headers(self.file, start, self.size, expected, limit):
-                if header[0] + header[6] >= offset:
+                if header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] >= offset:
                     return position, header
         except DamagedRange as damaged:
             found = self._locate_behind_damage(offset, damaged.position, limit)
@@ -270,7 +278,9 @@ class Segment:
     ) -> tuple[int, HeaderFields] | None:
         """The batch that holds ``offset``, if it is the first sound one that the index knows behind it."""
         found = self.first_indexed_behind(position, limit)
-        return found if found is not None and found[1][0] <= offset <= found[1][0] + found[1][6] else None
+        if found is not None and found[1][BASE_OFFSET] <= offset <= last_offset_of(found[1]):
+            return found
+        return None
 
     def first_indexed_behind(self, position: int, limit: int) -> tuple[int, HeaderFields] | None:
         """The first batch behind a position that the offset index knows and that is where it says."""
@@ -289,7 +299,11 @@ class Segment:
         """The header of the batch that an entry of the offset index names; None if they do not agree."""
         offset, position = self.base_offset + entry[0], entry[1]
         for at, header in scan_headers(self.file, position, self.size):
-            is_here = at == position and header[0] + header[6] == offset and 0 <= header[6] <= entry[0]
+            is_here = (
+                at == position
+                and last_offset_of(header) == offset
+                and 0 <= header[LAST_OFFSET_DELTA] <= entry[0]
+            )
             return header if is_here and offset < limit else None
         return None
 
@@ -307,16 +321,16 @@ class Segment:
         stop = min(position + min(size, CHECK_BYTES), self.size)
         reached = position
         try:
-            for at, each in walk_headers(self.file, position, self.size, header[0], limit):
+            for at, each in walk_headers(self.file, position, self.size, header[BASE_OFFSET], limit):
                 if at >= stop and at > position:
                     break
-                reached = at + each[1] + LENGTH_OVERHEAD
+                reached = at + size_of(each)
         except DamagedRange:
             if reached == position:
                 raise
             stop = reached
         checked.add(position, reached)
-        first = header[1] + LENGTH_OVERHEAD
+        first = size_of(header)
         return min(size, max(stop - position, first))
 
     def is_shorter_than_index(self) -> bool:
@@ -344,8 +358,8 @@ class Segment:
     def _find_from(self, start: int, offset: int) -> tuple[int, HeaderFields] | None:
         first = True
         for position, header in scan_headers(self.file, start, self.size):
-            if header[0] + header[6] >= offset:
-                return None if first and start and header[0] > offset else (position, header)
+            if header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] >= offset:
+                return None if first and start and header[BASE_OFFSET] > offset else (position, header)
             first = False
         return None
 
@@ -390,19 +404,20 @@ class Segment:
     def _brought(self, timestamp: int, relative_offset: int) -> bool:
         """Whether the batch that a time entry names has that timestamp: retention must not trust bit rot."""
         found = self.find(self.base_offset + relative_offset)
-        return found is not None and found[1][8] == timestamp
+        return found is not None and found[1][MAX_TIMESTAMP] == timestamp
 
     def _read_largest(self) -> None:
         self.largest_timestamp, self.largest_timestamp_offset = NO_TIMESTAMP, self.base_offset
         for _, header in scan_headers(self.file, 0, self.size, SCAN_BYTES):
-            if header[8] > self.largest_timestamp:
-                self.largest_timestamp, self.largest_timestamp_offset = header[8], header[0] + header[6]
+            if header[MAX_TIMESTAMP] > self.largest_timestamp:
+                self.largest_timestamp = header[MAX_TIMESTAMP]
+                self.largest_timestamp_offset = last_offset_of(header)
 
     def timestamp_of_first_batch(self) -> int:
         """The largest timestamp of the first batch, -1 if there is none."""
         if self.first_timestamp == NO_TIMESTAMP and self.size:
             for _, header in scan_headers(self.file, 0, self.size):
-                self.first_timestamp = header[8]
+                self.first_timestamp = header[MAX_TIMESTAMP]
                 break
             self._file = None if self.offset_index is None else self._file
         return self.first_timestamp
@@ -443,8 +458,8 @@ class Segment:
         end = None
         reached = start
         for position, header in scan_headers(self.file, start, self.size, SCAN_BYTES >> 4):
-            end = header[0] + header[6] + 1
-            reached = position + header[1] + LENGTH_OVERHEAD
+            end = last_offset_of(header) + 1
+            reached = position + size_of(header)
         return end if reached == self.size else None
 
     # --- aborted transactions -----------------------------------------------------------

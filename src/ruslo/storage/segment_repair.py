@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ruslo.model.buffers import ReadBuffer
-from ruslo.records.batch import LENGTH_OVERHEAD
-from ruslo.storage.batch_scan import HeaderFields, scan_headers
+from ruslo.records.batch import MAX_TIMESTAMP, HeaderFields, last_offset_of, size_of
+from ruslo.storage.batch_scan import scan_headers
 from ruslo.storage.cleaner.task import CleanedSegment
 from ruslo.storage.leftovers import CLEANED_SUFFIX
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
@@ -37,18 +37,18 @@ class SegmentRepair:
     def copy(self, start: int, stop: int) -> None:
         """Take over sound batches of the damaged segment."""
         for position, header in scan_headers(self._source, start, stop, _COPY_BYTES):
-            size = header[1] + LENGTH_OVERHEAD
+            size = size_of(header)
             self._append(self._source.pread(size, position), header)
 
     def add(self, data: ReadBuffer, position: int, header: HeaderFields) -> None:
         """Add a batch of another replica."""
-        self._append(memoryview(data)[position : position + header[1] + LENGTH_OVERHEAD], header)
+        self._append(memoryview(data)[position : position + size_of(header)], header)
 
     def _append(self, batch: ReadBuffer, header: HeaderFields) -> None:
         segment = self._segment
         segment.file.append(batch)
-        last_offset = header[0] + header[6]
-        segment.note_batch(segment.size, last_offset, len(batch), header[8], self._interval)
+        last_offset = last_offset_of(header)
+        segment.note_batch(segment.size, last_offset, len(batch), header[MAX_TIMESTAMP], self._interval)
 
     def finish(self) -> CleanedSegment:
         """Complete the files and sync them."""

@@ -11,18 +11,28 @@ from crc32c import crc32c
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.records.batch import (
+    ATTRIBUTES,
     ATTRIBUTES_AT,
+    BASE_OFFSET,
     CODEC_MASK,
     CONTROL,
+    CRC,
     HEADER,
     HEADER_SIZE,
-    LENGTH_OVERHEAD,
+    LAST_OFFSET_DELTA,
+    LENGTH,
     MAGIC,
     MAGIC_AT,
+    MAGIC_V2,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    HeaderFields,
+    last_offset_of,
+    size_of,
 )
 from ruslo.records.compression import decompress
 from ruslo.records.key_scan import scan_keys
-from ruslo.storage.batch_scan import SMALLEST_LENGTH, HeaderFields
+from ruslo.storage.batch_scan import SMALLEST_LENGTH
 from ruslo.storage.damage import DamagedRange
 from ruslo.storage.disk import DiskFile
 from ruslo.storage.header_walk import walk_headers
@@ -36,23 +46,24 @@ BatchCheck: TypeAlias = Callable[[HeaderFields, ReadBuffer], str | None]
 
 def check_batch_checksum(header: HeaderFields, batch: ReadBuffer) -> str | None:
     """As ``check_batch_content``, without a look at the records."""
-    return None if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == header[4] else "its checksum is wrong"
+    return None if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == header[CRC] else "its checksum is wrong"
 
 
 def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
     """What is wrong with a whole batch, by itself; None if it is sound."""
     view = memoryview(batch)
-    if crc32c(view[ATTRIBUTES_AT:]) != header[4]:
+    if crc32c(view[ATTRIBUTES_AT:]) != header[CRC]:
         return "its checksum is wrong"
-    if header[6] < 0 or header[12] < 0 or header[12] > header[6] + 1:
-        return f"it claims {header[12]} records and a last offset {header[6]} past its first"
-    if header[5] & CONTROL and header[12] > 1 and header[9] >= 0:
+    attributes, last_delta, count = header[ATTRIBUTES], header[LAST_OFFSET_DELTA], header[RECORD_COUNT]
+    if last_delta < 0 or not 0 <= count <= last_delta + 1:
+        return f"it claims {count} records and last offset delta {last_delta}"
+    if attributes & CONTROL and count > 1 and header[PRODUCER_ID] >= 0:
         return "it is a transaction marker with more than one record"
     body = bytes(view[HEADER_SIZE:])
     try:
-        if header[5] & CODEC_MASK:
-            body = decompress(header[5] & CODEC_MASK, body)
-        scan_keys(body, header[12])
+        if attributes & CODEC_MASK:
+            body = decompress(attributes & CODEC_MASK, body)
+        scan_keys(body, count)
         read_marker(batch)
     except ProtocolError as error:
         return str(error)
@@ -84,13 +95,13 @@ def sound_batches(
     while position < end:
         try:
             for at, header in walk_headers(file, position, end, expected, limit):
-                size = header[1] + LENGTH_OVERHEAD
+                size = size_of(header)
                 problem = check(header, file.pread(size, at))
                 if problem is None:
                     yield Stretch(at, size, header)
                 else:
                     yield Stretch(at, size, None, problem, next_offset)
-                position, next_offset = at + size, header[0] + header[6] + 1
+                position, next_offset = at + size, last_offset_of(header) + 1
                 expected = next_offset
             return
         except DamagedRange as damaged:
@@ -111,11 +122,11 @@ def _examine(
     if len(head) < HEADER_SIZE or position + HEADER_SIZE > end:
         return None, "the file ends inside a header"
     header: HeaderFields = HEADER.unpack(head)
-    size = header[1] + LENGTH_OVERHEAD
-    if header[1] < SMALLEST_LENGTH or header[3] != MAGIC or position + size > end:
+    size = size_of(header)
+    if header[LENGTH] < SMALLEST_LENGTH or header[MAGIC] != MAGIC_V2 or position + size > end:
         return None, "no batch begins there, or the file ends inside it"
-    if header[0] < next_offset or header[0] + header[6] >= limit:
-        return header, f"offsets {header[0]} to {header[0] + header[6]} are out of order"
+    if header[BASE_OFFSET] < next_offset or last_offset_of(header) >= limit:
+        return header, f"offsets {header[BASE_OFFSET]} to {last_offset_of(header)} are out of order"
     return header, check(header, file.pread(size, position))
 
 
@@ -130,11 +141,11 @@ def _next_sound(
 ) -> int:
     """Where the next sound batch begins after a damaged one; the end if there is none."""
     if header is not None:
-        behind = position + header[1] + LENGTH_OVERHEAD
+        behind = position + size_of(header)
         if behind == end or _examine(file, behind, end, next_offset, limit, check)[1] is None:
             return behind
     at = position + 1
-    magic = bytes([MAGIC])
+    magic = bytes([MAGIC_V2])
     while at < end:
         data = file.pread(_READ_BYTES, at)
         place = data.find(magic, MAGIC_AT)

@@ -13,7 +13,13 @@ from enum import Enum
 
 from ruslo.model.errors import CorruptLogError
 from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
     CONTROL,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    last_offset_of,
 )
 from ruslo.storage import txn_index
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
@@ -119,16 +125,16 @@ class PartitionCheck:
                 )
                 continue
             self.report.batches += 1
-            self.report.records += header[12]
-            last = header[0] + header[6] - base
+            self.report.records += header[RECORD_COUNT]
+            last = last_offset_of(header) - base
             offsets.batch(found.position, last)
-            times.batch(header[8], last)
-            if header[9] >= 0:
+            times.batch(header[MAX_TIMESTAMP], last)
+            if header[PRODUCER_ID] >= 0:
                 entry = replay_batch(self._producers, header, file.pread(found.size, found.position))
                 if entry is not None:
                     aborted.append(entry)
-                if header[5] & CONTROL:
-                    markers[header[0]] = header[9]
+                if header[ATTRIBUTES] & CONTROL:
+                    markers[header[BASE_OFFSET]] = header[PRODUCER_ID]
         self.report.bytes += size
         damaged = any(each.kind is Kind.RECORDS and each.file.endswith(name) for each in self.report.findings)
         if not damaged:

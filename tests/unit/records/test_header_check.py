@@ -55,7 +55,7 @@ def test_two_batches() -> None:
 def test_bytes_behind_that_are_no_batch_are_cut(behind: bytes) -> None:
     batch = build_batch(KEYED)
     header = check_batch(memoryview(batch + behind), RULES)
-    assert header[1] + layout.LENGTH_OVERHEAD == len(batch)
+    assert header[layout.LENGTH] + layout.LENGTH_OVERHEAD == len(batch)
 
 
 def test_bytes_behind_that_look_like_a_broken_batch() -> None:
@@ -176,10 +176,10 @@ def test_mutated_batches_are_refused_or_good() -> None:
             header = check_batch(memoryview(batch), RULES)
         except BatchRefused:
             continue
-        assert header[0] == 0
-        assert header[3] == layout.MAGIC
-        assert header[12] == header[6] + 1 > 0
-        assert header[1] + layout.LENGTH_OVERHEAD <= len(batch)
+        assert header[layout.BASE_OFFSET] == 0
+        assert header[layout.MAGIC] == layout.MAGIC_V2
+        assert header[layout.RECORD_COUNT] == header[layout.LAST_OFFSET_DELTA] + 1 > 0
+        assert header[layout.LENGTH] + layout.LENGTH_OVERHEAD <= len(batch)
 
 
 @pytest.mark.parametrize("epoch", [-1, -2, -(2**15)])

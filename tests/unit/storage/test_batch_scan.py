@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.batch_scan import SCAN_BYTES, buffer_headers, scan_batches, scan_headers
 from ruslo.storage.disk import DiskFile, LocalDisk
 from tests.unit.storage.workbench import batch
@@ -24,7 +25,7 @@ POSITIONS = [sum(map(len, BATCHES[:at])) for at in range(len(BATCHES))]
 def test_headers_whatever_the_size_of_reads(tmp_path: Path, read_bytes: int) -> None:
     found = list(scan_headers(stored(tmp_path, DATA), 0, len(DATA), read_bytes))
     assert [position for position, _ in found] == POSITIONS
-    assert [header[0] for _, header in found] == list(range(0, 40, 2))
+    assert [header[BASE_OFFSET] for _, header in found] == list(range(0, 40, 2))
 
 
 def test_headers_from_the_middle_to_an_end(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.records.batch import HEADER, TRANSACTIONAL
-from ruslo.storage.batch_scan import HeaderFields
+from ruslo.records.batch import HEADER, TRANSACTIONAL, HeaderFields
 from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from tests.unit.storage.workbench import NOW, batch
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.config.log_config import LogConfig
+from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.segment import Segment
 from tests.unit.storage.workbench import NOW, Workbench, batch
@@ -29,7 +30,7 @@ def test_find(segment: Segment) -> None:
     for offset in range(24):
         found = segment.find(offset)
         assert found is not None
-        assert (found[0], found[1][0]) == (offset // 2 * SIZE, offset - offset % 2)
+        assert (found[0], found[1][BASE_OFFSET]) == (offset // 2 * SIZE, offset - offset % 2)
     assert segment.find(24) is None
 
 
@@ -79,7 +80,7 @@ def test_an_index_that_points_nowhere_is_not_believed(segment: Segment) -> None:
     for offset in (6, 8, 10):
         found = segment.find(offset)
         assert found is not None
-        assert found[1][0] == offset
+        assert found[1][BASE_OFFSET] == offset
 
 
 def test_a_deleted_segment_leaves_only_renamed_files(segment: Segment) -> None:

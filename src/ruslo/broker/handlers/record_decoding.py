@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import TopicRecords
-from ruslo.records.batch import CODEC_MASK
-from ruslo.records.header_check import HeaderFields
+from ruslo.records.batch import CODEC_MASK, HeaderFields
 from ruslo.records.record_check import AcceptedBatch, validate_records
 from ruslo.records.rules import BatchRules
 

@@ -24,7 +24,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import INTERNAL_TOPICS
-from ruslo.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL
+from ruslo.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL, HeaderFields
 from ruslo.records.validation import (
     AcceptedBatch,
     BatchRules,
@@ -33,7 +33,6 @@ from ruslo.records.validation import (
     needs_records,
     needs_work,
 )
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import LogRead
 from ruslo.storage.log_sync import SyncTargets

@@ -35,7 +35,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.batch_scan import HeaderFields
+from ruslo.records.batch import HeaderFields
 from ruslo.storage.verification import VerificationGuard
 
 logger = logging.getLogger(__name__)

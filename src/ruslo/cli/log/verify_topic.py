@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import human_bytes
 from ruslo.cli.terminal.progress import Progress
+from ruslo.records.batch import BASE_OFFSET, RECORD_COUNT, last_offset_of, size_of
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
@@ -39,7 +40,7 @@ async def _check(
     admin: Admin, partition: TopicPartition, start: int, end: int, progress: Progress
 ) -> PartitionReport:
     from ruslo.client.wire.raw import RawClient
-    from ruslo.records.batch import HEADER_SIZE, LENGTH_OVERHEAD
+    from ruslo.records.batch import HEADER_SIZE
     from ruslo.storage.batch_scan import buffer_headers
     from ruslo.storage.sound_batches import check_batch_content
     from ruslo.storage.verify import Finding, Kind, PartitionReport
@@ -52,18 +53,18 @@ async def _check(
         next_offset = None
         data = memoryview(fetched.records)
         for position, header in buffer_headers(data):
-            size = header[1] + LENGTH_OVERHEAD
+            size = size_of(header)
             problem = check_batch_content(header, data[position : position + size])
-            if problem is None and next_offset is not None and header[0] < next_offset:
+            if problem is None and next_offset is not None and header[BASE_OFFSET] < next_offset:
                 problem = f"it follows offset {next_offset - 1}"
             if problem is not None:
-                message = f"the batch at offset {header[0]}: {problem}"
+                message = f"the batch at offset {header[BASE_OFFSET]}: {problem}"
                 report.findings.append(
-                    Finding(Kind.RECORDS, str(partition), message, size=size, offset=header[0])
+                    Finding(Kind.RECORDS, str(partition), message, size=size, offset=header[BASE_OFFSET])
                 )
-            next_offset = header[0] + header[6] + 1
+            next_offset = last_offset_of(header) + 1
             report.batches += 1
-            report.records += header[12]
+            report.records += header[RECORD_COUNT]
             report.bytes += size
             progress.tick(lambda: f"{human_bytes(report.bytes)} of {partition} checked")
         if next_offset is None:

@@ -19,8 +19,8 @@ from ruslo.records.batch import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
-    MAGIC,
     MAGIC_AT,
+    MAGIC_V2,
     TRANSACTIONAL,
 )
 
@@ -141,7 +141,7 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
     unpack = _FRAME.unpack_from
     while end - pos >= HEADER_SIZE:
         base_offset, length, magic, last_delta = unpack(data, pos)
-        if magic != MAGIC:
+        if magic != MAGIC_V2:
             raise _other_magic(magic, pos)
         size = length + LENGTH_OVERHEAD
         if size < HEADER_SIZE:
@@ -156,7 +156,7 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
             break
     else:
         # The messages of old formats are shorter than a header.
-        if end - pos > MAGIC_AT and data[pos + MAGIC_AT] != MAGIC:
+        if end - pos > MAGIC_AT and data[pos + MAGIC_AT] != MAGIC_V2:
             raise _other_magic(data[pos + MAGIC_AT], pos)
     at = np.array(found, dtype=np.int64)
     octets = np.frombuffer(data, dtype=np.uint8)
@@ -185,9 +185,9 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
 
 
 def _other_magic(magic: int, pos: int) -> ProtocolError:
-    if 0 <= magic < MAGIC:
+    if 0 <= magic < MAGIC_V2:
         return ProtocolError(
             f"the batch at byte {pos} has the message format {magic} of Kafka before 0.11, not read here: "
-            f"copy the topic with a client that writes today's format {MAGIC}"
+            f"copy the topic with a client that writes today's format {MAGIC_V2}"
         )
-    return ProtocolError(f"the batch at byte {pos} has the unknown magic {magic}; only {MAGIC} is supported")
+    return ProtocolError(f"the batch at byte {pos} has unknown magic {magic}; only {MAGIC_V2} is supported")

@@ -18,7 +18,7 @@ from ruslo.records.batch import (
     HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
-    MAGIC,
+    MAGIC_V2,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
 )
@@ -188,9 +188,9 @@ class _OpenBatch:
         out += compress(codec, body, level) if codec else body
         length = len(out) - LENGTH_OVERHEAD
         last = self.count - 1
-        times = (self._base_timestamp, self._max_timestamp)
+        times = self._base_timestamp, self._max_timestamp
         HEADER.pack_into(
-            out, 0, 0, length, -1, MAGIC, 0, codec, last, *times, NO_PRODUCER_ID, -1, NO_SEQUENCE, self.count
+            out, 0, 0, length, -1, MAGIC_V2, 0, codec, last, *times, NO_PRODUCER_ID, -1, NO_SEQUENCE, last + 1
         )
         set_crc(out)
         count, self.count = self.count, 0

@@ -13,8 +13,7 @@ from ruslo.pipeline.source.log_dirs import check_directory
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.planning import Span
 from ruslo.pipeline.source.segment_files import ReadBuffer, SegmentFiles
-from ruslo.records.batch import HEADER_SIZE, read_header
-from ruslo.storage.batch_scan import HeaderFields
+from ruslo.records.batch import HEADER_SIZE, HeaderFields, read_header
 from ruslo.storage.disk import DiskError
 from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction

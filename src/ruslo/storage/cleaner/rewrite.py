@@ -14,21 +14,29 @@ from __future__ import annotations
 
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.records.batch import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
     HEADER,
     HEADER_SIZE,
-    LENGTH_OVERHEAD,
+    MAX_TIMESTAMP,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
     TRANSACTIONAL,
     BatchHeader,
+    HeaderFields,
+    last_offset_of,
+    size_of,
 )
 from ruslo.records.batch_filter import filter_batch
 from ruslo.records.builder import rebuild_batch
 from ruslo.records.compression import decompress
 from ruslo.records.control import read_control_type
 from ruslo.records.reader import read_records
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.cleaner.task import NO_DATA, CleanedSegment, CleanTask
 from ruslo.storage.cleaner.throttle import Throttle
 from ruslo.storage.cleaner.transactions import TransactionWalk
@@ -76,13 +84,13 @@ class SegmentRewrite:
             verdicts = self._verdicts.of_window(source, number)
             at = 0
             for position, header in headers:
-                count = header[12]
+                count = header[RECORD_COUNT]
                 verdict = None if verdicts is None else verdicts[at : at + count]
                 at += count
                 try:
                     self._add_batch(header, data, position, verdict)
                 except ProtocolError as error:
-                    message = f"{source.path}: the batch at offset {header[0]}: {error}"
+                    message = f"{source.path}: the batch at offset {header[BASE_OFFSET]}: {error}"
                     raise CorruptLogError(message) from error
         source.close()
 
@@ -98,28 +106,28 @@ class SegmentRewrite:
 
     def _add_batch(self, header: HeaderFields, data: bytes, position: int, verdict: bytes | None) -> None:
         task = self._task
-        end = position + header[1] + LENGTH_OVERHEAD
+        end = position + size_of(header)
         batch = memoryview(data)[position:end]
-        if header[0] + header[6] >= task.end_offset:
-            aborted = self._transactions.ended_at(header[0])
+        if last_offset_of(header) >= task.end_offset:
+            aborted = self._transactions.ended_at(header[BASE_OFFSET])
             if aborted is not None:
                 self._segment.append_abort(aborted)
             self._take(header, batch)
             return
-        attributes = header[5]
+        attributes = header[ATTRIBUTES]
         sets_horizon = False
         if attributes & CONTROL:
             unneeded = self._judge_marker(header, batch)
-            if unneeded and attributes & DELETE_HORIZON and header[7] <= task.now_ms:
-                verdict = bytes(header[12])
+            if unneeded and attributes & DELETE_HORIZON and header[BASE_TIMESTAMP] <= task.now_ms:
+                verdict = bytes(header[RECORD_COUNT])
             else:
                 sets_horizon = unneeded
                 verdict = None
         elif attributes & TRANSACTIONAL and self._transactions.may_drop_data(header):
-            verdict = bytes(header[12])
+            verdict = bytes(header[RECORD_COUNT])
         elif verdict is not None and NEW_TOMBSTONE in verdict:
             sets_horizon = True
-        if not header[12] or (verdict is not None and verdict.count(GOES) == len(verdict)):
+        if not header[RECORD_COUNT] or (verdict is not None and verdict.count(GOES) == len(verdict)):
             if self._must_stay_empty(header):
                 self._take_emptied(header, batch)
             return
@@ -128,7 +136,7 @@ class SegmentRewrite:
             self._take(header, batch)
             return
         horizon = task.now_ms + task.delete_retention_ms if sets_horizon else None
-        keep = bytes([STAYS]) * header[12] if verdict is None else verdict
+        keep = bytes([STAYS]) * header[RECORD_COUNT] if verdict is None else verdict
         begin = position + HEADER_SIZE
         if attributes & CODEC_MASK:
             data = decompress(attributes & CODEC_MASK, data[begin:end])
@@ -148,19 +156,19 @@ class SegmentRewrite:
         return unneeded
 
     def _must_stay_empty(self, header: HeaderFields) -> bool:
-        last_offset = header[0] + header[6]
+        last_offset = last_offset_of(header)
         if last_offset + 1 == self._task.end_offset:
             return True
-        known = self._task.producers.get(header[9]) if header[9] >= 0 else None
+        known = self._task.producers.get(header[PRODUCER_ID]) if header[PRODUCER_ID] >= 0 else None
         if known is None:
             return False
         last_data_offset, epoch = known
         if last_data_offset != NO_DATA:
             return last_offset == last_data_offset
-        return bool(header[5] & CONTROL) and header[10] == epoch
+        return bool(header[ATTRIBUTES] & CONTROL) and header[PRODUCER_EPOCH] == epoch
 
     def _take_emptied(self, header: HeaderFields, batch: memoryview) -> None:
-        bare = batch if not header[12] else rebuild_batch(BatchHeader._make(header), [])
+        bare = batch if not header[RECORD_COUNT] else rebuild_batch(BatchHeader._make(header), [])
         self._take(HEADER.unpack_from(bare), bare)
 
     def _take(self, header: HeaderFields, batch: bytearray | memoryview) -> None:
@@ -171,8 +179,10 @@ class SegmentRewrite:
             raise CorruptLogError(
                 f"{segment.stem} would grow beyond what an index can address; lower segment.bytes"
             )
-        segment.note_batch(position, header[0] + header[6], size, header[8], self._task.index_interval_bytes)
-        self.records += header[12]
+        segment.note_batch(
+            position, last_offset_of(header), size, header[MAX_TIMESTAMP], self._task.index_interval_bytes
+        )
+        self.records += header[RECORD_COUNT]
         self._pending.append(batch)
         self._pending_bytes += size
         if self._pending_bytes >= _WRITE_BYTES:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+from ruslo.records.batch import PRODUCER_ID, HeaderFields, last_offset_of
 from ruslo.records.control import ControlType
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.txn_index import AbortedTransaction
 
 
@@ -28,9 +28,9 @@ class TransactionWalk:
 
     def may_drop_data(self, header: HeaderFields) -> bool:
         """Whether a transactional data batch belongs to an aborted transaction."""
-        self._advance(header[0] + header[6])
-        self._with_batches.add(header[9])
-        return header[9] in self._aborting
+        self._advance(last_offset_of(header))
+        self._with_batches.add(header[PRODUCER_ID])
+        return header[PRODUCER_ID] in self._aborting
 
     def may_drop_marker(
         self, header: HeaderFields, kind: int | None
@@ -39,10 +39,10 @@ class TransactionWalk:
 
         ``kind``: of its control record; None if it has been emptied before.
         """
-        self._advance(header[0] + header[6])
+        self._advance(last_offset_of(header))
         if kind is None:
             return True, None
-        producer_id = header[9]
+        producer_id = header[PRODUCER_ID]
         has_batches = producer_id in self._with_batches
         if kind == ControlType.ABORT:
             self._with_batches.discard(producer_id)

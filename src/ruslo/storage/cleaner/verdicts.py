@@ -21,17 +21,24 @@ from crc32c import crc32c
 
 from ruslo.model.errors import CorruptLogError, ProtocolError
 from ruslo.records.batch import (
+    ATTRIBUTES,
     ATTRIBUTES_AT,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
     CODEC_MASK,
     CONTROL,
+    CRC,
     DELETE_HORIZON,
     HEADER_SIZE,
-    LENGTH_OVERHEAD,
+    PRODUCER_ID,
+    RECORD_COUNT,
     TRANSACTIONAL,
+    HeaderFields,
+    last_offset_of,
+    size_of,
 )
 from ruslo.records.compression import decompress
 from ruslo.records.key_scan import scan_keys
-from ruslo.storage.batch_scan import HeaderFields
 from ruslo.storage.cleaner.task import CleanTask
 from ruslo.storage.cleaner.windows import Source
 from ruslo.storage.txn_index import AbortedTransaction
@@ -58,11 +65,11 @@ class AbortedRanges:
         self._ranges = {producer_id: sorted(found) for producer_id, found in ranges.items()}
 
     def hold(self, header: HeaderFields) -> bool:
-        found = self._ranges.get(header[9])
-        if found is None or not header[5] & TRANSACTIONAL:
+        found = self._ranges.get(header[PRODUCER_ID])
+        if found is None or not header[ATTRIBUTES] & TRANSACTIONAL:
             return False
-        at = bisect_right(found, (header[0], header[0])) - 1
-        return any(first <= header[0] <= last for first, last in found[max(at, 0) : at + 2])
+        at = bisect_right(found, (header[BASE_OFFSET], header[BASE_OFFSET])) - 1
+        return any(first <= header[BASE_OFFSET] <= last for first, last in found[max(at, 0) : at + 2])
 
 
 class Verdicts:
@@ -121,16 +128,16 @@ class Verdicts:
             end = 0 if earlier is None else len(earlier)
             found: list[bytes] = []
             for position, header in reversed(headers):
-                start = end - header[12]
+                start = end - header[RECORD_COUNT]
                 known = None if earlier is None else earlier[start:end]
                 end = start
-                if limit is not None and header[0] >= limit:
-                    found.append(_STAY * header[12] if known is None else known)
+                if limit is not None and header[BASE_OFFSET] >= limit:
+                    found.append(_STAY * header[RECORD_COUNT] if known is None else known)
                     continue
                 was_learning = self._learning
                 found.append(self._judge(source, header, data, position, known))
                 if was_learning and not self._learning:
-                    stopped_at = header[0]
+                    stopped_at = header[BASE_OFFSET]
             found.reverse()
             verdicts = b"".join(found)
             if verdicts.count(STAYS) == len(verdicts):
@@ -144,11 +151,13 @@ class Verdicts:
     def _judge(
         self, source: Source, header: HeaderFields, data: bytes, position: int, known: bytes | None
     ) -> bytes:
-        count, attributes = header[12], header[5]
-        end = position + header[1] + LENGTH_OVERHEAD
-        if self.passes == 1 and crc32c(memoryview(data)[position + ATTRIBUTES_AT : end]) != header[4]:
-            raise CorruptLogError(f"{source.path}: the batch at offset {header[0]} fails its checksum")
-        last_offset = header[0] + header[6]
+        count, attributes = header[RECORD_COUNT], header[ATTRIBUTES]
+        end = position + size_of(header)
+        if self.passes == 1 and crc32c(memoryview(data)[position + ATTRIBUTES_AT : end]) != header[CRC]:
+            raise CorruptLogError(
+                f"{source.path}: the batch at offset {header[BASE_OFFSET]} fails its checksum"
+            )
+        last_offset = last_offset_of(header)
         if not count or last_offset >= self._task.end_offset or attributes & CONTROL:
             return _STAY * count
         if attributes & TRANSACTIONAL and self._aborted.hold(header):
@@ -160,7 +169,9 @@ class Verdicts:
             else:
                 keys, tombstones = scan_keys(data, count, begin, end)
         except ProtocolError as error:
-            raise CorruptLogError(f"{source.path}: the batch at offset {header[0]}: {error}") from error
+            raise CorruptLogError(
+                f"{source.path}: the batch at offset {header[BASE_OFFSET]}: {error}"
+            ) from error
         if self._learning and last_offset >= self._task.first_dirty_offset:
             verdicts = self._learn(keys, known)
         elif self._seen.isdisjoint(keys):
@@ -194,10 +205,10 @@ class Verdicts:
         return self._key_bytes + (3 * table if is_filling else table)
 
     def _judge_tombstones(self, header: HeaderFields, tombstones: list[int], verdicts: bytes) -> bytes:
-        has_horizon = header[5] & DELETE_HORIZON
+        has_horizon = header[ATTRIBUTES] & DELETE_HORIZON
         if not has_horizon:
             verdict = NEW_TOMBSTONE
-        elif header[7] <= self._task.now_ms:
+        elif header[BASE_TIMESTAMP] <= self._task.now_ms:
             verdict = GOES
         else:
             return verdicts

@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.records.batch import CONTROL, LENGTH_OVERHEAD, TRANSACTIONAL
-from ruslo.storage.batch_scan import HeaderFields, buffer_headers, scan_headers
+from ruslo.records.batch import (
+    ATTRIBUTES,
+    CONTROL,
+    RECORD_COUNT,
+    TRANSACTIONAL,
+    HeaderFields,
+    size_of,
+)
+from ruslo.storage.batch_scan import buffer_headers, scan_headers
 from ruslo.storage.cleaner.task import SourceSegment
 from ruslo.storage.cleaner.throttle import Throttle
 from ruslo.storage.disk import Disk, DiskFile
@@ -44,13 +51,13 @@ class Source:
     def _cut(self, window_bytes: int) -> Iterator[Window]:
         start = end = 0
         for position, header in scan_headers(self._open(), 0, self.segment.size):
-            size = header[1] + LENGTH_OVERHEAD
+            size = size_of(header)
             if position + size - start > window_bytes and position > start:
                 yield Window(start, position - start)
                 start = position
             end = position + size
-            self.records += header[12]
-            if header[5] & (CONTROL | TRANSACTIONAL) or not header[12]:
+            self.records += header[RECORD_COUNT]
+            if header[ATTRIBUTES] & (CONTROL | TRANSACTIONAL) or not header[RECORD_COUNT]:
                 self.is_plain = False
         if end != self.segment.size:
             raise CorruptLogError(f"{self.path}: no whole batch at position {end} of {self.segment.size}")
@@ -77,4 +84,4 @@ class Source:
 
 
 def _end_of(batch: tuple[int, HeaderFields]) -> int:
-    return batch[0] + batch[1][1] + LENGTH_OVERHEAD
+    return batch[0] + size_of(batch[1])
