@@ -34,6 +34,9 @@ class ManualClock:
     def monotonic_ms(self) -> int:
         return self.ms
 
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
 
 def batch(
     count: int = 1,

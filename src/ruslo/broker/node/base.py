@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ruslo.broker.metrics.node_metrics import NodeMetrics
     from ruslo.broker.partitions.cleaner_process import Cleaner
     from ruslo.broker.quorum.raft import RaftDriver
+    from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.config.broker import BrokerConfig
     from ruslo.config.listeners import Endpoint
     from ruslo.model.clock import Clock
@@ -28,6 +29,7 @@ class NodeBase:
     config: BrokerConfig
     cluster_id: str
     clock: Clock
+    scheduler: Scheduler
     endpoints: tuple[Endpoint, ...]
     """The listeners of clients, as clients are told to reach them."""
     logs: LogManager

@@ -54,6 +54,7 @@ from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
@@ -81,11 +82,13 @@ class Node:
         clock: Clock | None = None,
         open_disk: DiskOpener | None = None,
         new_cleaner: Callable[[], Cleaner] = CleanerProcess,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Without them the node uses the system's clock, its disks, and processes that compact."""
         self.config = config
         self._new_cleaner = new_cleaner
         self._clock = clock or SystemClock()
+        self._scheduler = scheduler or Scheduler(self._clock)
         self._open_disk = open_disk
         self._stop_requested = asyncio.Event()
         self._undo = contextlib.AsyncExitStack()
@@ -304,6 +307,7 @@ class Node:
             config=config,
             cluster_id=self.cluster_id,
             clock=self._clock,
+            scheduler=self._scheduler,
             endpoints=self.endpoints,
             logs=self.logs,
             metadata=self.metadata,

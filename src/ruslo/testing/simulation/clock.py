@@ -47,6 +47,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return self._now_ms
 
+    def monotonic_ns(self) -> int:
+        return self._now_ms * 1_000_000
+
     def jump(self, duration_ms: int) -> None:
         """Move the wall clock alone, as an operator or NTP may; ``duration_ms`` may be negative."""
         self._epoch_ms += duration_ms

@@ -16,6 +16,9 @@ class HandClock:
     def monotonic_ms(self) -> int:
         return self.ms
 
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
 
 @pytest.mark.parametrize(
     ("throttled", "expected"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ruslo.broker.node.node import Node
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import RusloError
 from ruslo.model.ids import Uuid
@@ -12,6 +13,7 @@ from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.cleaner import SimCleaner
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
+from ruslo.testing.simulation.nodes.slice_clock import SliceClock
 
 RESTART_PAUSE_MS = 300
 """As a service manager does it, with a process that ended by itself."""
@@ -100,7 +102,11 @@ class SimHost:
         why = "it was asked to stop"
         try:
             node = self.node = Node(
-                self.config, self.local_clock, lambda path: self.disk, lambda: SimCleaner(self.disk)
+                self.config,
+                self.local_clock,
+                lambda path: self.disk,
+                lambda: SimCleaner(self.disk),
+                Scheduler(SliceClock(self.local_clock, self.network.clock.random)),
             )
             await node.start()
             self.ready = True

@@ -42,6 +42,9 @@ class ProcessClock:
     def monotonic_ms(self) -> int:
         return int(self._base_ms + (self._clock.monotonic_ms() - self._since_ms) * self._rate)
 
+    def monotonic_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
     def change(self, *, rate: float, ahead_ms: int) -> None:
         """From now on; the monotonic clock does not jump."""
         now_ms = self._clock.monotonic_ms()
