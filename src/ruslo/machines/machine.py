@@ -1,32 +1,38 @@
-"""The contract of every machine: what it is given, what it returns, who changes its state.
+"""The contract of every machine: what it receives, what it returns, and when its state changes.
 
-A machine decides and does nothing else: it is synchronous and touches no clock, socket, disk, thread or
+A machine decides and does nothing else. It is synchronous and uses no clock, socket, disk, thread or
 configuration object. A driver runs it:
 
-1. ``handle(event, now)`` returns an ``Outcome``. It changes no state that the machine's log holds.
-2. The driver appends ``Outcome.records`` to the machine's log as one batch, all or none, and gives every
-   record back through ``replay(record, offset)``: the only way in which that state changes, on a node that
-   leads, on one that follows and on one that has just been restarted.
-3. The driver releases ``Outcome.replies``: when the batch is committed; at once if there is nothing to commit
-   and the outcome is not ``linearizable``.
-4. The driver carries out ``Outcome.effects`` in order: requests to other nodes, queries, writes of files.
-   Their result is another event.
-5. The driver calls ``handle`` with a timer event at ``deadline_ms()``.
+1. ``handle(event, now)`` returns an ``Outcome``. It does not change the state that the machine's log holds.
+2. The driver appends ``Outcome.records`` to the machine's log as one batch, all or none. It passes every
+   record back through ``replay(record, offset)``: only ``replay`` changes logged state, on a leader, on a
+   follower and after a restart. ADR 14 lists the exceptions.
+3. The driver releases ``Outcome.replies`` when the batch is committed, and then calls ``handle`` with
+   ``AppendCommitted``. Without records it releases them at once, unless the outcome is ``linearizable``.
+4. If the append fails or is not committed in time, the driver drops the replies and calls ``handle`` with
+   ``AppendFailed``; the outcome of that event contains the replies instead.
+5. The driver executes ``Outcome.effects`` in order: requests to other nodes, queries, file writes. The result
+   of an effect is another event.
+6. The driver calls ``handle`` with ``TimerFired`` at ``deadline_ms()``.
 
-When a node loses the leadership of the log, the driver unloads the machine and loads it again later: a
-machine is never rewound.
+When a node loses the leadership of the log, the driver unloads the machine and loads it again later. A
+machine never rolls back a replayed record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ruslo.model.errors import ErrorCode
 
 EventT = TypeVar("EventT", contravariant=True)
 RecordT = TypeVar("RecordT")
 MessageT = TypeVar("MessageT")
 EffectT = TypeVar("EffectT")
+ContextT = TypeVar("ContextT")
+RequestT = TypeVar("RequestT")
 
 
 class Instant(NamedTuple):
@@ -35,7 +41,7 @@ class Instant(NamedTuple):
     monotonic_ms: int
     """For deadlines and durations."""
     wall_ms: int
-    """For timestamps in records, and for what is compared with them."""
+    """For timestamps in records, and for comparisons with them."""
 
 
 class Reply(NamedTuple, Generic[MessageT]):
@@ -47,15 +53,95 @@ class Reply(NamedTuple, Generic[MessageT]):
 
 @dataclass(slots=True, eq=False)
 class Outcome(Generic[RecordT, MessageT, EffectT]):
-    """What one event leads to. Plain and unfrozen: a coordinator makes tens of thousands of them a second."""
+    """The result of one event. It is a plain object: a coordinator makes tens of thousands a second."""
 
     records: Iterable[RecordT] = ()
     """One atomic batch for the machine's own log. It may be a generator: then the driver takes records from
-    it in slices and gives the machine no other event before the last one."""
+    it in slices, and passes no other event to the machine before the last one."""
     replies: Sequence[Reply[MessageT]] = ()
     effects: Sequence[EffectT] = ()
     linearizable: bool = False
-    """Without records, hold the replies until everything appended before is committed: they rest on it."""
+    """Without records: release the replies when everything appended before is committed, because they depend
+    on it."""
+    on_failure: Callable[[ErrorCode, Instant], Outcome[RecordT, MessageT, EffectT]] | None = None
+    """Only the machine calls this, when it handles ``AppendFailed``. It reverts soft state and replies to
+    tokens that need more than the plain error."""
+
+    def append(self, records: Iterable[RecordT]) -> None:
+        if not isinstance(self.records, list):
+            self.records = list(self.records)
+        self.records.extend(records)
+
+    def reply(self, token: Hashable, message: MessageT) -> Outcome[RecordT, MessageT, EffectT]:
+        self.replies = [*self.replies, Reply(token, message)]
+        return self
+
+    def add(self, other: Outcome[RecordT, MessageT, EffectT]) -> Outcome[RecordT, MessageT, EffectT]:
+        """Merge the outcome of another step of the same event."""
+        if other.records:
+            self.append(other.records)
+        if other.replies:
+            self.replies = [*self.replies, *other.replies]
+        if other.effects:
+            self.effects = [*self.effects, *other.effects]
+        if other.on_failure is not None:
+            first, second = self.on_failure, other.on_failure
+            self.on_failure = (
+                second if first is None else lambda code, now: second(code, now).add(first(code, now))
+            )
+        return self
+
+    def failure(self, code: ErrorCode, error: MessageT, now: Instant) -> Outcome[RecordT, MessageT, EffectT]:
+        """The outcome that replaces this one when its records could not be appended or committed in time.
+
+        ``code`` is the error code of the clients' responses; ``error`` replies to every token that
+        ``on_failure`` leaves without a reply.
+        """
+        failed: Outcome[RecordT, MessageT, EffectT] = (
+            Outcome() if self.on_failure is None else self.on_failure(code, now)
+        )
+        answered = {reply.token for reply in failed.replies}
+        failed.replies = [
+            *failed.replies,
+            *(Reply(reply.token, error) for reply in self.replies if reply.token not in answered),
+        ]
+        return failed
+
+
+class Requested(NamedTuple, Generic[RequestT, ContextT]):
+    """A request. Its reply carries ``token``, possibly in the outcome of a later event."""
+
+    token: Hashable
+    request: RequestT
+    context: ContextT
+
+
+class Loaded(NamedTuple):
+    """This node leads the log and has replayed all of it."""
+
+    leader_epoch: int
+
+
+class Unloaded(NamedTuple):
+    """This node no longer leads the log. The machine replies to every waiting request and stays idle."""
+
+
+class TimerFired(NamedTuple):
+    """``deadline_ms()`` has been reached."""
+
+
+class AppendCommitted(NamedTuple, Generic[RecordT, MessageT, EffectT]):
+    """The records of these outcomes are committed and their replies are released."""
+
+    outcomes: Sequence[Outcome[RecordT, MessageT, EffectT]]
+
+
+class AppendFailed(NamedTuple, Generic[RecordT, MessageT, EffectT]):
+    """The records of these outcomes were not appended, or not committed in time; they may commit later."""
+
+    outcomes: Sequence[Outcome[RecordT, MessageT, EffectT]]
+    code: ErrorCode
+    """The error of the log, or REQUEST_TIMED_OUT."""
 
 
 class Machine(Protocol[EventT, RecordT, MessageT, EffectT]):
@@ -64,5 +150,5 @@ class Machine(Protocol[EventT, RecordT, MessageT, EffectT]):
     def replay(self, record: RecordT, offset: int) -> None: ...
 
     def deadline_ms(self) -> int | None:
-        """The monotonic time at which ``handle`` wants a timer event; None: no timer is set."""
+        """The monotonic time of the next ``TimerFired``; None: no timer is set."""
         ...

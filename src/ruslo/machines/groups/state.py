@@ -8,8 +8,9 @@ from uuid import UUID
 
 from ruslo.machines.groups.offsets.store import OffsetStore
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.groups.timers import Timers
+from ruslo.machines.groups.timers import TimerKey
 from ruslo.machines.groups.topics_view import NoTopics, TopicsView
+from ruslo.machines.timers import Timers
 from ruslo.model.ids import Uuid, random_uuid
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class ShardState:
         self._random_uuid = random_uuid
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
-        self.timers = Timers()
+        self.timers: Timers[TimerKey] = Timers()
         self.active = False
         """Loaded and leading. Before that ``replay`` alone is called, and nothing soft exists."""
         self.wall_ms = 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
+from ruslo.machines.timers import Timers
 from ruslo.machines.txns.cluster_view import ClusterView, NoCluster
 from ruslo.machines.txns.decision import Decision
 from ruslo.machines.txns.events import WantProducerId
@@ -13,7 +14,7 @@ from ruslo.machines.txns.metadata import NO_EPOCH, TxnMetadata
 from ruslo.machines.txns.record_bytes import state_bytes, tombstone_bytes
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.states import TxnState, is_legal
-from ruslo.machines.txns.timers import Timers
+from ruslo.machines.txns.timers import TimerKey
 from ruslo.machines.txns.transaction import Transaction, Transition
 
 IdMatcher: TypeAlias = Callable[[str], bool]
@@ -62,7 +63,7 @@ class ShardState:
         self.compile_pattern = compile_pattern
         self.cluster: ClusterView = NoCluster() if cluster is None else cluster
         self.transactions: dict[str, Transaction] = {}
-        self.timers = Timers()
+        self.timers: Timers[TimerKey] = Timers()
         self.parked: dict[int, Parked] = {}
         self.held: dict[str, list[Held]] = {}
         self._ask_ids = count(1)

@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.machines.groups.events import Requested, RequestInfo, TimerFired, Unloaded
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.outcome import Append
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -259,7 +259,7 @@ def test_group_that_comes_out_of_a_consumer_group_is_adopted() -> None:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
     bench.shard.state.timers.clear()
-    bench.shard.state.timers.set("g", None, TimerKind.ADOPT, bench.now_ms)
+    bench.shard.state.timers.set(TimerKey("g", None, TimerKind.ADOPT), bench.now_ms)
     bench.advance(0)
     assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     a.join()

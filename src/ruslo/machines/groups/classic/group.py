@@ -26,8 +26,9 @@ from ruslo.machines.groups.records import (
     classic_group_record,
     classic_group_tombstone,
 )
-from ruslo.machines.groups.timers import TimerKind, Timers
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.outcome import Reply
+from ruslo.machines.timers import Timers
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 
@@ -249,13 +250,13 @@ class ClassicGroup(Group):
         """The group ends here: answer everything that is parked."""
         return [reply for member in self.members.values() for reply in self.unpark(member, code)]
 
-    def cancel_timers(self, timers: Timers) -> None:
+    def cancel_timers(self, timers: Timers[TimerKey]) -> None:
         for kind in _GROUP_TIMERS:
-            timers.cancel(self.group_id, None, kind)
+            timers.cancel(TimerKey(self.group_id, None, kind))
         for member_id in self.members:
-            timers.cancel(self.group_id, member_id, TimerKind.SESSION)
+            timers.cancel(TimerKey(self.group_id, member_id, TimerKind.SESSION))
         for member_id in self.pending_joins:
-            timers.cancel(self.group_id, member_id, TimerKind.PENDING)
+            timers.cancel(TimerKey(self.group_id, member_id, TimerKind.PENDING))
 
     # -- generations -----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.outcome import Reply
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest
@@ -120,7 +120,7 @@ class _Join:
             return self._join_first_time()
         # Such ids are given to dynamic members only; as a static one it could take somebody else's place.
         if request.member_id in group.pending_joins and request.group_instance_id is None:
-            self.shard.timers.cancel(group.group_id, request.member_id, TimerKind.PENDING)
+            self.shard.timers.cancel(TimerKey(group.group_id, request.member_id, TimerKind.PENDING))
             return self._add(request.member_id)
         code = group.check_member(request.member_id, request.group_instance_id)
         if code is not ErrorCode.NONE:
@@ -167,7 +167,7 @@ class _Join:
             return self._add(new_id)
         group.pending_joins.add(new_id)
         deadline_ms = self.now_ms + request.session_timeout_ms
-        shard.timers.set(group.group_id, new_id, TimerKind.PENDING, deadline_ms)
+        shard.timers.set(TimerKey(group.group_id, new_id, TimerKind.PENDING), deadline_ms)
         return answer(self.token, join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id, self.info.api_version))
 
     def _add(self, member_id: str) -> Decision:
@@ -187,7 +187,7 @@ class _Join:
         if group.state is ClassicState.PREPARING and group.previous_state is ClassicState.EMPTY:
             group.newcomers_during_delay = True
         deadline_ms = self.now_ms + rebalance.NEW_MEMBER_TIMEOUT_MS
-        shard.timers.set(group.group_id, member_id, TimerKind.SESSION, deadline_ms)
+        shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), deadline_ms)
         return rebalance.membership_changed(shard, group, self.now_ms)
 
     def _rejoin(self, member: ClassicMember) -> Decision:

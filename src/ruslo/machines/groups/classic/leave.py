@@ -13,7 +13,7 @@ from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -71,7 +71,7 @@ def _remove(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, dec
         member_id = holder
     elif member_id in group.pending_joins:
         group.pending_joins.remove(member_id)
-        shard.timers.cancel(group.group_id, member_id, TimerKind.PENDING)
+        shard.timers.cancel(TimerKey(group.group_id, member_id, TimerKind.PENDING))
         return ErrorCode.NONE
     else:
         code = group.check_member(member_id, instance_id)

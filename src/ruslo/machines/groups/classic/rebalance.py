@@ -13,7 +13,7 @@ from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.classic.member import ClassicMember
 from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.outcome import Reply
 from ruslo.model.errors import ErrorCode
 
@@ -23,13 +23,15 @@ noticing; one that is still there asks again within this time."""
 
 
 def renew_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
-    shard.timers.set(group.group_id, member.member_id, TimerKind.SESSION, now_ms + member.session_timeout_ms)
+    shard.timers.set(
+        TimerKey(group.group_id, member.member_id, TimerKind.SESSION), now_ms + member.session_timeout_ms
+    )
 
 
 def remove_member(
     shard: ShardState, group: ClassicGroup, member_id: str, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID
 ) -> list[GroupReply]:
-    shard.timers.cancel(group.group_id, member_id, TimerKind.SESSION)
+    shard.timers.cancel(TimerKey(group.group_id, member_id, TimerKind.SESSION))
     replies = group.remove(member_id, code)
     _stop_waiting_for_syncs(shard, group)
     return replies
@@ -63,20 +65,20 @@ def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
     if group.state is ClassicState.COMPLETING:
         decision.replies += _refuse_syncs(shard, group, now_ms)
     group.pending_syncs.clear()
-    timers.cancel(group_id, None, TimerKind.SYNC)
+    timers.cancel(TimerKey(group_id, None, TimerKind.SYNC))
     was_empty = group.is_empty
     group.move_to(ClassicState.PREPARING, shard.wall_ms)
     if was_empty:
         delay_ms = shard.settings.initial_rebalance_delay_ms
         group.newcomers_during_delay = False
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
-        timers.set(group_id, None, TimerKind.INITIAL_DELAY, now_ms + delay_ms)
+        timers.set(TimerKey(group_id, None, TimerKind.INITIAL_DELAY), now_ms + delay_ms)
         return decision
     if group.all_joined:
         completed = complete_join(shard, group, now_ms)
         completed.replies[:0] = decision.replies
         return completed
-    timers.set(group_id, None, TimerKind.JOIN, now_ms + group.rebalance_timeout_ms)
+    timers.set(TimerKey(group_id, None, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
     return decision
 
 
@@ -86,7 +88,7 @@ def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> D
         group.newcomers_during_delay = False
         delay_ms = min(shard.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
         group.initial_delay_left_ms -= delay_ms
-        shard.timers.set(group.group_id, None, TimerKind.INITIAL_DELAY, now_ms + delay_ms)
+        shard.timers.set(TimerKey(group.group_id, None, TimerKind.INITIAL_DELAY), now_ms + delay_ms)
         return Decision()
     return complete_join(shard, group, now_ms)
 
@@ -94,15 +96,15 @@ def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> D
 def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
     """Begin the next generation with those who have joined."""
     timers, group_id = shard.timers, group.group_id
-    timers.cancel(group_id, None, TimerKind.JOIN)
-    timers.cancel(group_id, None, TimerKind.INITIAL_DELAY)
+    timers.cancel(TimerKey(group_id, None, TimerKind.JOIN))
+    timers.cancel(TimerKey(group_id, None, TimerKind.INITIAL_DELAY))
     decision = Decision(at_once=True)
     silent = [each for each in group.members.values() if each.join is None and each.instance_id is None]
     for member in silent:
         decision.replies += remove_member(shard, group, member.member_id)
     if group.members and not group.elect_joined_leader():
         # Only silent static members are left: their sessions decide, not this rebalance (KIP-345).
-        timers.set(group_id, None, TimerKind.JOIN, now_ms + group.rebalance_timeout_ms)
+        timers.set(TimerKey(group_id, None, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
         return decision
     group.next_generation(shard.wall_ms)
     if group.is_empty:
@@ -116,7 +118,7 @@ def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decisi
         renew_session(shard, group, member, now_ms)
         group.pending_syncs.add(member.member_id)
     group.waiting = 0
-    timers.set(group_id, None, TimerKind.SYNC, now_ms + group.rebalance_timeout_ms)
+    timers.set(TimerKey(group_id, None, TimerKind.SYNC), now_ms + group.rebalance_timeout_ms)
     return decision
 
 
@@ -149,4 +151,4 @@ def _refuse_syncs(shard: ShardState, group: ClassicGroup, now_ms: int) -> list[G
 
 def _stop_waiting_for_syncs(shard: ShardState, group: ClassicGroup) -> None:
     if not group.pending_syncs:
-        shard.timers.cancel(group.group_id, None, TimerKind.SYNC)
+        shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.SYNC))

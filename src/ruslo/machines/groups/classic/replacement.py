@@ -16,7 +16,7 @@ from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.classic.member import ClassicMember, ParkedCall
 from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 
 SKIP_ASSIGNMENT_FROM = 9
@@ -68,5 +68,5 @@ def replace_static_member(
 
 
 def _rename(shard: ShardState, group: ClassicGroup, member: ClassicMember, new_id: str) -> list[GroupReply]:
-    shard.timers.cancel(group.group_id, member.member_id, TimerKind.SESSION)
+    shard.timers.cancel(TimerKey(group.group_id, member.member_id, TimerKind.SESSION))
     return group.replace_static(member, new_id)

@@ -35,7 +35,7 @@ from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.ids import Uuid
@@ -80,10 +80,10 @@ def upgraded(
     group_id = group.group_id
     decision.replies += classic.drop_parked(ErrorCode.REBALANCE_IN_PROGRESS)
     # The classic group's timers end with it, so the sessions can only begin after that.
-    shard.timers.set(group_id, joined_id, TimerKind.ADOPT, now_ms)
+    shard.timers.set(TimerKey(group_id, joined_id, TimerKind.ADOPT), now_ms)
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
-        shard.timers.cancel(group_id, joined_id, TimerKind.ADOPT)
+        shard.timers.cancel(TimerKey(group_id, joined_id, TimerKind.ADOPT))
         return Decision()
 
     decision.add(Decision(undo=undo))
@@ -141,10 +141,10 @@ def downgrade(
     ended = group.members if member_ids is None else member_ids
     decision.records += group_tombstones(group_id, ended, group.resolved)
     decision.records.append(classic.to_record())
-    shard.timers.set(group_id, None, TimerKind.ADOPT, now_ms)
+    shard.timers.set(TimerKey(group_id, None, TimerKind.ADOPT), now_ms)
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
-        shard.timers.cancel(group_id, None, TimerKind.ADOPT)
+        shard.timers.cancel(TimerKey(group_id, None, TimerKind.ADOPT))
         return Decision()
 
     decision.add(Decision(undo=undo))

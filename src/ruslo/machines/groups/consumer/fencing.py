@@ -17,7 +17,7 @@ from ruslo.machines.groups.consumer.records import (
 )
 from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 
 RETRY_MS = 500
@@ -39,9 +39,9 @@ def remove(
     def undo(code: ErrorCode, now_ms: int) -> Decision:
         # What was written, but not confirmed in time, stays: then they are gone, or have come back already.
         for member_id in member_ids:
-            watched = shard.timers.get(group.group_id, member_id, TimerKind.SESSION) is not None
+            watched = shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is not None
             if shard.groups.get(group.group_id) is group and member_id in group.members and not watched:
-                shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + RETRY_MS)
+                shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + RETRY_MS)
         return Decision()
 
     decision = Decision(undo=undo)
@@ -64,7 +64,7 @@ def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) ->
 
     Their assignment epochs begin anew, since another member id will have them then.
     """
-    shard.timers.cancel(group.group_id, member.member_id, TimerKind.REBALANCE)
+    shard.timers.cancel(TimerKey(group.group_id, member.member_id, TimerKind.REBALANCE))
     gone = replace(
         member,
         epoch=STATIC_LEAVE_EPOCH,
@@ -76,4 +76,4 @@ def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) ->
 
 def cancel_timers(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:
     for kind in _MEMBER_TIMERS:
-        shard.timers.cancel(group.group_id, member_id, kind)
+        shard.timers.cancel(TimerKey(group.group_id, member_id, kind))

@@ -32,7 +32,7 @@ from ruslo.machines.groups.consumer.reconcile import Owned
 from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -131,7 +131,7 @@ def _beat(
     )
     conversion.upgraded(shard, group, member_id, now_ms, decision)
     session_ms = shard.settings.consumer_session_timeout_of(group.group_id)
-    shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + session_ms)
+    shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + session_ms)
 
     # A full request is what clients send when they are not sure that the last answer reached them.
     full = (

@@ -10,7 +10,7 @@ from ruslo.machines.groups.consumer.timers import start_sessions
 from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.events import RegexResolved, TargetComputed
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 
 
 def loaded(shard: ShardState, now_ms: int) -> Decision:
@@ -50,7 +50,7 @@ def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> Deci
     if isinstance(group, ConsumerGroup):
         return regexes.resolved(shard, group, event)
     # The group has ended meanwhile. If it is made anew, it need not wait for this answer.
-    shard.timers.cancel(event.group_id, None, TimerKind.REGEX)
+    shard.timers.cancel(TimerKey(event.group_id, None, TimerKind.REGEX))
     return Decision()
 
 
@@ -58,5 +58,5 @@ def target_computed(shard: ShardState, event: TargetComputed, now_ms: int) -> De
     group = shard.groups.get(event.group_id)
     if isinstance(group, ConsumerGroup):
         return target.computed(shard, group, event, now_ms)
-    shard.timers.cancel(event.group_id, None, TimerKind.ASSIGNMENT)
+    shard.timers.cancel(TimerKey(event.group_id, None, TimerKind.ASSIGNMENT))
     return Decision()

@@ -30,7 +30,7 @@ from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -84,7 +84,7 @@ def sync(
         assignment = write_assignment(member.assigned, shard.topics, classic.protocols[0][1])
     except KafkaError as error:
         return answer(token, SyncGroupResponse(error_code=error.code))
-    shard.timers.cancel(group.group_id, member.member_id, TimerKind.SYNC)
+    shard.timers.cancel(TimerKey(group.group_id, member.member_id, TimerKind.SYNC))
     _renew_session(shard, group, member.member_id, classic.session_timeout_ms, now_ms)
     response = SyncGroupResponse(
         protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
@@ -195,7 +195,7 @@ def _join(
             decision,
             subscription_changed=change.of_subscription,
         )
-    shard.timers.cancel(group.group_id, member_id, TimerKind.JOIN)
+    shard.timers.cancel(TimerKey(group.group_id, member_id, TimerKind.JOIN))
     if downgrades and holder is not None:
         staying = [each for each in group.members.values() if each.member_id != holder.member_id]
         staying.append(told)
@@ -204,7 +204,7 @@ def _join(
     else:
         _renew_session(shard, group, member_id, request.session_timeout_ms, now_ms)
         deadline_ms = now_ms + told.rebalance_timeout_ms
-        shard.timers.set(group.group_id, member_id, TimerKind.SYNC, deadline_ms)
+        shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SYNC), deadline_ms)
     response = JoinGroupResponse(
         member_id=member_id,
         generation_id=told.epoch,
@@ -271,12 +271,12 @@ def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerM
 
 def _expect_join(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     """It has been told to join again, and has its rebalance timeout to do so."""
-    if shard.timers.get(group.group_id, member.member_id, TimerKind.JOIN) is None:
+    if shard.timers.get(TimerKey(group.group_id, member.member_id, TimerKind.JOIN)) is None:
         deadline_ms = now_ms + member.rebalance_timeout_ms
-        shard.timers.set(group.group_id, member.member_id, TimerKind.JOIN, deadline_ms)
+        shard.timers.set(TimerKey(group.group_id, member.member_id, TimerKind.JOIN), deadline_ms)
 
 
 def _renew_session(
     shard: ShardState, group: ConsumerGroup, member_id: str, session_timeout_ms: int, now_ms: int
 ) -> None:
-    shard.timers.set(group.group_id, member_id, TimerKind.SESSION, now_ms + session_timeout_ms)
+    shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + session_timeout_ms)

@@ -10,7 +10,7 @@ from ruslo.machines.groups.consumer.reconcile import Owned, reconcile
 from ruslo.machines.groups.consumer.records import current_record
 from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 
 
 def move(
@@ -43,10 +43,10 @@ def move(
         if moved.state is MemberState.UNREVOKED:
             watch_revocation(shard, group, moved, now_ms)
         else:
-            shard.timers.cancel(group.group_id, moved.member_id, TimerKind.REBALANCE)
+            shard.timers.cancel(TimerKey(group.group_id, moved.member_id, TimerKind.REBALANCE))
     return moved
 
 
 def watch_revocation(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     deadline_ms = now_ms + member.rebalance_timeout_ms
-    shard.timers.set(group.group_id, member.member_id, TimerKind.REBALANCE, deadline_ms)
+    shard.timers.set(TimerKey(group.group_id, member.member_id, TimerKind.REBALANCE), deadline_ms)

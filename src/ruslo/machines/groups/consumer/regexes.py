@@ -17,7 +17,7 @@ from ruslo.machines.groups.consumer.records import epoch_record, regex_record, r
 from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.events import RegexResolved, ResolvedRegex, ResolveRegex
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 
 REFRESH_INTERVAL_MIN_MS = 10_000
@@ -64,7 +64,7 @@ def changed(
 
 def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> Decision:
     """Write down what was found; raise the epoch if it makes a difference."""
-    shard.timers.cancel(group.group_id, None, TimerKind.REGEX)
+    shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.REGEX))
     # Meanwhile the last member with a pattern may have left.
     fresh = {regex: found for regex, found in event.resolved.items() if group.regex_count(regex)}
     decision = Decision()
@@ -81,7 +81,7 @@ def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> D
 
 
 def _may_ask(shard: ShardState, group: ConsumerGroup) -> bool:
-    if shard.timers.get(group.group_id, None, TimerKind.REGEX) is not None:
+    if shard.timers.get(TimerKey(group.group_id, None, TimerKind.REGEX)) is not None:
         return False
     last = next(iter(group.resolved.values()), None)
     return last is None or _is_older(shard, last, REFRESH_INTERVAL_MIN_MS)
@@ -105,11 +105,11 @@ def _ask(
     shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, decision: Decision
 ) -> None:
     group_id = group.group_id
-    shard.timers.set(group_id, None, TimerKind.REGEX, now_ms + ANSWER_TIMEOUT_MS)
+    shard.timers.set(TimerKey(group_id, None, TimerKind.REGEX), now_ms + ANSWER_TIMEOUT_MS)
     decision.asks.append(ResolveRegex(group_id, tuple(sorted(patterns))))
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
-        shard.timers.cancel(group_id, None, TimerKind.REGEX)
+        shard.timers.cancel(TimerKey(group_id, None, TimerKind.REGEX))
         return Decision()
 
     decision.add(Decision(undo=undo))

@@ -18,7 +18,7 @@ from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.events import ComputeTarget, TargetComputed
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
@@ -65,7 +65,7 @@ def update(
 
 def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> Decision:
     """The answer to ``ComputeTarget``."""
-    shard.timers.cancel(group.group_id, None, TimerKind.ASSIGNMENT)
+    shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT))
     decision = Decision()
     result = event.result
     if group.target_epoch >= group.epoch:
@@ -140,7 +140,7 @@ def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMem
 
 
 def _is_due(shard: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
-    if shard.timers.get(group.group_id, None, TimerKind.ASSIGNMENT) is not None:
+    if shard.timers.get(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT)) is not None:
         return False
     # A target of the future: the wall clock was set back, or the last coordinator's was ahead of ours.
     interval_ms = shard.settings.consumer_assignment_interval_of(group.group_id)
@@ -185,11 +185,11 @@ def _ask(
     decision: Decision,
 ) -> None:
     group_id = group.group_id
-    shard.timers.set(group_id, None, TimerKind.ASSIGNMENT, now_ms + ANSWER_TIMEOUT_MS)
+    shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + ANSWER_TIMEOUT_MS)
     decision.asks.append(ComputeTarget(group_id, group_epoch, assignor, spec))
 
     def undo(code: ErrorCode, now_ms: int) -> Decision:
-        shard.timers.cancel(group_id, None, TimerKind.ASSIGNMENT)
+        shard.timers.cancel(TimerKey(group_id, None, TimerKind.ASSIGNMENT))
         return Decision()
 
     decision.add(Decision(undo=undo))

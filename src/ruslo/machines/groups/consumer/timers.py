@@ -7,7 +7,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
 from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 
 
 def fired(
@@ -31,9 +31,9 @@ def fired(
 def start_sessions(shard: ShardState, group: ConsumerGroup, now_ms: int) -> None:
     """For members that have none running: nobody knows when they were last heard of."""
     for member_id, member in group.members.items():
-        if shard.timers.get(group.group_id, member_id, TimerKind.SESSION) is None:
+        if shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is None:
             deadline_ms = now_ms + session_timeout_ms(shard, group, member)
-            shard.timers.set(group.group_id, member_id, TimerKind.SESSION, deadline_ms)
+            shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), deadline_ms)
 
 
 def session_timeout_ms(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> int:

@@ -14,7 +14,7 @@ from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.offsets.store import CommittedOffset
 from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_tombstone
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 
 GROUPS_PER_STEP = 200
 RECORDS_PER_STEP = 400
@@ -40,13 +40,13 @@ class Sweeps:
 
     def start(self, shard: ShardState, now_ms: int) -> None:
         interval_ms = shard.settings.offsets_retention_check_interval_ms
-        shard.timers.set(NO_GROUP, None, TimerKind.SWEEP, now_ms + interval_ms)
+        shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.SWEEP), now_ms + interval_ms)
 
     def topics_deleted(self, shard: ShardState, topics: frozenset[str], now_ms: int) -> None:
         groups = deque(shard.offsets.group_ids())
         if groups:
             self._deletions.append(_Deletion(topics, shard.next_offset, groups))
-            shard.timers.set(NO_GROUP, None, TimerKind.TOPICS_DELETED, now_ms)
+            shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
 
     def expire(self, shard: ShardState, now_ms: int) -> Decision:
         """One step over the groups; the next follows at once, or after the interval."""
@@ -62,7 +62,7 @@ class Sweeps:
                 # What does not fit into this step waits for the next sweep.
                 records += _expired(shard, group)[:RECORDS_PER_STEP]
         if queue:
-            shard.timers.set(NO_GROUP, None, TimerKind.SWEEP, now_ms)
+            shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.SWEEP), now_ms)
         else:
             self.start(shard, now_ms)
         return Decision(records=records)
@@ -82,7 +82,7 @@ class Sweeps:
             if not deletion.places and not deletion.groups:
                 self._deletions.popleft()
         if self._deletions:
-            shard.timers.set(NO_GROUP, None, TimerKind.TOPICS_DELETED, now_ms)
+            shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
         return Decision(records=records)
 
 

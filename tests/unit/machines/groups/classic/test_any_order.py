@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from tests.support.groups.classic_client import ClassicClient
 from tests.support.groups.group_bench import GroupBench
@@ -101,12 +101,15 @@ class Crowd:
         assert not group.pending_joins & members.keys()
         assert group.is_empty == (not members) or group.state is ClassicState.PREPARING
         if group.state is ClassicState.PREPARING:
-            timers = (state.timers.get("g", None, kind) for kind in (TimerKind.JOIN, TimerKind.INITIAL_DELAY))
+            timers = (
+                state.timers.get(TimerKey("g", None, kind))
+                for kind in (TimerKind.JOIN, TimerKind.INITIAL_DELAY)
+            )
             assert any(deadline_ms is not None for deadline_ms in timers)
         else:
             assert group.waiting == 0
         for member in members.values():
-            watched = state.timers.get("g", member.member_id, TimerKind.SESSION) is not None
+            watched = state.timers.get(TimerKey("g", member.member_id, TimerKind.SESSION)) is not None
             assert watched or member.join is not None or member.sync is not None
 
 

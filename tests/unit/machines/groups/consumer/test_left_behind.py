@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer.group import ConsumerGroup
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
 from tests.support.groups.classic_client import SESSION_MS, ClassicClient
@@ -24,7 +24,7 @@ def test_timers_of_classic_members_do_not_survive_a_downgrade() -> None:
     story = Story()
     consumer, classic = mixed_group(story)
     state = story.bench.shard.state
-    assert state.timers.get("g", classic.member_id, TimerKind.SYNC) is not None
+    assert state.timers.get(TimerKey("g", classic.member_id, TimerKind.SYNC)) is not None
     consumer.leave()
     group = state.groups["g"]
     assert isinstance(group, ClassicGroup)
@@ -52,7 +52,7 @@ def test_a_fencing_that_is_confirmed_too_late_is_not_repeated() -> None:
         classic.beat()
     group = story.bench.shard.state.groups["g"]
     assert isinstance(group, ClassicGroup)
-    assert story.bench.shard.state.timers.get("g", "a", TimerKind.SESSION) is None
+    assert story.bench.shard.state.timers.get(TimerKey("g", "a", TimerKind.SESSION)) is None
     story.bench.advance(1_000)
     assert classic.member_id in group.members
 

@@ -7,7 +7,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.ports import AssignorFailure, AssignorResult, InlineAssignors
 from ruslo.machines.groups.events import ComputeTarget, TargetComputed
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.groups.timers import TimerKind
+from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
@@ -168,7 +168,7 @@ def test_refused_append_takes_the_question_back() -> None:
     a = Consumer(story, "a", "orders")
     a.join()
     the_ask(story)
-    assert story.bench.shard.state.timers.get("g", None, TimerKind.ASSIGNMENT) is None
+    assert story.bench.shard.state.timers.get(TimerKey("g", None, TimerKind.ASSIGNMENT)) is None
     a.join()
     assert the_ask(story).group_epoch == 2
 
