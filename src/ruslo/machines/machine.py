@@ -22,7 +22,7 @@ machine never rolls back a replayed record.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ruslo.model.errors import ErrorCode
@@ -58,8 +58,8 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
     records: Iterable[RecordT] = ()
     """One atomic batch for the machine's own log. It may be a generator: then the driver takes records from
     it in slices, and passes no other event to the machine before the last one."""
-    replies: Sequence[Reply[MessageT]] = ()
-    effects: Sequence[EffectT] = ()
+    replies: list[Reply[MessageT]] = field(default_factory=list)
+    effects: list[EffectT] = field(default_factory=list)
     linearizable: bool = False
     """Without records: release the replies when everything appended before is committed, because they depend
     on it."""
@@ -73,17 +73,15 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
         self.records.extend(records)
 
     def reply(self, token: Hashable, message: MessageT) -> Outcome[RecordT, MessageT, EffectT]:
-        self.replies = [*self.replies, Reply(token, message)]
+        self.replies.append(Reply(token, message))
         return self
 
     def add(self, other: Outcome[RecordT, MessageT, EffectT]) -> Outcome[RecordT, MessageT, EffectT]:
         """Merge the outcome of another step of the same event."""
         if other.records:
             self.append(other.records)
-        if other.replies:
-            self.replies = [*self.replies, *other.replies]
-        if other.effects:
-            self.effects = [*self.effects, *other.effects]
+        self.replies += other.replies
+        self.effects += other.effects
         if other.on_failure is not None:
             first, second = self.on_failure, other.on_failure
             self.on_failure = (
@@ -101,10 +99,7 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
             Outcome() if self.on_failure is None else self.on_failure(code, now)
         )
         answered = {reply.token for reply in failed.replies}
-        failed.replies = [
-            *failed.replies,
-            *(Reply(reply.token, error) for reply in self.replies if reply.token not in answered),
-        ]
+        failed.replies += [Reply(reply.token, error) for reply in self.replies if reply.token not in answered]
         return failed
 
 
