@@ -1,7 +1,7 @@
 """Generates ``ruslo.protocol.messages`` and the API table from the schema tables.
 
-Run it after a change of a table: ``python codegen/generate.py``. With ``--check`` it writes nothing and exits
-with 1 when the generated code is not what the tables say.
+Run ``python codegen/generate.py`` after you change a table or import a message that has no module yet (see
+``usage.py``). With ``--check`` it writes nothing and exits with 1 if a generated file is out of date.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # it is run as a script, which looks for modules beside itself only
+sys.path.insert(0, str(ROOT))  # a script searches only its own folder for modules
 
 from codegen.layout import attribute_type, default_value, present_fields  # noqa: E402
 from codegen.notation import MessageSpec, StructSpec, load_messages  # noqa: E402
 from codegen.pycode import Code, struct_name  # noqa: E402
 from codegen.reader import Reader  # noqa: E402
+from codegen.usage import used_messages  # noqa: E402
 from codegen.writer import Writer  # noqa: E402
 
 PROTOCOL_DIR = ROOT / "src" / "ruslo" / "protocol"
@@ -29,7 +30,7 @@ def message_module(message: MessageSpec) -> str:
         code.line()
         code.line()
         _emit_class(code, message, struct)
-    # Only what the code mentions is imported; its text is made first.
+    # The body comes first: it decides what the head imports.
     body = "\n".join(code.lines)
     head = [BANNER, "# fmt: off", f'"""{_title(message)}"""', "", "from __future__ import annotations", ""]
     structs = sorted(code.packed | code.unpacked)
@@ -56,7 +57,7 @@ def message_module(message: MessageSpec) -> str:
 
 def _title(message: MessageSpec) -> str:
     if message.versions.empty:
-        return f"{message.name}: removed, no version is left."
+        return f"{message.name}: every version was removed."
     versions = f"versions {message.versions.low} to {message.versions.high}"
     if message.versions.low == message.versions.high:
         versions = f"version {message.versions.low}"
@@ -126,13 +127,14 @@ def _emit_constructor(code: Code, struct: StructSpec) -> None:
         code.line("self.unknown_tags = unknown_tags")
 
 
-def api_table(messages: list[MessageSpec]) -> str:
+def api_table(messages: list[MessageSpec], used: list[MessageSpec]) -> str:
+    """Every API, and the record types that have a module."""
     by_name = {message.name: message for message in messages}
     requests = sorted((m for m in messages if m.kind == "request"), key=lambda message: message.key)
     lines = [
         BANNER,
         "# fmt: off",
-        '"""The rows of the API table, and the record types of the internal topics."""',
+        '"""The rows of the API table, and the record types of the internal topics that Ruslo reads."""',
         "",
         "from __future__ import annotations",
         "",
@@ -157,10 +159,9 @@ def api_table(messages: list[MessageSpec]) -> str:
         ("METADATA_RECORDS", "metadata_records", "metadata"),
         ("GROUP_RECORDS", "group_records", "coordinator-key"),
         ("TRANSACTION_RECORDS", "transaction_records", "coordinator-key"),
-        ("SHARE_RECORDS", "share_records", "coordinator-key"),
     ):
         # Coordinator records are pairs; the table names the pair without "Key" and "Value".
-        rows = [(m.key, m.name.removesuffix("Key")) for m in messages if (m.table, m.kind) == (table, kind)]
+        rows = [(m.key, m.name.removesuffix("Key")) for m in used if (m.table, m.kind) == (table, kind)]
         lines += ["", f"{constant}: tuple[tuple[int, str], ...] = ("]
         lines += [f'    ({key}, "{name}"),' for key, name in sorted(rows)]
         lines.append(")")
@@ -169,18 +170,19 @@ def api_table(messages: list[MessageSpec]) -> str:
 
 def generated_files() -> dict[Path, str]:
     messages = load_messages()
-    files = {PROTOCOL_DIR / "messages" / f"{m.module}.py": message_module(m) for m in messages}
+    used = used_messages(messages)
+    files = {PROTOCOL_DIR / "messages" / f"{m.module}.py": message_module(m) for m in used}
     files[PROTOCOL_DIR / "messages" / "__init__.py"] = (
-        f'{BANNER}\n"""Every message of the protocol, one module each, all versions."""\n'
+        f'{BANNER}\n"""The messages that Ruslo uses, one module each, all versions."""\n'
     )
-    files[PROTOCOL_DIR / "_api_table.py"] = api_table(messages)
+    files[PROTOCOL_DIR / "_api_table.py"] = api_table(messages, used)
     return files
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 when files are out of date"
+        "--check", action="store_true", help="write nothing; exit with 1 if a file is out of date"
     )
     check = parser.parse_args().check
     files = generated_files()

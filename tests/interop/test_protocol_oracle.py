@@ -14,11 +14,11 @@ import pytest
 from codegen.notation import Field, MessageSpec, StructSpec, Versions
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.headers import request_header_version, response_header_version
-from ruslo.protocol.modules import message_class
 from tests.support.brokers.kafka import compile_java, java_available, java_command
 from tests.support.protocol.values import (
     ValueMaker,
     all_messages,
+    message_class,
     message_versions,
     struct_class,
     to_json,
@@ -127,7 +127,7 @@ def test_the_api_table_is_the_one_kafka_has() -> None:
         assert ours.name.lower() == theirs["name"].replace("_", "").lower()
         assert ours.max_version == theirs["highestStable"], ours
         assert ours.min_version == theirs["lowest"], ours
-        for message in (ours.request, ours.response):
+        for message in (message_class(f"{ours.name}Request"), message_class(f"{ours.name}Response")):
             assert (theirs["lowest"], theirs["highest"]) == (message.MIN_VERSION, message.MAX_VERSION), ours
         assert ours.forwardable == theirs["forwardable"], ours
         assert ours.cluster_action == theirs["clusterAction"], ours

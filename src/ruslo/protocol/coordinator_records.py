@@ -1,7 +1,7 @@
-"""Records that coordinators keep in the internal topics: a key that names the type, and a versioned value.
+"""Records of coordinators in the internal topics: a key that names the type, and a versioned value.
 
 A key starts with an int16, the record type, and has no other version; a value starts with an int16, its
-version. A null value deletes what the key stands for.
+version. A null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from struct import Struct
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol._api_table import GROUP_RECORDS as _GROUP_ROWS
-from ruslo.protocol._api_table import SHARE_RECORDS as _SHARE_ROWS
 from ruslo.protocol._api_table import TRANSACTION_RECORDS as _TRANSACTION_ROWS
 from ruslo.protocol.message import Message
 from ruslo.protocol.modules import message_class
@@ -21,10 +20,10 @@ _KEY_VERSION = 0
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A key of a type this release does not know; a loader skips such records."""
+    """A key whose type this release does not support; loaders skip such records."""
 
     def __init__(self, topic: str, record_type: int) -> None:
-        super().__init__(f"{topic} has no records of type {record_type}; a newer release may have written it")
+        super().__init__(f"record type {record_type} of {topic} is not supported")
         self.record_type = record_type
 
 
@@ -37,7 +36,7 @@ class CoordinatorRecords:
         self._classes: dict[int, tuple[type[Message], type[Message]]] = {}
 
     def classes(self, record_type: int) -> tuple[type[Message], type[Message]]:
-        """Classes of key and value."""
+        """The classes of the key and the value."""
         known = self._classes.get(record_type)
         if known is None:
             name = self._names.get(record_type)
@@ -66,7 +65,7 @@ class CoordinatorRecords:
         return self._whole(key, data, end)
 
     def decode_value(self, record_type: int, data: ReadBuffer) -> tuple[Message, int]:
-        """The value that belongs to a key of this type, and its version."""
+        """The value of a key of this type, and its version."""
         _, value_class = self.classes(record_type)
         version = self._prefix(data)
         value, end = value_class.read(data, _PREFIX.size, version)
@@ -79,19 +78,17 @@ class CoordinatorRecords:
     def _prefix(self, data: ReadBuffer) -> int:
         if len(data) < _PREFIX.size:
             raise ProtocolError(
-                f"malformed record of {self.topic}: {len(data)} bytes hold no type or version"
+                f"malformed record of {self.topic}: {len(data)} bytes are too few for a type or version"
             )
         prefix: int = _PREFIX.unpack_from(data)[0]
         return prefix
 
     def _whole(self, message: Message, data: ReadBuffer, end: int) -> Message:
         if end != len(data):
-            raise ProtocolError(
-                f"malformed record of {self.topic}: {len(data) - end} bytes behind a {type(message).__name__}"
-            )
+            left, name = len(data) - end, type(message).__name__
+            raise ProtocolError(f"malformed record of {self.topic}: {left} bytes follow the {name}")
         return message
 
 
 GROUP_RECORDS = CoordinatorRecords("__consumer_offsets", _GROUP_ROWS)
 TRANSACTION_RECORDS = CoordinatorRecords("__transaction_state", _TRANSACTION_ROWS)
-SHARE_RECORDS = CoordinatorRecords("__share_group_state", _SHARE_ROWS)

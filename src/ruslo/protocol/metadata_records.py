@@ -20,7 +20,7 @@ def metadata_record_class(record_type: int) -> type[Message]:
     name = _NAMES.get(record_type)
     if name is None:
         raise ProtocolError(
-            f"there is no metadata record of type {record_type}; a newer release may have written it"
+            f"unknown metadata record type {record_type}: a newer release wrote it; upgrade this node"
         )
     return message_class(name)
 
@@ -29,7 +29,7 @@ def encode_metadata_record(record: Message, version: int) -> bytes:
     """The value of the log record that carries ``record``; its key is null."""
     if _NAMES.get(record.API_KEY) != type(record).__name__:
         raise ProtocolError(f"{type(record).__name__} is not a metadata record")
-    # The record checks the version, which may be one that no varint can hold, so it is encoded first.
+    # Encode the body first: it checks the version, which may not fit a varint.
     body = record.to_bytes(version)
     out = bytearray((_FRAME_VERSION,))
     write_uvarint(out, record.API_KEY)
@@ -43,7 +43,7 @@ def decode_metadata_record(value: ReadBuffer) -> tuple[Message, int]:
         frame_version, pos = read_uvarint(value, 0)
         if frame_version != _FRAME_VERSION:
             raise ProtocolError(
-                f"metadata record has frame version {frame_version}, only {_FRAME_VERSION} is known"
+                f"metadata record has frame version {frame_version}, only {_FRAME_VERSION} is supported"
             )
         record_type, pos = read_uvarint(value, pos)
         version, pos = read_uvarint(value, pos)
@@ -52,6 +52,6 @@ def decode_metadata_record(value: ReadBuffer) -> tuple[Message, int]:
     record, end = metadata_record_class(record_type).read(value, pos, version)
     if end != len(value):
         raise ProtocolError(
-            f"malformed metadata record: {len(value) - end} bytes behind a {type(record).__name__}"
+            f"malformed metadata record: {len(value) - end} bytes follow the {type(record).__name__}"
         )
     return record, version

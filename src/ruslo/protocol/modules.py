@@ -1,19 +1,25 @@
-"""Finds a generated message by its name, importing its module only then."""
+"""Finds a generated message by its name. Its module is imported on first use."""
 
 from __future__ import annotations
 
 import importlib
 import re
 
+from ruslo.model.errors import ProtocolError
 from ruslo.protocol.message import Message
 
 
 def module_name(message_name: str) -> str:
-    """Module that holds a message: its name in snake case."""
+    """The module of a message is its name in snake case."""
     words = re.findall(r"[A-Z]+(?![a-z0-9])|[A-Z]?[a-z0-9]+", message_name.replace("KRaft", "Kraft"))
     return "ruslo.protocol.messages." + "_".join(words).lower()
 
 
 def message_class(message_name: str) -> type[Message]:
-    found: type[Message] = getattr(importlib.import_module(module_name(message_name)), message_name)
+    """Raises ProtocolError for a message that is only in the schema tables (see ``codegen/usage.py``)."""
+    try:
+        module = importlib.import_module(module_name(message_name))
+    except ModuleNotFoundError as error:
+        raise ProtocolError(f"{message_name} is not supported") from error
+    found: type[Message] = getattr(module, message_name)
     return found

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import importlib
+import importlib.util
 import random
+import sys
 from collections.abc import Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
+from codegen.generate import message_module
 from codegen.layout import present_fields
 from codegen.notation import Field, MessageSpec, StructSpec, load_messages
+from ruslo.protocol import modules
 from ruslo.protocol.message import Message, Struct
-from ruslo.protocol.modules import message_class
 
 FIRST_UNKNOWN_TAG = 10_000
 
@@ -34,6 +38,19 @@ def message_versions() -> Iterator[tuple[MessageSpec, int]]:
     for message in all_messages().values():
         for version in versions_of(message):
             yield message, version
+
+
+@cache
+def message_class(name: str) -> type[Message]:
+    """The class of any message: the generated one, or one compiled in memory if Ruslo does not use it."""
+    if importlib.util.find_spec(modules.module_name(name)) is not None:
+        return modules.message_class(name)
+    spec = next(message for message in load_messages() if message.name == name)
+    module = ModuleType(f"in_memory.{spec.module}")
+    exec(message_module(spec), module.__dict__)
+    sys.modules[module.__name__] = module
+    found: type[Message] = getattr(module, name)
+    return found
 
 
 def struct_class(message: MessageSpec, name: str) -> type[Struct]:
@@ -91,7 +108,7 @@ class ValueMaker:
         if self._version in field.nullable and (nulls or self._random.random() < 0.2):
             return None
         if field.is_array:
-            # Now and then so many that the compact length takes two bytes.
+            # With 130 elements the compact length takes two bytes.
             small = field.struct is None
             length = 1 if nulls else self._random.choice((0, 1, 1, 2, 3, 130) if small else (0, 1, 1, 2))
             return [self._element(field, nulls) for _ in range(length)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from ruslo.protocol.headers import (
     write_request_header,
     write_response_header,
 )
-from ruslo.protocol.messages import request_header, response_header
 from tests.support.protocol.mutations import mutated
+from tests.support.protocol.values import message_class
 
 API_VERSIONS = 18
 ALL_VERSIONS = [
@@ -41,10 +42,12 @@ def test_header_versions() -> None:
 
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka", "é" * 100])
 def test_headers_have_the_bytes_of_the_generated_codecs(client_id: str | None) -> None:
+    request_header_class: Any = message_class("RequestHeader")
+    response_header_class: Any = message_class("ResponseHeader")
     for api_key, version in ALL_VERSIONS:
         out = bytearray(b"head")
         write_request_header(out, api_key, version, 77, client_id)
-        generated = request_header.RequestHeader(
+        generated = request_header_class(
             request_api_key=api_key, request_api_version=version, correlation_id=77, client_id=client_id
         )
         assert out == b"head" + generated.to_bytes(request_header_version(api_key, version))
@@ -52,7 +55,7 @@ def test_headers_have_the_bytes_of_the_generated_codecs(client_id: str | None) -
 
         out = bytearray()
         write_response_header(out, api_key, version, -5)
-        generated_response = response_header.ResponseHeader(correlation_id=-5)
+        generated_response = response_header_class(correlation_id=-5)
         assert out == generated_response.to_bytes(response_header_version(api_key, version))
         assert read_response_header(out, 0, api_key, version) == (-5, len(out))
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from codegen.notation import MessageSpec
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol.message import Message
-from ruslo.protocol.modules import message_class
 from tests.support.protocol.mutations import HOSTILE, mutated
-from tests.support.protocol.values import ValueMaker, message_versions
+from tests.support.protocol.values import ValueMaker, message_class, message_versions
 
 MUTATIONS_EACH = 140
 NOISE_EACH = 10

@@ -23,10 +23,10 @@ from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, 
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from ruslo.protocol.modules import message_class
 from tests.support.protocol.values import (
     ValueMaker,
     all_messages,
+    message_class,
     message_versions,
     struct_class,
     versions_of,

@@ -7,8 +7,8 @@ import pytest
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
 from ruslo.protocol.messages.no_op_record import NoOpRecord
+from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 from ruslo.protocol.messages.partition_record import PartitionRecord
-from ruslo.protocol.messages.remote_log_segment_metadata_record import RemoteLogSegmentMetadataRecord
 from ruslo.protocol.messages.topic_record import TopicRecord
 from ruslo.protocol.metadata_records import decode_metadata_record, encode_metadata_record
 from tests.support.protocol.mutations import mutated
@@ -35,8 +35,8 @@ def test_every_record_and_version() -> None:
     assert count == 37
 
 
-@pytest.mark.parametrize("record", [CreateTopicsRequest(), RemoteLogSegmentMetadataRecord()])
-def test_other_messages_are_refused(record: CreateTopicsRequest | RemoteLogSegmentMetadataRecord) -> None:
+@pytest.mark.parametrize("record", [CreateTopicsRequest(), OffsetCommitValue()])
+def test_other_messages_are_refused(record: CreateTopicsRequest | OffsetCommitValue) -> None:
     with pytest.raises(ProtocolError, match="is not a metadata record"):
         encode_metadata_record(record, 0)
 
@@ -47,9 +47,9 @@ def test_other_messages_are_refused(record: CreateTopicsRequest | RemoteLogSegme
         (b"", "malformed metadata record"),
         (b"\x01\x14", "malformed metadata record"),
         (b"\x00\x14\x00\x00", "frame version 0"),
-        (b"\x01\x0d\x00\x00", "no metadata record of type 13"),
+        (b"\x01\x0d\x00\x00", "unknown metadata record type 13"),
         (b"\x01\x14\x01\x00", "no version 1"),
-        (b"\x01\x14\x00\x00\x00", "1 bytes behind a NoOpRecord"),
+        (b"\x01\x14\x00\x00\x00", "1 bytes follow the NoOpRecord"),
     ],
 )
 def test_malformed_records_are_refused(value: bytes, reason: str) -> None:

@@ -18,8 +18,7 @@ from ruslo.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitK
 from ruslo.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
-from ruslo.protocol.messages.share_group_metadata_key import ShareGroupMetadataKey
-from ruslo.protocol.messages.share_group_metadata_value import ShareGroupMetadataValue
+from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from tests.support.groups.group_bench import GroupBench, Logged
 from tests.support.groups.offset_calls import fetch
 
@@ -94,9 +93,9 @@ def test_group_and_its_tombstone() -> None:
     assert loaded(classic_group(3), classic_group_tombstone("g")).shard.state.groups == {}
 
 
-def test_kinds_of_groups_that_are_not_served_are_skipped() -> None:
-    share = GroupRecord(ShareGroupMetadataKey(group_id="s"), ShareGroupMetadataValue(epoch=1), 0)
-    bench = loaded(share, offset(4))
+def test_records_of_other_kinds_of_groups_are_skipped() -> None:
+    bench = loaded(offset(4))
+    bench.shard.replay(GroupRecord(TransactionLogKey(transactional_id="s"), None), 1)
     assert bench.shard.state.groups.keys() == {"g"}
     assert bench.shard.state.next_offset == 2
 

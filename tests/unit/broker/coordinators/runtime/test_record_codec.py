@@ -45,13 +45,14 @@ def test_the_size_is_never_underestimated() -> None:
     assert len(encode_batch(encoded, NOW, codec=0, producer=None)) <= size_of(encoded) + 61
 
 
-def test_unknown_record_types_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("record_type", [11, 99])
+def test_unsupported_record_types_are_skipped(record_type: int, caplog: pytest.LogCaptureFixture) -> None:
     key, value = encode_record(COMMIT)
-    stranger = (99).to_bytes(2, "big") + b"whatever"
+    stranger = record_type.to_bytes(2, "big") + b"whatever"
     batch = build_batch([Record(0, NOW, stranger, b"?"), Record(1, NOW, key, value)])
     with caplog.at_level(logging.WARNING):
         assert list(decode_records(batch, GROUP_RECORDS, GroupRecord)) == [(1, COMMIT)]
-    assert "type 99" in caplog.text
+    assert f"type {record_type}" in caplog.text
 
 
 def test_an_unknown_value_version_is_an_error() -> None:
