@@ -44,6 +44,7 @@ from ruslo.broker.node.starting import StartingAnswers
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
+from ruslo.broker.partitions.isr_growth import IsrGrowth
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, Whereabouts
 from ruslo.broker.partitions.replica_repair import ReplicaRepair
@@ -158,12 +159,14 @@ class BrokerRole:
                 base.clock,
                 proposals.propose,
                 self._replication_quota("leader.replication.throttled.rate"),
+                IsrGrowth(base.scheduler),
                 isr_changes,
             ),
             fetchers,
             config.metadata_log_dir,
             base.metrics.traffic,
             base.fail,
+            base.scheduler,
         )
         base.undo.push_async_callback(self.partitions.close)
         base.metadata.subscribe(self.partitions.apply, self.partitions.settled)
@@ -171,10 +174,12 @@ class BrokerRole:
         self.partitions.set_aside_strays()
         # Once unfenced it may be elected because of data that it has lost.
         await assignments.lost_replicas_told()
-        upkeep = Upkeep(config, base.logs, self.partitions)
+        upkeep = Upkeep(config, base.logs, self.partitions, base.scheduler)
         base.undo.push_async_callback(upkeep.stop)
         upkeep.start()
-        self.compaction = Compaction(base.dynamic_config, base.logs, self.partitions, base.new_cleaner)
+        self.compaction = Compaction(
+            base.dynamic_config, base.logs, self.partitions, base.scheduler, base.new_cleaner
+        )
         base.undo.push_async_callback(self.compaction.stop)
         base.abandon.append(self.compaction.abandon)
         self.compaction.start()

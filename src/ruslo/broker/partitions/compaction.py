@@ -16,7 +16,7 @@ from typing import TypeVar
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied, CleanerProcess
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.scheduling.turns import in_turns
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, for_each
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import DOUBLE_MAX
 from ruslo.model.topics import TopicPartition
@@ -47,12 +47,14 @@ class Compaction:
         configs: DynamicConfig,
         logs: LogManager,
         partitions: PartitionManager,
+        scheduler: Scheduler,
         new_cleaner: Callable[[], Cleaner] = CleanerProcess,
     ) -> None:
         self.new_cleaner = new_cleaner
         self._configs = configs
         self._logs = logs
         self._partitions = partitions
+        self._scheduler = scheduler
         self._busy: set[TopicPartition] = set()
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that cannot be compacted until the next start, and why."""
@@ -123,10 +125,11 @@ class Compaction:
                 if candidate is not None and (best is None or candidate.dirty_ratio > best.dirty_ratio):
                     best = candidate
 
-        await in_turns(list(self._logs.logs.values()), look)
+        steps = for_each(list(self._logs.logs.values()), look)
+        await self._scheduler.run(steps, priority=Priority.BACKGROUND, name="choice of a log to compact")
         if best is None or best.log.partition in self._busy:
             return None
-        # That took some turns of the event loop, in which the log may have been cut.
+        # Requests were served between the slices: the log may have been truncated.
         best = self._look_at(best.log)
         if best is None:
             return None

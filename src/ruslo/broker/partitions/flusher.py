@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ruslo.broker.scheduling.turns import in_turns, used_up
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, consume, for_each
 from ruslo.model.clock import Clock
 from ruslo.model.errors import StorageError
 from ruslo.storage.disk import DiskError
@@ -28,8 +28,11 @@ RETRY_S = 1.0
 
 
 class Flusher:
-    def __init__(self, name: str, clock: Clock, on_failure: Callable[[StorageError], None]) -> None:
+    def __init__(
+        self, name: str, clock: Clock, scheduler: Scheduler, on_failure: Callable[[StorageError], None]
+    ) -> None:
         self._clock = clock
+        self._scheduler = scheduler
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"flush-{name}")
         self._on_failure = on_failure
         self._waiting: dict[Partition, None] = {}
@@ -52,10 +55,10 @@ class Flusher:
             while self._waiting:
                 round_, self._waiting = self._waiting, {}
                 targets: list[tuple[Partition, SyncTargets]] = []
-                await in_turns(round_, partial(_prepare, targets))
+                await self._in_slices(for_each(round_, partial(_prepare, targets)))
                 await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
-                await in_turns(
-                    used_up(targets), lambda each: each[0].on_synced(each[1], self._clock.now_ms())
+                await self._in_slices(
+                    for_each(consume(targets), lambda each: each[0].on_synced(each[1], self._clock.now_ms()))
                 )
         except DiskError as error:
             self._on_failure(error)
@@ -69,6 +72,9 @@ class Flusher:
             self._waiting.clear()
         finally:
             self._running = None
+
+    async def _in_slices(self, steps: Steps[None]) -> None:
+        await self._scheduler.run(steps, priority=Priority.CLUSTER, name="flush of logs")
 
     def _resume(self) -> None:
         if self._waiting and self._running is None and not self._closed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,7 +18,8 @@ from ruslo.broker.partitions.flusher import RETRY_S, Flusher
 from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
-from ruslo.broker.scheduling.turns import in_portions
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
+from ruslo.broker.scheduling.work_queue import WorkQueue
 from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
@@ -34,12 +34,6 @@ from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import Job, LogManager
 
 logger = logging.getLogger(__name__)
-
-TURN_MS = 10
-"""How long the event loop is kept when many partitions are made or removed."""
-
-FEW = 100
-"""Partitions that are seen to at once; with more the event loop has just been busy with their metadata."""
 
 REPORT_FULL_MS = 60_000
 
@@ -56,6 +50,7 @@ class PartitionManager:
         metadata_log_dir: str,
         traffic: Traffic,
         on_unservable: Callable[[str], None],
+        scheduler: Scheduler,
     ) -> None:
         self._node_id = node_id
         self._logs = logs
@@ -76,14 +71,14 @@ class PartitionManager:
         self._image = MetadataImage()
         """The newest that ``apply`` was given."""
         self._flushers = {
-            directory.path: Flusher(f"{number}", logs.clock, self.storage_failed)
+            directory.path: Flusher(f"{number}", logs.clock, scheduler, self.storage_failed)
             for number, directory in enumerate(logs.directories)
         }
         self._full_reported_ms: dict[str, int] = {}
         """When a log directory was last reported as full."""
-        self._work: deque[Iterator[None]] = deque()
-        """What brings the partitions to where the metadata is, in order, each step a partition."""
-        self._turn_is_due = False
+        self._scheduler = scheduler
+        self._changes = WorkQueue(scheduler, priority=Priority.CLUSTER, name="a change of partitions")
+        """Changes of the metadata that are not in effect yet; each step is a partition."""
         self._starting = True
         """Until the first image is in effect: the partitions in it have been there before."""
         self._closed = False
@@ -144,56 +139,30 @@ class PartitionManager:
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A subscriber of the metadata: make this broker's partitions what the image says.
 
-        Thousands of partitions may come at once, and each costs the file system some calls, so this is done
-        in short turns. Internal topics are not left for later: their coordinators hear of them next.
+        Each partition costs the file system some calls, so thousands of them take several slices. Internal
+        topics are changed within the call: their coordinators are the next subscribers.
         """
         if self._closed:
             return
         self._image = image
-        count = 0
         for topic in delta.deleted_topics.values():
-            count += self._do(topic, self._remove_topic(topic))
+            self._change(topic, self._remove_topic(topic))
         for topic in delta.created_topics.values():
-            count += self._do(topic, self._place_all(image, topic, range(len(topic.partitions))))
+            self._change(topic, self._place_all(image, topic, range(len(topic.partitions))))
         for topic_id, changed in delta.changed_partitions.items():
             topic = image.topics.by_id[topic_id]
-            count += self._do(topic, self._place_all(image, topic, list(changed)))
-        if self._turn_is_due or not self._work:
-            return
-        if count < FEW:
-            self._work_a_turn()
-        else:
-            self._turn_later()
+            self._change(topic, self._place_all(image, topic, list(changed)))
 
     async def settled(self) -> None:
         """Return when all that ``apply`` was given is in effect."""
-        if self._work:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._work.append(_tell(future))
-            await future
+        await self._changes.drained()
 
-    def _do(self, topic: TopicImage, steps: Iterator[None]) -> int:
-        """Now or later; tells of how many partitions, about, is left for later."""
-        if topic.name not in INTERNAL_TOPICS:
-            self._work.append(steps)
-            return len(topic.partitions)
-        for _ in steps:
-            pass
-        return 0
-
-    def _work_a_turn(self) -> None:
-        self._turn_is_due = False
-        until_ms = self._logs.clock.monotonic_ms() + TURN_MS
-        while self._work:
-            for _ in self._work[0]:
-                if self._logs.clock.monotonic_ms() >= until_ms:
-                    self._turn_later()
-                    return
-            self._work.popleft()
-
-    def _turn_later(self) -> None:
-        self._turn_is_due = True
-        asyncio.get_running_loop().call_soon(self._work_a_turn)
+    def _change(self, topic: TopicImage, steps: Steps[None]) -> None:
+        if topic.name in INTERNAL_TOPICS:
+            for _ in steps:
+                pass
+        else:
+            self._changes.add(steps)
 
     def set_aside_strays(self) -> None:
         """After the first image: logs that the cluster does not know are kept, but out of the way."""
@@ -206,9 +175,7 @@ class PartitionManager:
                 ids = log_ids(partition=name)
                 logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
 
-    def _place_all(
-        self, metadata: MetadataImage, topic: TopicImage, indexes: Iterable[int]
-    ) -> Iterator[None]:
+    def _place_all(self, metadata: MetadataImage, topic: TopicImage, indexes: Iterable[int]) -> Steps[None]:
         for index in indexes:
             self._place(metadata, topic, index)
             yield
@@ -297,7 +264,7 @@ class PartitionManager:
                 self._note_offline(topic.name, topic.id, index)
         return (topic.id, index) in self._offline
 
-    def _remove_topic(self, topic: TopicImage) -> Iterator[None]:
+    def _remove_topic(self, topic: TopicImage) -> Steps[None]:
         for index in range(len(topic.partitions)):
             self._remove_replica(topic, index)
             yield
@@ -392,7 +359,7 @@ class PartitionManager:
 
     async def drop_laggards(self) -> None:
         """Replicas that have fallen behind leave their in-sync sets."""
-        await in_portions(list(self), Partition.drop_laggards)
+        await self._for_each_partition(Partition.drop_laggards)
 
     def sync_due_logs(self) -> None:
         """Bring to disk, in the background, what rolls and creations left unsynced."""
@@ -404,17 +371,14 @@ class PartitionManager:
     async def close(self) -> None:
         """Answer whoever waits, let running syncs finish."""
         self._closed = True
-        self._work.clear()
+        self._changes.clear()
         await self._fetchers.stop()
         # The metadata quorum goes on for a while after the partitions.
-        await in_portions(list(self), Partition.retire)
+        await self._for_each_partition(Partition.retire)
         for flusher in self._flushers.values():
             await flusher.close()
         self._housekeeping.shutdown(wait=True)
 
-
-def _tell(future: asyncio.Future[None]) -> Iterator[None]:
-    """As a piece of work: that all before it is done."""
-    if not future.done():
-        future.set_result(None)
-    yield
+    async def _for_each_partition(self, act: Callable[[Partition], None]) -> None:
+        steps = for_each(list(self), act)
+        await self._scheduler.run(steps, priority=Priority.CLUSTER, name=act.__name__)

@@ -57,8 +57,8 @@ class ReplicationSettings:
     """Ask the controller for another in-sync set; the answer comes through ``LeaderReplication.answered``."""
     quota: ReplicationQuota
     """Of what this broker sends to throttled replicas."""
+    growth: IsrGrowth
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
-    growth: IsrGrowth = field(default_factory=IsrGrowth)
 
 
 class LeaderReplication:

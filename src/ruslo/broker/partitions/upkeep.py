@@ -1,7 +1,6 @@
 """The periodic chores of a broker's logs, each at the interval that its configuration key names.
 
-What only looks and computes runs on the event loop, in short turns; what waits for the disk goes to the
-housekeeping thread.
+What only computes runs on the event loop, in slices; what waits for the disk goes to the housekeeping thread.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.scheduling.turns import in_turns
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
 from ruslo.config.broker import BrokerConfig
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import Job, LogManager
@@ -23,8 +22,6 @@ BACKGROUND_SYNC_MS = 1_000
 """How soon after a roll the sealed segment is synced."""
 TRASH_MS = 5_000
 IDLE_FILES_MS = 60_000
-SEGMENTS_A_TURN = 32
-"""Deleting a segment takes some calls to the file system."""
 FIRST_RETENTION_CHECK_MS = 30_000
 """Soon after the start, so that a broker that is restarted often deletes too."""
 
@@ -38,12 +35,17 @@ class Chore(NamedTuple):
 
 
 class Upkeep:
-    def __init__(self, config: BrokerConfig, logs: LogManager, partitions: PartitionManager) -> None:
+    def __init__(
+        self, config: BrokerConfig, logs: LogManager, partitions: PartitionManager, scheduler: Scheduler
+    ) -> None:
         def in_thread(jobs: Callable[[], Sequence[Job]]) -> Callable[[], Awaitable[None]]:
             return lambda: partitions.run_jobs(jobs())
 
         def log_by_log(act: Callable[[Log], None]) -> Callable[[], Awaitable[None]]:
-            return lambda: in_turns(list(logs.logs.values()), act)
+            return in_slices(lambda: for_each(list(logs.logs.values()), act))
+
+        def in_slices(steps: Callable[[], Steps[None]]) -> Callable[[], Awaitable[None]]:
+            return lambda: scheduler.run(steps(), priority=Priority.BACKGROUND, name="upkeep of logs")
 
         self._logs = logs
         retention_ms = config.int("log.retention.check.interval.ms")
@@ -51,7 +53,7 @@ class Upkeep:
             Chore(
                 "retention",
                 retention_ms,
-                self._check_retention,
+                in_slices(self._check_retention),
                 min(FIRST_RETENTION_CHECK_MS, retention_ms),
             ),
             Chore(
@@ -93,18 +95,12 @@ class Upkeep:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _check_retention(self) -> None:
-        """Some logs have very many old segments at once, so these go a few at a time."""
-        waiting = list(self._logs.logs.values())
-        while waiting:
-            unfinished: list[Log] = []
-
-            def check(log: Log, unfinished: list[Log] = unfinished) -> None:
-                if self._logs.check_retention_of(log, SEGMENTS_A_TURN) == SEGMENTS_A_TURN:
-                    unfinished.append(log)
-
-            await in_turns(waiting, check)
-            waiting = unfinished
+    def _check_retention(self) -> Steps[None]:
+        """Delete a segment in each step: that takes some calls to the file system."""
+        for log in list(self._logs.logs.values()):
+            while self._logs.check_retention_of(log, at_most=1):
+                yield
+            yield
 
     async def _repeat(self, chore: Chore) -> None:
         delay_ms = chore.interval_ms if chore.first_ms is None else chore.first_ms

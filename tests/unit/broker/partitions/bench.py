@@ -12,6 +12,7 @@ import uvloop
 from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import StorageError
@@ -27,8 +28,9 @@ class Bench:
     def __init__(self, path: Path) -> None:
         self.disk = HeldDisk(str(path))
         self.directory = LogDir(self.disk, SystemClock())
+        clock = SystemClock()
         self.failures: list[StorageError] = []
-        self.flusher = Flusher("test", SystemClock(), self.failures.append)
+        self.flusher = Flusher("test", clock, Scheduler(clock), self.failures.append)
 
     def partition(
         self, topic: str = "t", *, leads: bool = True, config: LogConfig | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from ruslo.broker.partitions import cleaner_process, compaction
 from ruslo.broker.partitions.cleaner_process import CleanerProcess
-from ruslo.broker.scheduling.turns import in_turns
+from ruslo.broker.scheduling.scheduler import Steps, for_each
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -209,11 +209,11 @@ async def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
         log = node.partition("t").log
         log.flush(node.node.logs.clock.now_ms())
 
-        async def then_cut(logs: Sequence[Log], look: Callable[[Log], None]) -> None:
-            await in_turns(logs, look)
+        def then_truncate(logs: Iterable[Log], look: Callable[[Log], object]) -> Steps[None]:
+            yield from for_each(logs, look)
             log.truncate_to(10)
 
-        monkeypatch.setattr(compaction, "in_turns", then_cut)
+        monkeypatch.setattr(compaction, "for_each", then_truncate)
         assert await node.node.broker.compaction.choose() is None
 
 

@@ -1,4 +1,4 @@
-"""How many in-sync sets grow in one turn: a few at once, thousands in turns, none twice."""
+"""ISR expansion of many partitions: in slices, and each once."""
 
 from __future__ import annotations
 
@@ -6,38 +6,42 @@ import asyncio
 from itertools import pairwise
 from typing import cast
 
-from ruslo.broker.partitions.isr_growth import PER_TURN, IsrGrowth
+from ruslo.broker.partitions.isr_growth import IsrGrowth
 from ruslo.broker.partitions.replication import LeaderReplication
 from ruslo.machines.replica.follower import Follower
+from tests.support.brokers.stepping import stepping_scheduler
+
+PER_SLICE = 100
 
 
 class Led:
-    """As ``LeaderReplication`` is called."""
+    """A ``LeaderReplication`` that notes its expansion."""
 
-    def __init__(self, grown: list[Led]) -> None:
-        self._grown = grown
+    def __init__(self, expanded: list[Led]) -> None:
+        self._expanded = expanded
 
     def grow(self, follower: Follower) -> None:
-        self._grown.append(self)
+        self._expanded.append(self)
 
 
-async def test_thousands_grow_in_turns_and_each_once() -> None:
-    growth, follower = IsrGrowth(), Follower(2, 0)
-    grown: list[Led] = []
-    led = [Led(grown) for _ in range(3 * PER_TURN + 5)]
+async def test_thousands_expand_in_slices_and_each_once() -> None:
+    growth, follower = IsrGrowth(stepping_scheduler(PER_SLICE)), Follower(2, 0)
+    expanded: list[Led] = []
+    led = [Led(expanded) for _ in range(3 * PER_SLICE + 5)]
     for each in led:
         growth.consider(cast(LeaderReplication, each), follower)
-    assert grown == led[:PER_TURN], "the first do not wait"
+    assert 0 < len(expanded) < PER_SLICE, "the first do not wait"
+    assert expanded == led[: len(expanded)]
     # Another fetch of the same follower comes before all are through.
-    for each in led[PER_TURN:]:
+    for each in led[len(expanded) :]:
         growth.consider(cast(LeaderReplication, each), follower)
-    counts = [len(grown)]
-    while len(grown) < len(led):
+    counts = [len(expanded)]
+    while len(expanded) < len(led):
         await asyncio.sleep(0)
-        counts.append(len(grown))
-    assert max(after - before for before, after in pairwise(counts)) <= PER_TURN
-    assert grown == led
+        counts.append(len(expanded))
+    assert max(after - before for before, after in pairwise(counts)) <= PER_SLICE
+    assert expanded == led
     for _ in range(3):
         await asyncio.sleep(0)
     growth.consider(cast(LeaderReplication, led[0]), follower)
-    assert len(grown) == len(led) + 1, "at once again, when there is nobody to wait for"
+    assert len(expanded) == len(led) + 1, "at once again when no other partition waits"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions import manager as manager_module
+from ruslo.broker.scheduling import scheduler
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -61,9 +61,9 @@ async def test_topics_come_grow_and_go(tmp_path: Path) -> None:
         assert (await node.produce(client, batch_of(b"b"))).base_offset == 0
 
 
-async def test_many_partitions_come_and_go_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn without time is a turn of one partition each; who makes a topic anew waits for the old one."""
-    monkeypatch.setattr(manager_module, "TURN_MS", 0)
+async def test_many_partitions_come_and_go_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice without time holds one partition; a topic that is created again waits for the old one."""
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     async with live_node(tmp_path) as node:
         manager = node.node.broker.partitions
         sizes: list[int] = []
@@ -73,7 +73,7 @@ async def test_many_partitions_come_and_go_in_turns(tmp_path: Path, monkeypatch:
                 sizes.append(len(manager.by_name.get("t", {})))
                 await asyncio.sleep(0)
 
-        for count in (manager_module.FEW, manager_module.FEW + 10):
+        for count in (100, 110):
             await watch(asyncio.create_task(node.create("t", count)))
             assert set(manager.by_name["t"]) == set(range(count))
             await watch(asyncio.create_task(node.delete("t")))

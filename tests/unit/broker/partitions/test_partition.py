@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
+from ruslo.broker.partitions.isr_growth import IsrGrowth
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetch
 from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -32,7 +34,12 @@ def led_with_another(
     """Another broker holds a replica too."""
     clock = SystemClock()
     settings = ReplicationSettings(
-        AllAlive(), 30_000, clock, lambda *_: None, ReplicationQuota(lambda: 1 << 40, clock)
+        AllAlive(),
+        30_000,
+        clock,
+        lambda *_: None,
+        ReplicationQuota(lambda: 1 << 40, clock),
+        IsrGrowth(Scheduler(clock)),
     )
     partition.become_leader(leader_epoch, Replicas(0, (NODE_ID, NODE_ID + 1), isr), settings)
     assert partition.replication is not None

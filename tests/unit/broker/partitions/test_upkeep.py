@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.partitions import upkeep
+from ruslo.broker.scheduling.scheduler import Scheduler
+from ruslo.model.clock import SystemClock
 from tests.support.brokers.live_node import (
     NOW,
     HeldDisk,
@@ -86,7 +88,8 @@ def test_one_chore_that_fails_does_not_end_the_others(
             def good() -> None:
                 runs["good"] += 1
 
-            chores = upkeep.Upkeep(node.node.config, node.node.logs, node.node.broker.partitions)
+            scheduler = Scheduler(SystemClock())
+            chores = upkeep.Upkeep(node.node.config, node.node.logs, node.node.broker.partitions, scheduler)
             chores._chores = (
                 upkeep.Chore("bad", 1, upkeep._on_loop(bad)),
                 upkeep.Chore("good", 1, upkeep._on_loop(good), 0),

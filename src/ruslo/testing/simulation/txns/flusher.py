@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.model.errors import StorageError
 from ruslo.testing.simulation.clock import SimClock
 
@@ -12,7 +13,7 @@ class SimFlusher(Flusher):
     """Syncs a partition after a while; until then its tail can be lost."""
 
     def __init__(self, clock: SimClock, sync_ms: int) -> None:
-        super().__init__("sim", clock, disk_failed)
+        super().__init__("sim", clock, Scheduler(clock), disk_failed)
         self._sim_clock = clock
         self._sync_ms = sync_ms
         self._syncing: set[Partition] = set()
