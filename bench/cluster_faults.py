@@ -98,7 +98,7 @@ def kill_controller(setting: ClusterSetting) -> Figures:
 def _active_controller(bootstrap: str) -> int:
     async def ask() -> int:
         async with Admin(bootstrap) as admin:
-            return (await admin.brokers.describe_quorum()).leader_id
+            return (await admin.quorum.describe()).leader_id
 
     return asyncio.run(ask())
 

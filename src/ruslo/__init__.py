@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from ruslo.client.librdkafka.async_consumer import AsyncConsumer
     from ruslo.client.librdkafka.async_producer import AsyncProducer
-    from ruslo.client.librdkafka.consumed import ConsumedRecord, PartitionEnd
+    from ruslo.client.librdkafka.consumed_record import ConsumedRecord, PartitionEnd
     from ruslo.client.librdkafka.consumer import END, START, Consumer
     from ruslo.client.librdkafka.delivery import Delivery, RecordMetadata
     from ruslo.client.librdkafka.producer import Producer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ruslo.client.librdkafka.async_consumer": ("AsyncConsumer",),
     "ruslo.client.librdkafka.async_producer": ("AsyncProducer",),
-    "ruslo.client.librdkafka.consumed": ("ConsumedRecord", "PartitionEnd"),
+    "ruslo.client.librdkafka.consumed_record": ("ConsumedRecord", "PartitionEnd"),
     "ruslo.client.librdkafka.consumer": ("END", "START", "Consumer"),
     "ruslo.client.librdkafka.delivery": ("Delivery", "RecordMetadata"),
     "ruslo.client.errors": (

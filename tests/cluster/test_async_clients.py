@@ -13,7 +13,7 @@ import ruslo
 from ruslo import TopicPartition
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.client.librdkafka.handle import ClientConfigValue
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.testing import EmbeddedBroker
 
 _numbers = itertools.count()

@@ -18,7 +18,7 @@ import ruslo
 from ruslo import TopicPartition
 from ruslo.cli.running import with_admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.client.librdkafka.handle import ClientConfigValue
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.wire.raw import RawClient
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record

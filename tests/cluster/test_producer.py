@@ -18,7 +18,7 @@ import ruslo
 from ruslo.cli.running import with_admin
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.client.librdkafka.handle import ClientConfigValue
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.testing import EmbeddedBroker
 from tests.support.network.tls import tls_listener
 
@@ -190,7 +190,7 @@ def test_a_record_that_is_too_large(config: Config, topic: str) -> None:
 def test_with_nobody_there_metadata_is_missing() -> None:
     config: Config = {"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 700, "log_level": 0}
     producer = ruslo.Producer(config)
-    with pytest.raises(ruslo.RequestTimedOut, match=r"the latest trouble: .*[Cc]onnect"):
+    with pytest.raises(ruslo.RequestTimedOut, match=r"last error: .*[Cc]onnect"):
         producer.send("t", b"x")
     producer.close()
 

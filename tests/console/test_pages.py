@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from ruslo.client.librdkafka.consumer import Consumer
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.topics import TopicPartition
 from ruslo.runs.dead_letters import PARTITION, REASON, TOPIC
 from ruslo.runs.folder import RunFolder

@@ -63,7 +63,7 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
             await create(admin, NewTopic("t", assignments={0: [1], 1: [2]}))
             info = await admin.topics.describe("t")
             assert [partition.leader_id for partition in info.partitions] == [1, 2]
-            assert (await admin.brokers.describe_quorum()).leader_id == 1
+            assert (await admin.quorum.describe()).leader_id == 1
 
     with kafka:
         broker.start()
@@ -100,7 +100,7 @@ def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
         async with Admin(kafka.bootstrap) as admin:
             for name in ("a", "b"):
                 await create(admin, NewTopic(name, 2, 1))
-            quorum = await admin.brokers.describe_quorum()
+            quorum = await admin.quorum.describe()
             assert quorum.leader_id == 2
             assert {voter.replica_id for voter in quorum.voters} == {1, 2}
             assert min(voter.log_end_offset for voter in quorum.voters) > 0
@@ -130,10 +130,10 @@ def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
     async def story() -> None:
         async with Admin(kafka.bootstrap) as admin:
             async with asyncio.timeout(30):
-                while len((await admin.brokers.describe_quorum()).voters) < 2:  # noqa: ASYNC110
+                while len((await admin.quorum.describe()).voters) < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             await create(admin, NewTopic("t", 2, 1))
-            quorum = await admin.brokers.describe_quorum()
+            quorum = await admin.quorum.describe()
             assert quorum.leader_id == 1
             assert min(voter.log_end_offset for voter in quorum.voters) >= quorum.high_watermark
 

@@ -14,7 +14,7 @@ from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.errors import TransactionLost
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
-from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.idempotent import IdempotentSender
 from ruslo.client.wire.transactional import TransactionalProducer, new_producer_id
 from ruslo.model.topics import TopicPartition
 from ruslo.records.builder import build_batch
@@ -143,7 +143,7 @@ def test_many_batches_go_through_in_order(bootstrap: str, new_topic: TopicMaker)
 
     async def story() -> None:
         async with Cluster(bootstrap) as cluster:
-            sender = SequencedSender(cluster, await new_producer_id(cluster))
+            sender = IdempotentSender(cluster, await new_producer_id(cluster))
             await sender.send({TopicPartition(topic, 0): (batch(value) for value in values)})
 
     run(story())

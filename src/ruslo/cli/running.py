@@ -20,7 +20,7 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
     from ruslo.cli.profile.profiles import check_plain
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.wire.bootstrap import refuse_tls
+    from ruslo.client.wire.listener_probe import refuse_tls
     from ruslo.net.errors import ConnectionLost
 
     check_plain()

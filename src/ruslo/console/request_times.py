@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Resource
-from ruslo.client.wire.bootstrap import Address, parse_bootstrap
+from ruslo.client.settings.bootstrap_servers import Address, parse_bootstrap
 from ruslo.client.wire.metadata import Node
 from ruslo.console.settings import is_loopback
 from ruslo.model.errors import ConfigError, KafkaError

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ruslo.client.admin.admin import Admin
-from ruslo.client.admin.brokers import LogDirectory
+from ruslo.client.admin.log_dirs import LogDirectory
 from ruslo.client.admin.offsets import Spec
 from ruslo.client.wire.metadata import Node, TopicInfo
 from ruslo.model.errors import KafkaError
@@ -115,7 +115,7 @@ async def _round_trips(admin: Admin, nodes: Mapping[int, Node]) -> dict[int, flo
 async def _directories(admin: Admin, nodes: Mapping[int, Node]) -> dict[int, tuple[LogDirectory, ...]]:
     async def ask(node_id: int) -> tuple[LogDirectory, ...] | None:
         try:
-            return tuple(await admin.brokers.log_dirs(node_id))
+            return tuple(await admin.log_dirs.describe(node_id))
         except KafkaError:
             # To look into log directories is a right of its own, and a broker may be gone.
             return None

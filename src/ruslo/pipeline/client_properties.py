@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ruslo.client.wire.bootstrap import parse_bootstrap
+from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import ConfigError
 from ruslo.net.channel import ConnectionSettings

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import ClassVar, Self, TypeVar
 
 from ruslo.client.admin.admin import Admin
-from ruslo.client.admin.brokers import Quorum
+from ruslo.client.admin.quorum import Quorum
 from ruslo.model.errors import KafkaError
 from ruslo.model.ids import random_uuid, uuid_to_text
 from tests.support.brokers.node import HERE, Place, log_tails, random_cluster_id
@@ -192,7 +192,7 @@ class QuorumCluster:
 
         async def ask() -> Quorum:
             async with Admin(self.bootstrap, api_timeout_ms=2_000) as admin:
-                return await admin.brokers.describe_quorum()
+                return await admin.quorum.describe()
 
         return asyncio.run(ask())
 

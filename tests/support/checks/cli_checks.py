@@ -194,7 +194,7 @@ class CliChecks:
         (node_id,) = cli.json("config", "describe", "--broker", "1", "--set-only", "node.id")
         assert (node_id["value"], node_id["source"]) == ("1", "static_broker")
         cli.wait_for_setting(of, "log.retention.ms", None, "default")
-        assert "there is no broker 77" in cli.fails("config", "describe", "--broker", "77")
+        assert "broker 77 does not exist" in cli.fails("config", "describe", "--broker", "77")
 
     def test_documentation_of_a_setting(self, cli: Cli) -> None:
         topic = cli.new_topic()

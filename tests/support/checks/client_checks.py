@@ -15,8 +15,8 @@ from ruslo.client.admin.configs import Change, ConfigSource, Operation, Resource
 from ruslo.client.admin.offsets import Spec
 from ruslo.client.admin.topics import CreatedTopic, NewTopic
 from ruslo.client.librdkafka.consumer import END, START, ConsumedRecord, Consumer, PartitionEnd
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.client.wire.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
@@ -146,7 +146,7 @@ class ClientChecks:
             for _ in range(3):
                 producer.send(topic, b"x", partition=0)
         place = TopicPartition(topic, 0)
-        (active,) = with_admin(bootstrap, lambda admin: admin.offsets.producers([place]))[place]
+        (active,) = with_admin(bootstrap, lambda admin: admin.producers.describe([place]))[place]
         assert active.producer_id >= 0
         assert (active.producer_epoch, active.last_sequence) == (0, 2)
 
@@ -155,10 +155,10 @@ class ClientChecks:
             description = await admin.brokers.describe_cluster()
             assert [(b.node.address, b.fenced) for b in description.brokers] == [(bootstrap, False)]
             assert (await admin.cluster.metadata([])).cluster_id == description.cluster_id
-            quorum = await admin.brokers.describe_quorum()
+            quorum = await admin.quorum.describe()
             assert [voter.replica_id for voter in quorum.voters] == [1]
             assert {f.name for f in await admin.brokers.features()} >= {"metadata.version", "kraft.version"}
-            assert all(directory.error is None for directory in await admin.brokers.log_dirs(1))
+            assert all(directory.error is None for directory in await admin.log_dirs.describe(1))
 
         with_admin(bootstrap, action)
 

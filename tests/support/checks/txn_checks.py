@@ -99,7 +99,7 @@ class TxnChecks:
         cli.ok("txn", "abort", "--transactional-id", opened, "--yes")
 
     def test_a_pattern_that_is_none(self, cli: Cli) -> None:
-        assert "'(' is no regular expression (RE2)" in cli.fails("txn", "list", "--matching", "(")
+        assert "'(' is not a valid RE2 regular expression" in cli.fails("txn", "list", "--matching", "(")
 
     def test_describe(self, cli: Cli) -> None:
         topic, name = cli.new_topic("-p", "3"), new_id()
@@ -159,7 +159,7 @@ class TxnChecks:
         assert (row["coordinator_epoch"], row["txn_start_offset"]) == (0, None)
         assert cli.json("txn", "producers", f"{topic}:1") == []
         assert len(cli.ok("txn", "producers", topic).splitlines()) == 2
-        assert f"there is no partition {topic}-7" in cli.fails("txn", "producers", f"{topic}:7")
+        assert f"partition {topic}-7 does not exist" in cli.fails("txn", "producers", f"{topic}:7")
         assert "'none-such' does not exist" in cli.fails("txn", "producers", "none-such")
 
     # -- hanging transactions
@@ -268,7 +268,7 @@ class TxnChecks:
 
     def test_places_that_do_not_exist(self, cli: Cli) -> None:
         assert "'none-such' does not exist" in cli.fails("txn", "find-hanging", "--topic", "none-such")
-        assert "there is no broker 77" in cli.fails("txn", "find-hanging", "--broker", "77")
+        assert "broker 77 does not exist" in cli.fails("txn", "find-hanging", "--broker", "77")
 
     # -- by transactional id
 

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer
+from ruslo.client.settings.setting import ConfigValue
 
 START_TIMEOUT_S = 30
 T = TypeVar("T")

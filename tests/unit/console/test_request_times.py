@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.client.wire.bootstrap import Address
+from ruslo.client.settings.bootstrap_servers import Address
 from ruslo.client.wire.metadata import Node
 from ruslo.console.request_times import Total, address_for, read_total
 

@@ -19,7 +19,9 @@ from ruslo.cli.terminal.output import human_bytes, print_fields, print_json, pri
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.brokers import ClusterDescription, Feature, LogDirectory, Quorum
+    from ruslo.client.admin.brokers import ClusterDescription, Feature
+    from ruslo.client.admin.log_dirs import LogDirectory
+    from ruslo.client.admin.quorum import Quorum
     from ruslo.client.views.partition_health import PartitionAtRisk
     from ruslo.client.wire.metadata import TopicInfo
 
@@ -91,13 +93,13 @@ def info(bootstrap: str, output: str) -> None:
         directories = []
         for node, fenced in description.brokers:
             if fenced:
-                directories += await admin.brokers.recovering_log_dirs(node)
+                directories += await admin.log_dirs.recovering(node)
             else:
-                directories += await admin.brokers.log_dirs(node.id)
+                directories += await admin.log_dirs.describe(node.id)
         topics = await admin.topics.list()
         return Overview(
             description,
-            await admin.brokers.describe_quorum(),
+            await admin.quorum.describe(),
             await admin.brokers.features(),
             topics,
             directories,

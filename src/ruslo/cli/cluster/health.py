@@ -10,7 +10,7 @@ from ruslo.cli.arguments.options import Amount, bootstrap_option, examples, outp
 from ruslo.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from ruslo.client.views.health import ClusterHealth
+    from ruslo.client.views.cluster_health import ClusterHealth
     from ruslo.client.views.partition_health import Risk
 
 _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
@@ -72,7 +72,7 @@ async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> Clu
     import time
 
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.views.health import cluster_health
+    from ruslo.client.views.cluster_health import cluster_health
     from ruslo.model.errors import RusloError
 
     until_s = time.monotonic() + wait_s

@@ -191,7 +191,7 @@ async def _copied_bytes(
 ) -> int:
     total = 0
     for broker in sorted(set(leaders.values()) - {-1}):
-        for directory in await admin.brokers.log_dirs(broker):
+        for directory in await admin.log_dirs.describe(broker):
             for replica in directory.replicas:
                 if leaders.get(replica.partition) == broker and not replica.is_future:
                     copies = set(found[replica.partition]) - set(current[replica.partition])

@@ -128,7 +128,7 @@ async def _bytes_left(
     sizes: dict[TopicPartition, dict[int, int]] = {}
     for broker in sorted({broker for move in ongoing.values() for broker in move.replicas}):
         try:
-            directories = await admin.brokers.log_dirs(broker)
+            directories = await admin.log_dirs.describe(broker)
         except KafkaError as error:
             # Worth showing, not failing for: the broker may be down, or not show its directories to us.
             if error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):

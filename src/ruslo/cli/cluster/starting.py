@@ -10,14 +10,14 @@ import click
 from ruslo.cli.terminal.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ruslo.client.wire.bootstrap import Address
+    from ruslo.client.settings.bootstrap_servers import Address
     from ruslo.protocol.recovery_tag import Recovery
 
 
 def fail_if_all_are_starting(bootstrap: str, output: str) -> None:
     """With nobody but brokers that are starting there is a recovery to show and no cluster yet."""
-    from ruslo.client.wire.bootstrap import parse_bootstrap
-    from ruslo.client.wire.starting import recovery_at
+    from ruslo.client.admin.log_dirs import recovery_at
+    from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 
     addresses = parse_bootstrap(bootstrap)
 

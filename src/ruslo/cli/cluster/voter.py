@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.brokers import Quorum, QuorumReplica
+    from ruslo.client.admin.quorum import Quorum, QuorumReplica
 
 
 @click.command(epilog=examples("ruslo cluster quorum", "ruslo cluster quorum -o json | jq .leader_id"))
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @output_option
 def quorum(bootstrap: str, output: str) -> None:
     """Show who leads the metadata log, who votes, and how far behind each node is."""
-    found = with_admin(bootstrap, lambda admin: admin.brokers.describe_quorum())
+    found = with_admin(bootstrap, lambda admin: admin.quorum.describe())
     rows = [_as_json(found, each, "voter") for each in found.voters]
     rows += [_as_json(found, each, "observer") for each in found.observers]
     if output == "json":
@@ -69,7 +69,7 @@ def voter() -> None:
 @output_option
 def list_voters(bootstrap: str, output: str) -> None:
     """List the voters with their directory ids and addresses."""
-    found = with_admin(bootstrap, lambda admin: admin.brokers.describe_quorum())
+    found = with_admin(bootstrap, lambda admin: admin.quorum.describe())
     rows = [_as_json(found, each, "voter") for each in found.voters]
     if output == "json":
         print_json(rows)
@@ -100,18 +100,18 @@ def add(
 
     It was formatted with --no-initial-controllers and runs: 'ruslo cluster quorum' lists it as an observer.
     """
-    from ruslo.client.wire.bootstrap import parse_bootstrap
+    from ruslo.client.settings.bootstrap_servers import parse_bootstrap
     from ruslo.model.ids import uuid_to_text
 
     address = parse_bootstrap(endpoint, "--endpoint")[0]
 
     async def run(admin: Admin) -> tuple[str, str]:
-        present = await admin.brokers.describe_quorum()
+        present = await admin.quorum.describe()
         if any(each.replica_id == node_id for each in present.voters) and directory_id is None:
             raise click.ClickException(f"node {node_id} is a voter already")
         directory = _directory(present.observers, node_id, directory_id, "an observer")
         name = listener or _listener_name(present)
-        await admin.voters.add(node_id, directory, name, address)
+        await admin.quorum.add_voter(node_id, directory, name, address)
         return name, uuid_to_text(directory)
 
     name, directory = with_admin(bootstrap, run)
@@ -132,11 +132,11 @@ def remove(node_id: int, bootstrap: str, directory_id: str | None, yes: bool, ou
     """Take a voter's vote away. It goes on as an observer until it is stopped."""
     from ruslo.model.ids import uuid_to_text
 
-    present = with_admin(bootstrap, lambda admin: admin.brokers.describe_quorum())
+    present = with_admin(bootstrap, lambda admin: admin.quorum.describe())
     directory = _directory(present.voters, node_id, directory_id, "a voter")
     left = len(present.voters) - 1
     confirm(f"Remove voter {node_id}? {left} {'is' if left == 1 else 'are'} left.", yes)
-    with_admin(bootstrap, lambda admin: admin.voters.remove(node_id, directory))
+    with_admin(bootstrap, lambda admin: admin.quorum.remove_voter(node_id, directory))
     if output == "json":
         print_json({"id": node_id, "directory_id": uuid_to_text(directory), "voters_left": left})
     else:

@@ -54,7 +54,7 @@ def console(
     import os
     from dataclasses import replace
 
-    from ruslo.client.wire.bootstrap import parse_bootstrap
+    from ruslo.client.settings.bootstrap_servers import parse_bootstrap
     from ruslo.console.serving import address_of, bind, require_packages, serve
     from ruslo.console.settings import ConsoleSettings
 

@@ -17,7 +17,7 @@ from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Po
 if TYPE_CHECKING:
     from ruslo.cli.consume.record_format import Formatter
     from ruslo.client.librdkafka.consumer import Consumer
-    from ruslo.client.librdkafka.handle import ConfigValue
+    from ruslo.client.settings.setting import ConfigValue
     from ruslo.model.topics import TopicPartition
 
 
@@ -106,7 +106,7 @@ def consume(
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.settings.tables import for_consumers
     from ruslo.client.views.record_json import record_fields
-    from ruslo.client.wire.bootstrap import check_reachable
+    from ruslo.client.wire.listener_probe import check_reachable
 
     if output == "json" and format_text is not None:
         raise click.UsageError("--format and -o each say how to print: choose one.")

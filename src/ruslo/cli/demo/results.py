@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from ruslo.cli.demo.events import order_number
 from ruslo.cli.demo.ledger import CityTotals
 from ruslo.cli.demo.spark import RECEIPTS
-from ruslo.client.librdkafka.consumed import ConsumedRecord, PartitionEnd
+from ruslo.client.librdkafka.consumed_record import ConsumedRecord, PartitionEnd
 from ruslo.client.librdkafka.consumer import Consumer
-from ruslo.client.librdkafka.handle import ConfigValue
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 

@@ -11,8 +11,8 @@ from ruslo.cli.demo.ledger import Ledger
 from ruslo.cli.demo.results import Results
 from ruslo.cli.perf.latencies import Latencies
 from ruslo.client.librdkafka.consumer import Consumer
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 

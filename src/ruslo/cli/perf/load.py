@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ruslo.cli.perf.latencies import Latencies
 from ruslo.cli.terminal.progress import Progress
 from ruslo.client.librdkafka.consumer import END, START, ConsumedRecord, Consumer
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 

@@ -13,7 +13,7 @@ from ruslo.cli.terminal.output import print_fields, print_json
 
 if TYPE_CHECKING:
     from ruslo.cli.perf.load import Measured
-    from ruslo.client.librdkafka.handle import ConfigValue
+    from ruslo.client.settings.setting import ConfigValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 

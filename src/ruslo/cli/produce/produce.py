@@ -26,8 +26,8 @@ from ruslo.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from ruslo.cli.produce.record_input import InputRecord
-    from ruslo.client.librdkafka.handle import ConfigValue
     from ruslo.client.librdkafka.producer import RecordMetadata
+    from ruslo.client.settings.setting import ConfigValue
 
 _LINGER_MS = 5
 
@@ -117,7 +117,7 @@ def produce(
     from ruslo.cli.profile.profiles import client_settings
     from ruslo.client.librdkafka.producer import Producer
     from ruslo.client.settings.tables import for_producers
-    from ruslo.client.wire.bootstrap import check_reachable
+    from ruslo.client.wire.listener_probe import check_reachable
 
     if sum((whole, as_json, key_delimiter is not None)) > 1:
         raise click.UsageError("--whole, --json and --key-delimiter each say what the input is: choose one.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from ruslo.client.wire.bootstrap import WrongSecurityProtocol
+from ruslo.client.wire.listener_probe import WrongSecurityProtocol
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.errors import BrokerUnreachable

@@ -76,8 +76,8 @@ def abort(
     With --transactional-id the coordinator aborts the transaction as a whole. Its producer gets a fatal error
     (PRODUCER_FENCED) and has to begin anew.
     """
-    from ruslo.client.admin.transactions import ProducerIdentity
     from ruslo.client.views.txn_abort_plan import MarkerPlan, plan_marker
+    from ruslo.client.wire.idempotent import ProducerIdAndEpoch
     from ruslo.model.topics import TopicPartition
 
     by_hand = (producer_id, producer_epoch, coordinator_epoch)
@@ -97,7 +97,7 @@ def abort(
         return
     if producer_id is None or producer_epoch is None or coordinator_epoch is None:
         raise click.UsageError("--producer-id, --producer-epoch and --coordinator-epoch go together.")
-    given = MarkerPlan(place, ProducerIdentity(producer_id, producer_epoch), coordinator_epoch)
+    given = MarkerPlan(place, ProducerIdAndEpoch(producer_id, producer_epoch), coordinator_epoch)
 
     async def as_given(admin: Admin) -> MarkerPlan:
         return given

@@ -71,9 +71,12 @@ def find_hanging(
 
     async def run(admin: Admin) -> tuple[list[HangingTransaction], list[TopicPartition]]:
         from ruslo.cli.txn.view import now_ms
+        from ruslo.client.views.hanging_transactions import find_hanging_transactions
 
         partitions, leaderless = await _partitions_to_search(admin, scopes, broker)
-        found = await admin.hanging_transactions.find(partitions, written_before_ms=now_ms() - max_timeout_ms)
+        found = await find_hanging_transactions(
+            admin, partitions, written_before_ms=now_ms() - max_timeout_ms
+        )
         return found, leaderless
 
     found, leaderless = with_admin(bootstrap, run)

@@ -15,7 +15,7 @@ from ruslo.model.topics import TopicPartition
 if TYPE_CHECKING:
     from ruslo.cli.arguments.partition_scope import Scope
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.offsets import ActiveProducer
+    from ruslo.client.admin.producers import ActiveProducer
     from ruslo.client.admin.transactions import TransactionDescription
     from ruslo.client.wire.metadata import ClusterMetadata
 
@@ -76,7 +76,7 @@ async def describe_transactions(admin: Admin, transactional_ids: Sequence[str]) 
 
 async def producer_rows(admin: Admin, scopes: Sequence[Scope]) -> list[ProducerRow]:
     metadata = await admin.cluster.metadata({scope.topic for scope in scopes})
-    found = await admin.offsets.producers(partitions_of(metadata, scopes))
+    found = await admin.producers.describe(partitions_of(metadata, scopes))
     return [
         producer_row(partition, producer)
         for partition, producers in found.items()

@@ -1,4 +1,4 @@
-"""Everything an operator asks of a cluster, by noun."""
+"""The admin client: one attribute per noun."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ruslo.client.admin.configs import Configs
 from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.admin.groups import Groups
 from ruslo.client.admin.leader_elections import LeaderElections
+from ruslo.client.admin.log_dirs import LogDirs
 from ruslo.client.admin.offsets import Offsets
+from ruslo.client.admin.producers import Producers
+from ruslo.client.admin.quorum import QuorumAdmin
 from ruslo.client.admin.reassignments import Reassignments
 from ruslo.client.admin.topics import Topics
 from ruslo.client.admin.transactions import Transactions
-from ruslo.client.admin.voters import Voters
-from ruslo.client.views.group_lag import GroupLags
-from ruslo.client.views.hanging_transactions import HangingTransactions
 from ruslo.client.wire.cluster import Cluster
 from ruslo.net.channel import ConnectionSettings
 
@@ -38,12 +38,12 @@ class Admin:
         self.brokers = Brokers(self.cluster)
         self.reassignments = Reassignments(self.cluster)
         self.leader_elections = LeaderElections(self.cluster)
-        self.voters = Voters(self.cluster)
+        self.quorum = QuorumAdmin(self.cluster)
+        self.log_dirs = LogDirs(self.cluster)
+        self.producers = Producers(self.cluster)
         self.groups = Groups(self.cluster)
         self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
-        self.group_lags = GroupLags(self.cluster)
         self.transactions = Transactions(self.cluster)
-        self.hanging_transactions = HangingTransactions(self.cluster, self.offsets, self.transactions)
 
     async def __aenter__(self) -> Self:
         return self

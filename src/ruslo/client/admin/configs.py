@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups as the cluster holds them."""
+"""Configs of topics, brokers and groups: describe and alter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from, the strongest first but for UNKNOWN."""
+    """Where a value comes from; the numbers are those of DescribeConfigs."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -53,7 +53,7 @@ class Operation(enum.IntEnum):
 
 
 class Resource(NamedTuple):
-    """What is configured; a broker with the empty name stands for all brokers."""
+    """A config resource; the broker with the empty name stands for all brokers."""
 
     type: ResourceType
     name: str
@@ -84,17 +84,17 @@ class Change(NamedTuple):
 class ConfigEntry:
     name: str
     value: str | None
-    """None when it is sensitive, or has no value."""
+    """None when the config is sensitive or has no value."""
     source: ConfigSource
     read_only: bool
     sensitive: bool
     documentation: str | None
     inherited: str | None = None
-    """What it would be if it were not set here; None when it was not asked for, or nobody tells."""
+    """The value that a delete would restore; None when it was not requested or the broker does not tell."""
 
     @property
     def is_set(self) -> bool:
-        """Whether somebody chose it, in a file or through the cluster."""
+        """Whether the value was set, in a file or dynamically, rather than a default."""
         return self.source not in (ConfigSource.DEFAULT, ConfigSource.UNKNOWN)
 
 
@@ -111,7 +111,7 @@ class Configs:
         inherited: bool = False,
         node_id: int | None = None,
     ) -> list[ConfigEntry]:
-        """``node_id`` names the broker to ask, where one knows more than the others."""
+        """``node_id`` selects the broker that receives the request; any broker by default."""
         keys = None if names is None else list(names)
         request = DescribeConfigsRequest(
             resources=[
@@ -124,11 +124,11 @@ class Configs:
         )
 
         async def attempt() -> list[ConfigEntry]:
-            asked = _node_of(resource) if node_id is None else node_id
-            if asked is None:
+            target = _node_of(resource) if node_id is None else node_id
+            if target is None:
                 response = await self._cluster.any_broker(request, DescribeConfigsResponse)
             else:
-                response = await self._cluster.node(asked, request, DescribeConfigsResponse)
+                response = await self._cluster.node(target, request, DescribeConfigsResponse)
             result = response.results[0]
             if result.error_code:
                 raise error_of(result.error_code, result.error_message)
@@ -148,7 +148,7 @@ class Configs:
         return await self._cluster.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
 
     async def topic_values(self, topics: Iterable[str], key: str) -> dict[str, str | None]:
-        """One setting of many topics, asked at once; topics that are gone meanwhile are left out."""
+        """The value of one config by topic, in one request; topics that no longer exist are left out."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -190,7 +190,7 @@ class Configs:
 
         async def attempt() -> None:
             node_id = _node_of(resource)
-            # A broker checks its own settings before it lets the controller store them.
+            # A broker validates its own configs before it forwards them to the controller.
             if node_id is None:
                 response = await self._cluster.controller(request, IncrementalAlterConfigsResponse)
             else:
@@ -203,16 +203,16 @@ class Configs:
 
 
 def _inherited(entry: DescribeConfigsResourceResult) -> str | None:
-    # The first of the chain is what is in force.
+    # The first synonym is the value in force.
     for each in entry.synonyms[1:]:
         if each.value is not None:
-            # log.retention.hours stands in for retention.ms, in another unit.
+            # The synonym has another name and perhaps another unit: log.retention.hours for retention.ms.
             return each.value if each.name.endswith(entry.name) else f"{each.name}={each.value}"
     return None
 
 
 def _node_of(resource: Resource) -> int | None:
-    """The one broker that knows its own static settings."""
+    """The broker that alone knows its static configs; None if any broker will do."""
     per_node = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
     return int(resource.name) if per_node else None
 

@@ -1,4 +1,4 @@
-"""A group as its coordinator describes it: state, epochs, members and what they are assigned."""
+"""A group as its coordinator describes it: state, epochs, members and assignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of classic groups whose members are consumers; their bytes have a known layout."""
+"""The protocol type of classic groups of consumers, whose metadata and assignments can be decoded."""
 _CLASSIC_MEMBER = 0
 
 _VERSION = Struct(">h")
@@ -30,12 +30,12 @@ class GroupMember:
     client_id: str
     host: str
     protocol: str
-    """``classic`` or ``consumer``: a consumer group may have members of both kinds (KIP-848)."""
+    """``classic`` or ``consumer``: a consumer group may have members of both protocols (KIP-848)."""
     assignment: tuple[TopicPartition, ...] | None
-    """What it has at present; None when only the members themselves understand it."""
+    """The current assignment; None when it is not in the format of consumers."""
     subscribed_topics: tuple[str, ...]
     target: tuple[TopicPartition, ...] | None = None
-    """What it shall have when it has caught up; only consumer groups tell."""
+    """The target assignment; None for classic groups, which do not report it."""
     subscribed_regex: str | None = None
     rack_id: str | None = None
     epoch: int | None = None
@@ -49,16 +49,16 @@ class GroupDescription:
     state: str
     protocol_type: str
     assignor: str | None
-    """The members' common one in a classic group, the coordinator's in a consumer group."""
+    """The assignor that all members of a classic group share, or the coordinator's of a consumer group."""
     coordinator_id: int
     members: tuple[GroupMember, ...]
     group_epoch: int | None = None
-    """Only consumer groups show theirs; no request tells the generation of a classic one."""
+    """None for classic groups: no request returns their generation."""
     assignment_epoch: int | None = None
 
     @property
     def is_active(self) -> bool:
-        """Whether somebody is in it, or on the way in or out."""
+        """Whether the group has members or is rebalancing."""
         return self.state != "Empty"
 
     def owners(self) -> dict[TopicPartition, GroupMember]:
@@ -119,9 +119,9 @@ def from_consumer(group: consumer.DescribedGroup, coordinator_id: int) -> GroupD
 
 
 def decode_assignment(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """What a classic consumer was assigned; None when these are not the bytes of one.
+    """The assignment of a classic consumer; None when the bytes are not in the consumer protocol's format.
 
-    The group's leader wrote them and the coordinator never looks inside: they may be anything.
+    The group leader wrote the bytes and the coordinator does not validate them.
     """
     if not data:
         return ()
@@ -147,12 +147,12 @@ def decode_subscription(data: bytes) -> tuple[str, ...]:
 
 
 def _known_version(data: bytes, newest: int) -> int:
-    """Newer versions only add fields behind the ones known here."""
+    """Newer versions only append fields."""
     if len(data) < _VERSION.size:
         raise ProtocolError("the version is missing")
     version: int = _VERSION.unpack_from(data)[0]
     if version < 0:
-        raise ProtocolError(f"there is no version {version}")
+        raise ProtocolError(f"version {version} is invalid")
     return min(version, newest)
 
 

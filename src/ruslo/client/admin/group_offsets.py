@@ -1,4 +1,4 @@
-"""Offsets that groups have committed: fetch, alter, delete."""
+"""Committed offsets of groups: fetch, alter, delete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators, value_of
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -30,10 +31,11 @@ from ruslo.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartitions,
 )
 
-_REQUIRE_STABLE = 7
-_MANY_GROUPS = 8
-_TOPICS_BY_NAME = 9
-"""From version 10 on topics are named by id, which hides commits to topics that were deleted since."""
+_REQUIRE_STABLE_VERSION = 7
+_BATCH_VERSION = 8
+"""The first version of OffsetFetch for several groups (KIP-709)."""
+_TOPIC_NAME_VERSION_MAX = 9
+"""Later versions identify topics by id, which hides offsets of topics that have been deleted."""
 _NOT_A_MEMBER = -1
 
 
@@ -45,7 +47,7 @@ class CommittedOffset(NamedTuple):
 
 Committed: TypeAlias = dict[TopicPartition, CommittedOffset]
 Outcomes: TypeAlias = dict[TopicPartition, KafkaError | None]
-"""By partition None, or why nothing was changed."""
+"""None, or the error, by partition."""
 
 
 class GroupOffsets:
@@ -54,27 +56,29 @@ class GroupOffsets:
         self._coordinators = coordinators
 
     async def fetch(self, group_id: str, *, require_stable: bool = False) -> Committed:
-        """All that a group has committed; nothing when the group does not exist.
+        """All committed offsets of a group; empty when the group does not exist.
 
-        ``require_stable`` waits for open transactions that will change it (KIP-447).
+        ``require_stable`` waits for open transactions with pending offset commits (KIP-447).
         """
         return value_of((await self.fetch_many([group_id], require_stable=require_stable))[group_id])
 
     async def fetch_many(
         self, group_ids: Sequence[str], *, require_stable: bool = False
     ) -> dict[str, Committed | KafkaError]:
-        async def ask(node: int, owned: list[str]) -> dict[str, Committed | KafkaError]:
+        async def query(node: int, owned: list[str]) -> dict[str, Committed | KafkaError]:
             connection = await self._cluster.connection(node)
-            if connection.version_for(OffsetFetchRequest) < _MANY_GROUPS:
+            if connection.version_for(OffsetFetchRequest) < _BATCH_VERSION:
                 found = await asyncio.gather(
-                    *(self._fetch_alone(node, group_id, require_stable) for group_id in owned)
+                    *(self._fetch_one(node, group_id, require_stable) for group_id in owned)
                 )
                 return dict(zip(owned, found, strict=True))
             request = OffsetFetchRequest(
                 groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in owned],
                 require_stable=require_stable,
             )
-            response = await connection.request(request, OffsetFetchResponse, max_version=_TOPICS_BY_NAME)
+            response = await connection.request(
+                request, OffsetFetchResponse, max_version=_TOPIC_NAME_VERSION_MAX
+            )
             return {
                 group.group_id: _fetch_error(group.group_id, group.error_code)
                 if group.error_code
@@ -82,75 +86,58 @@ class GroupOffsets:
                 for group in response.groups
             }
 
-        return await self._coordinators.each(list(dict.fromkeys(group_ids)), ask)
+        return await self._coordinators.each(list(dict.fromkeys(group_ids)), query)
 
-    async def _fetch_alone(self, node: int, group_id: str, require_stable: bool) -> Committed | KafkaError:
+    async def _fetch_one(self, node: int, group_id: str, require_stable: bool) -> Committed | KafkaError:
         request = OffsetFetchRequest(group_id=group_id, topics=None, require_stable=require_stable)
         response = await self._cluster.node(
             node,
             request,
             OffsetFetchResponse,
-            min_version=_REQUIRE_STABLE if require_stable else 2,
-            max_version=_MANY_GROUPS - 1,
+            min_version=_REQUIRE_STABLE_VERSION if require_stable else 2,
+            max_version=_BATCH_VERSION - 1,
         )
         if response.error_code:
             return _fetch_error(group_id, response.error_code)
         return _committed((topic.name, topic.partitions) for topic in response.topics)
 
     async def alter(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Outcomes:
-        """Commit from outside the group, which the coordinator allows only while it has no members."""
-        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for partition, offset in offsets.items():
-            by_topic.setdefault(partition.topic, []).append(
-                OffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
-            )
+        """Commit offsets for a group, which its coordinator accepts only while the group has no members."""
+        topics = by_topic(
+            (tp, OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=offset))
+            for tp, offset in offsets.items()
+        )
         request = OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=_NOT_A_MEMBER,
-            topics=[
-                OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in by_topic.items()
-            ],
+            topics=[OffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
         )
 
-        async def ask(node: int, owned: list[str]) -> dict[str, Outcomes | KafkaError]:
+        async def query(node: int) -> Outcomes | KafkaError:
             response = await self._cluster.node(
-                node, request, OffsetCommitResponse, max_version=_TOPICS_BY_NAME
+                node, request, OffsetCommitResponse, max_version=_TOPIC_NAME_VERSION_MAX
             )
-            codes = {
-                TopicPartition(topic.name, part.partition_index): part.error_code
-                for topic in response.topics
-                for part in topic.partitions
-            }
-            return {group_id: _outcomes(group_id, codes)}
+            return _outcomes(group_id, response)
 
-        return value_of((await self._coordinators.each([group_id], ask))[group_id])
+        return await self._coordinators.one(group_id, query)
 
     async def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> Outcomes:
-        """Forget commits; refused for topics that members of the group subscribe to."""
-        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
-        for partition in partitions:
-            by_topic.setdefault(partition.topic, []).append(
-                OffsetDeleteRequestPartition(partition_index=partition.partition)
-            )
+        """Delete committed offsets; rejected for topics that members of the group subscribe to."""
+        topics = by_topic(
+            (tp, OffsetDeleteRequestPartition(partition_index=tp.partition)) for tp in partitions
+        )
         request = OffsetDeleteRequest(
             group_id=group_id,
-            topics=[
-                OffsetDeleteRequestTopic(name=name, partitions=parts) for name, parts in by_topic.items()
-            ],
+            topics=[OffsetDeleteRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
         )
 
-        async def ask(node: int, owned: list[str]) -> dict[str, Outcomes | KafkaError]:
+        async def query(node: int) -> Outcomes | KafkaError:
             response = await self._cluster.node(node, request, OffsetDeleteResponse)
             if response.error_code:
-                return {group_id: _group_error(group_id, response.error_code)}
-            codes = {
-                TopicPartition(topic.name, part.partition_index): part.error_code
-                for topic in response.topics
-                for part in topic.partitions
-            }
-            return {group_id: _outcomes(group_id, codes)}
+                return _group_error(group_id, response.error_code)
+            return _outcomes(group_id, response)
 
-        return value_of((await self._coordinators.each([group_id], ask))[group_id])
+        return await self._coordinators.one(group_id, query)
 
 
 def _committed(
@@ -160,8 +147,8 @@ def _committed(
     for name, partitions in topics:
         for part in partitions:
             if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
-                unsettled = TopicPartition(name, part.partition_index)
-                return error_of(part.error_code, f"a transaction still decides about {unsettled}")
+                pending = TopicPartition(name, part.partition_index)
+                return error_of(part.error_code, f"an open transaction has a pending commit of {pending}")
     return {
         TopicPartition(name, part.partition_index): CommittedOffset(
             part.committed_offset, part.committed_leader_epoch, part.metadata or ""
@@ -172,7 +159,7 @@ def _committed(
     }
 
 
-_OF_THE_COORDINATOR = frozenset(
+_COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -182,10 +169,15 @@ _OF_THE_COORDINATOR = frozenset(
 )
 
 
-def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> Outcomes | KafkaError:
-    """What became of each partition; one word of a coordinator that is not ready is about all of them."""
+def _outcomes(group_id: str, response: OffsetCommitResponse | OffsetDeleteResponse) -> Outcomes | KafkaError:
+    """The outcome by partition; an error of the coordinator itself applies to all of them."""
+    codes = {
+        TopicPartition(topic.name, part.partition_index): part.error_code
+        for topic in response.topics
+        for part in topic.partitions
+    }
     for code in codes.values():
-        if code in _OF_THE_COORDINATOR:
+        if code in _COORDINATOR_ERRORS:
             return _group_error(group_id, code)
     return {
         partition: _partition_error(group_id, partition, code) if code else None
@@ -195,7 +187,7 @@ def _outcomes(group_id: str, codes: Mapping[TopicPartition, int]) -> Outcomes | 
 
 def _partition_error(group_id: str, partition: TopicPartition, code: int) -> KafkaError:
     if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
-        return error_of(code, f"group {group_id!r} has members, only they may commit")
+        return error_of(code, f"group {group_id!r} has members: only they may commit")
     if code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
         return error_of(code, f"group {group_id!r} subscribes to {partition.topic!r}")
     return error_of(code, str(partition))

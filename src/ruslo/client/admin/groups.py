@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ruslo.client.admin.group_descriptions import GroupDescription, from_classic, from_consumer
 from ruslo.client.wire.cluster import Cluster
-from ruslo.client.wire.coordinators import Coordinators, value_of
+from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.channel import check_code, error_of
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -22,25 +22,27 @@ from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.list_groups_response import ListGroupsResponse
 
-_FILTER_BY_STATE = 4
-_FILTER_BY_TYPE = 5
-_LEAVE_OF_MANY = 3
-"""Versions of ListGroups (KIP-518, KIP-848) and LeaveGroup (KIP-345)."""
+_STATE_FILTER_VERSION = 4
+"""The first version of ListGroups with a state filter (KIP-518)."""
+_TYPE_FILTER_VERSION = 5
+"""The first version of ListGroups with a type filter (KIP-848)."""
+_LEAVE_BATCH_VERSION = 3
+"""The first version of LeaveGroup for several members (KIP-345)."""
 _DEAD = "Dead"
 
 
 class GroupListing(NamedTuple):
     group_id: str
     type: str
-    """``classic``, ``consumer``, ``share`` or ``streams``; empty when the broker is too old to tell."""
+    """``classic``, ``consumer``, ``share`` or ``streams``; empty if the broker is too old to report it."""
     state: str
-    """As above."""
+    """The group state; empty if the broker is too old to report it."""
     protocol_type: str
     coordinator_id: int
 
 
 class Leaver(NamedTuple):
-    """A member by its id; a static one by its instance id, whoever holds that at the moment."""
+    """A member to remove: by member id, or by instance id if it is static."""
 
     member_id: str = ""
     instance_id: str | None = None
@@ -52,12 +54,14 @@ class Groups:
         self.coordinators = Coordinators(cluster)
 
     async def list(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of all brokers, or those in one of the states and of one of the types."""
+        """The groups of all coordinators, filtered by states and types."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-        needed = _FILTER_BY_TYPE if request.types_filter else _FILTER_BY_STATE if request.states_filter else 0
+        min_version = _STATE_FILTER_VERSION if request.states_filter else 0
+        if request.types_filter:
+            min_version = _TYPE_FILTER_VERSION
 
-        async def of_node(node_id: int) -> list[GroupListing]:
-            response = await self._cluster.node(node_id, request, ListGroupsResponse, min_version=needed)
+        async def list_at(node_id: int) -> list[GroupListing]:
+            response = await self._cluster.node(node_id, request, ListGroupsResponse, min_version=min_version)
             check_code(response.error_code, f"broker {node_id} cannot list its groups")
             return [
                 GroupListing(
@@ -68,20 +72,20 @@ class Groups:
 
         async def attempt() -> dict[str, GroupListing]:
             nodes = (await self._cluster.metadata([])).nodes
-            found = await asyncio.gather(*(of_node(node_id) for node_id in nodes))
-            # A group whose coordinator moves while we ask may be listed by two brokers.
+            found = await asyncio.gather(*(list_at(node_id) for node_id in nodes))
+            # Two brokers list a group whose coordinator moves between the two requests.
             return {group.group_id: group for listed in found for group in listed}
 
         groups = await self._cluster.retrying(attempt)
         return [groups[group_id] for group_id in sorted(groups)]
 
     async def describe(
-        self, group_ids: Sequence[str], on_answers: Callable[[int], None] = lambda count: None
+        self, group_ids: Sequence[str], on_described: Callable[[int], None] = lambda count: None
     ) -> dict[str, GroupDescription | KafkaError]:
-        """By id the group, or why it cannot be described. ``on_answers`` hears how many more are known.
+        """The group, or the error, by group id. ``on_described`` gets the size of each described chunk.
 
-        No request takes groups of every kind: each is asked for as a consumer group (KIP-848) first, then
-        as a classic one.
+        No request describes groups of every type: this tries ConsumerGroupDescribe (KIP-848) first, then
+        DescribeGroups.
         """
 
         async def as_consumer(node: int, owned: list[str]) -> dict[str, GroupDescription | KafkaError]:
@@ -106,33 +110,33 @@ class Groups:
                     "",
                     _DEAD,
                 ):
-                    # Before version 6 a group that does not exist was described as a dead one.
-                    found[group.group_id] = _absent(group.group_id)
+                    # Before version 6 a group that does not exist has the state Dead.
+                    found[group.group_id] = _not_found(group.group_id)
                 elif code:
                     found[group.group_id] = error_of(code, group.error_message or _problem(group.group_id))
                 else:
                     found[group.group_id] = from_classic(group, node)
             return found
 
-        async def ask(node: int, owned: list[str]) -> dict[str, GroupDescription | KafkaError]:
+        async def query(node: int, owned: list[str]) -> dict[str, GroupDescription | KafkaError]:
             try:
                 found = await as_consumer(node, owned)
             except KafkaError as error:
                 if error.code != ErrorCode.UNSUPPORTED_VERSION:
                     raise
                 found = {}
-            others = [group_id for group_id in owned if _is_no_consumer_group(found.get(group_id))]
-            if others:
-                found |= await as_classic(node, others)
-            on_answers(sum(isinstance(answer, GroupDescription) for answer in found.values()))
+            classic = [group_id for group_id in owned if not _is_consumer_group(found.get(group_id))]
+            if classic:
+                found |= await as_classic(node, classic)
+            on_described(sum(isinstance(result, GroupDescription) for result in found.values()))
             return found
 
-        return await self.coordinators.each(list(dict.fromkeys(group_ids)), ask)
+        return await self.coordinators.each(list(dict.fromkeys(group_ids)), query)
 
     async def delete(self, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
-        """By id None, or why it was not deleted."""
+        """Returns None, or the error, by group id."""
 
-        async def ask(node: int, owned: list[str]) -> dict[str, KafkaError | None]:
+        async def query(node: int, owned: list[str]) -> dict[str, KafkaError | None]:
             response = await self._cluster.node(
                 node, DeleteGroupsRequest(groups_names=owned), DeleteGroupsResponse
             )
@@ -143,12 +147,12 @@ class Groups:
                 for result in response.results
             }
 
-        return await self.coordinators.each(list(dict.fromkeys(group_ids)), ask)
+        return await self.coordinators.each(list(dict.fromkeys(group_ids)), query)
 
     async def remove_members(
         self, group_id: str, leavers: Sequence[Leaver], *, reason: str = "removed by an administrator"
     ) -> dict[Leaver, KafkaError | None]:
-        """By member None, or why it is still there. Members that live will soon join again."""
+        """Returns None, or the error, by member. Live members rejoin shortly after."""
         request = LeaveGroupRequest(
             group_id=group_id,
             members=[
@@ -159,33 +163,34 @@ class Groups:
             ],
         )
 
-        async def ask(node: int, owned: list[str]) -> dict[str, dict[Leaver, KafkaError | None] | KafkaError]:
-            response = await self._cluster.node(node, request, LeaveGroupResponse, min_version=_LEAVE_OF_MANY)
+        async def query(node: int) -> dict[Leaver, KafkaError | None] | KafkaError:
+            response = await self._cluster.node(
+                node, request, LeaveGroupResponse, min_version=_LEAVE_BATCH_VERSION
+            )
             if response.error_code:
-                return {group_id: error_of(response.error_code, f"group {group_id!r}")}
+                return error_of(response.error_code, f"group {group_id!r}")
             codes = {
                 (member.member_id, member.group_instance_id): member.error_code for member in response.members
             }
             by_instance = {member.group_instance_id: member.error_code for member in response.members}
             results: dict[Leaver, KafkaError | None] = {}
             for leaver in leavers:
-                # A broker may fill in the member id of one that was named by its instance id only.
+                # A broker may fill in the member id of a member that was named by instance id only.
                 code = codes.get(leaver, by_instance.get(leaver.instance_id, ErrorCode.UNKNOWN_MEMBER_ID))
-                who = leaver.member_id or f"instance {leaver.instance_id}"
-                results[leaver] = error_of(code, f"{who} in group {group_id!r}") if code else None
-            return {group_id: results}
+                member = leaver.member_id or f"instance {leaver.instance_id}"
+                results[leaver] = error_of(code, f"{member} in group {group_id!r}") if code else None
+            return results
 
-        return value_of((await self.coordinators.each([group_id], ask))[group_id])
-
-
-def _is_no_consumer_group(answer: GroupDescription | KafkaError | None) -> bool:
-    return answer is None or (
-        isinstance(answer, KafkaError)
-        and answer.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-    )
+        return await self.coordinators.one(group_id, query)
 
 
-def _absent(group_id: str) -> KafkaError:
+def _is_consumer_group(result: GroupDescription | KafkaError | None) -> bool:
+    if isinstance(result, KafkaError):
+        return result.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+    return result is not None
+
+
+def _not_found(group_id: str) -> KafkaError:
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
 
 
@@ -195,7 +200,7 @@ def _problem(group_id: str) -> str:
 
 def _delete_error(group_id: str, code: int) -> KafkaError:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return _absent(group_id)
+        return _not_found(group_id)
     if code == ErrorCode.NON_EMPTY_GROUP:
         return error_of(code, f"group {group_id!r} has members")
     return error_of(code, f"group {group_id!r} cannot be deleted")

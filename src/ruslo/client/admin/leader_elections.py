@@ -1,10 +1,11 @@
-"""Leaders on demand (KIP-460)."""
+"""Leader elections on request (KIP-460)."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Collection
 
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -17,9 +18,9 @@ _TIMEOUT_MS = 30_000
 
 class ElectionType(enum.IntEnum):
     PREFERRED = 0
-    """The first replica of each partition."""
+    """Elect the preferred leader, which is the first replica."""
     UNCLEAN = 1
-    """Anybody alive for partitions without a leader, even if records are lost."""
+    """Elect any live replica of partitions without a leader, even if records are lost."""
 
 
 class LeaderElections:
@@ -29,24 +30,24 @@ class LeaderElections:
     async def elect(
         self, election: ElectionType, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, KafkaError | None]:
-        """By partition None, or why nobody was elected.
+        """Returns None, or the error, by partition.
 
-        Of all partitions (None), those that need no election are left out; of named ones they are answered
-        with ELECTION_NOT_NEEDED.
+        For all partitions (None), the result leaves out partitions that need no election; named partitions
+        that need none have the error ELECTION_NOT_NEEDED.
         """
         topics: list[TopicPartitions] | None = None
         if partitions is not None:
-            by_topic: dict[str, list[int]] = {}
-            for partition in partitions:
-                by_topic.setdefault(partition.topic, []).append(partition.partition)
-            topics = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic.items()]
+            topics = [
+                TopicPartitions(topic=name, partitions=indexes)
+                for name, indexes in indexes_by_topic(partitions).items()
+            ]
         request = ElectLeadersRequest(election_type=election, topic_partitions=topics, timeout_ms=_TIMEOUT_MS)
 
         async def attempt() -> dict[TopicPartition, KafkaError | None]:
             response = await self._cluster.controller(
                 request, ElectLeadersResponse, min_version=0 if election is ElectionType.PREFERRED else 1
             )
-            check_code(response.error_code, "the election was refused")
+            check_code(response.error_code, "the controller rejected the election")
             return {
                 TopicPartition(topic.topic, part.partition_id): (
                     error_of(part.error_code, part.error_message) if part.error_code else None

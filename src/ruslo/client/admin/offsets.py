@@ -1,18 +1,16 @@
-"""Offsets of partitions: first, next, by time; and the producers that write to them."""
+"""Offsets of partitions: earliest, latest, by timestamp (ListOffsets)."""
 
 from __future__ import annotations
 
-import asyncio
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.channel import error_of
-from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
-from ruslo.protocol.messages.describe_producers_response import DescribeProducersResponse
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -20,13 +18,11 @@ from ruslo.protocol.messages.list_offsets_request import (
 )
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 
-_NO_OFFSET = -1
-_PARTITIONS_PER_REQUEST = 200
-"""A partition may remember thousands of producers."""
+_TIMEOUT_MS = 30_000
 
 
 class Spec(enum.IntEnum):
-    """Special values where a time could stand."""
+    """Special timestamps of ListOffsets."""
 
     LATEST = -1
     EARLIEST = -2
@@ -37,24 +33,9 @@ class Spec(enum.IntEnum):
 
 class ListedOffset(NamedTuple):
     offset: int
-    """-1 when no record is that young."""
+    """-1 when every record is older than the timestamp."""
     timestamp_ms: int
     leader_epoch: int
-
-
-class ActiveProducer(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    """-1 as long as no transaction of the producer has ended here."""
-    current_txn_start_offset: int
-    """-1 when it has no transaction open here."""
-
-    @property
-    def has_open_transaction(self) -> bool:
-        return self.current_txn_start_offset != _NO_OFFSET
 
 
 class Offsets:
@@ -64,21 +45,19 @@ class Offsets:
     async def find(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, ListedOffset]:
-        """Per partition the offset for a ``Spec``, or for the first record not older than a time in ms."""
+        """The offset for a ``Spec``, or of the first record at or after a timestamp in ms, per partition."""
 
-        async def ask(
+        async def query(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, ListedOffset | KafkaError]:
-            by_topic: dict[str, list[ListOffsetsPartition]] = {}
-            for partition in owned:
-                by_topic.setdefault(partition.topic, []).append(
-                    ListOffsetsPartition(partition_index=partition.partition, timestamp=wanted[partition])
-                )
+            topics = by_topic(
+                (tp, ListOffsetsPartition(partition_index=tp.partition, timestamp=wanted[tp])) for tp in owned
+            )
             request = ListOffsetsRequest(
                 replica_id=-1,
                 isolation_level=int(read_committed),
-                topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in by_topic.items()],
-                timeout_ms=30_000,
+                topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+                timeout_ms=_TIMEOUT_MS,
             )
             response = await self._cluster.node(node, request, ListOffsetsResponse)
             return {
@@ -91,55 +70,11 @@ class Offsets:
                 for part in topic.partitions
             }
 
-        return await self._cluster.each_leader(list(wanted), ask)
+        return await self._cluster.each_leader(list(wanted), query)
 
     async def ranges(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Per partition its first offset and the one that the next record will get."""
+        """The log start offset and the end offset (that of the next record), per partition."""
         wanted = list(partitions)
-        first = await self.find(dict.fromkeys(wanted, Spec.EARLIEST))
-        following = await self.find(dict.fromkeys(wanted, Spec.LATEST))
-        return {partition: (first[partition].offset, following[partition].offset) for partition in wanted}
-
-    async def producers(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, list[ActiveProducer]]:
-        async def ask(
-            node: int, owned: Sequence[TopicPartition]
-        ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-            starts = range(0, len(owned), _PARTITIONS_PER_REQUEST)
-            found = await asyncio.gather(
-                *(self._producers_at(node, owned[at : at + _PARTITIONS_PER_REQUEST]) for at in starts)
-            )
-            return {partition: answer for part in found for partition, answer in part.items()}
-
-        return await self._cluster.each_leader(list(partitions), ask)
-
-    async def _producers_at(
-        self, node: int, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-        by_topic: dict[str, list[int]] = {}
-        for partition in partitions:
-            by_topic.setdefault(partition.topic, []).append(partition.partition)
-        request = DescribeProducersRequest(
-            topics=[TopicRequest(name=name, partition_indexes=parts) for name, parts in by_topic.items()]
-        )
-        response = await self._cluster.node(node, request, DescribeProducersResponse)
-        return {
-            TopicPartition(topic.name, part.partition_index): (
-                error_of(part.error_code, part.error_message or f"{topic.name}-{part.partition_index}")
-                if part.error_code
-                else [
-                    ActiveProducer(
-                        state.producer_id,
-                        state.producer_epoch,
-                        state.last_sequence,
-                        state.last_timestamp,
-                        state.coordinator_epoch,
-                        state.current_txn_start_offset,
-                    )
-                    for state in part.active_producers
-                ]
-            )
-            for topic in response.topics
-            for part in topic.partitions
-        }
+        earliest = await self.find(dict.fromkeys(wanted, Spec.EARLIEST))
+        latest = await self.find(dict.fromkeys(wanted, Spec.LATEST))
+        return {partition: (earliest[partition].offset, latest[partition].offset) for partition in wanted}

@@ -1,10 +1,11 @@
-"""Replicas that move to other brokers (KIP-455): start, watch and cancel."""
+"""Partition reassignments (KIP-455): start, list and cancel."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from ruslo.client.wire.by_topic import by_topic, indexes_by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -26,7 +27,7 @@ _TIMEOUT_MS = 30_000
 
 class OngoingReassignment(NamedTuple):
     replicas: tuple[int, ...]
-    """All that hold the partition on the way, old and new."""
+    """The old and new replicas, which all host the partition during the reassignment."""
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
@@ -42,18 +43,19 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Start moves to these replicas, or with None go back; by partition None, or why it was refused."""
-        by_topic: dict[str, list[ReassignablePartition]] = {}
-        for partition, replicas in targets.items():
-            by_topic.setdefault(partition.topic, []).append(
+        """Reassign to the given replicas; None cancels. Returns None or the error by partition."""
+        topics = by_topic(
+            (
+                tp,
                 ReassignablePartition(
-                    partition_index=partition.partition,
-                    replicas=None if replicas is None else list(replicas),
-                )
+                    partition_index=tp.partition, replicas=None if replicas is None else list(replicas)
+                ),
             )
+            for tp, replicas in targets.items()
+        )
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=_TIMEOUT_MS,
-            topics=[ReassignableTopic(name=name, partitions=parts) for name, parts in by_topic.items()],
+            topics=[ReassignableTopic(name=name, partitions=parts) for name, parts in topics.items()],
         )
 
         async def attempt() -> dict[TopicPartition, KafkaError | None]:
@@ -72,15 +74,12 @@ class Reassignments:
     async def ongoing(
         self, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, OngoingReassignment]:
-        """Of all partitions, or of these."""
+        """The reassignments in progress, of the given partitions or of all."""
         topics: list[ListPartitionReassignmentsTopics] | None = None
         if partitions is not None:
-            by_topic: dict[str, list[int]] = {}
-            for partition in partitions:
-                by_topic.setdefault(partition.topic, []).append(partition.partition)
             topics = [
                 ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
-                for name, indexes in by_topic.items()
+                for name, indexes in indexes_by_topic(partitions).items()
             ]
         request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics)
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -31,14 +32,14 @@ from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, D
 from ruslo.protocol.messages.delete_topics_response import DeleteTopicsResponse
 
 _TIMEOUT_MS = 30_000
-_VISIBLE_WITHIN_S = 10.0
+_LEADER_WAIT_S = 10.0
 HIGH_WATERMARK = -1
-"""As the offset to delete records before: all that are there."""
+"""An offset for ``delete_records``: delete all records."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """-1 leaves a number to the broker's default; ``assignments`` (replicas by partition) replaces both."""
+    """-1 means the broker's default. ``assignments`` (replicas by partition) replaces both numbers."""
 
     name: str
     partitions: int = -1
@@ -69,7 +70,7 @@ class Topics:
     async def create(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """By name what was created, or why not. Created topics have leaders when this returns."""
+        """The created topic, or the error, by name. Returns when the created topics have leaders."""
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in topics],
             timeout_ms=_TIMEOUT_MS,
@@ -78,7 +79,7 @@ class Topics:
 
         async def attempt() -> CreateTopicsResponse:
             response = await self._cluster.controller(request, CreateTopicsResponse, min_version=4)
-            _raise_if_elsewhere(topic.error_code for topic in response.topics)
+            _raise_not_controller(topic.error_code for topic in response.topics)
             return response
 
         results: dict[str, CreatedTopic | KafkaError] = {}
@@ -90,17 +91,17 @@ class Topics:
             else:
                 results[topic.name] = error_of(topic.error_code, topic.error_message)
         if not validate_only:
-            await self._until_led(
+            await self._wait_for_leaders(
                 [name for name, result in results.items() if isinstance(result, CreatedTopic)]
             )
         return results
 
-    async def _until_led(self, names: Sequence[str]) -> None:
-        """The controller has answered, but the broker we ask next may hear of the topic a moment later."""
+    async def _wait_for_leaders(self, names: Sequence[str]) -> None:
+        """Brokers learn of a new topic shortly after the controller has responded."""
         if not names:
             return
         pause_s = 0.005
-        async with asyncio.timeout(_VISIBLE_WITHIN_S):
+        async with asyncio.timeout(_LEADER_WAIT_S):
             while True:
                 metadata = await self._cluster.metadata(names)
                 found = [metadata.topics.get(name) for name in names]
@@ -117,7 +118,7 @@ class Topics:
 
         async def attempt() -> DeleteTopicsResponse:
             response = await self._cluster.controller(request, DeleteTopicsResponse, min_version=6)
-            _raise_if_elsewhere(topic.error_code for topic in response.responses)
+            _raise_not_controller(topic.error_code for topic in response.responses)
             return response
 
         return {
@@ -141,32 +142,28 @@ class Topics:
         await self._cluster.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what lies before the offset in each partition; answers each one's new start."""
+        """Delete records before the given offsets; returns the new log start offset by partition."""
 
-        async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-            by_topic: dict[str, list[DeleteRecordsPartition]] = {}
-            for partition in owned:
-                by_topic.setdefault(partition.topic, []).append(
-                    DeleteRecordsPartition(partition_index=partition.partition, offset=before[partition])
-                )
+        async def query(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+            topics = by_topic(
+                (tp, DeleteRecordsPartition(partition_index=tp.partition, offset=before[tp])) for tp in owned
+            )
             request = DeleteRecordsRequest(
-                topics=[DeleteRecordsTopic(name=name, partitions=parts) for name, parts in by_topic.items()],
+                topics=[DeleteRecordsTopic(name=name, partitions=parts) for name, parts in topics.items()],
                 timeout_ms=_TIMEOUT_MS,
             )
             response = await self._cluster.node(node, request, DeleteRecordsResponse)
-            answers: dict[TopicPartition, int | KafkaError] = {}
+            results: dict[TopicPartition, int | KafkaError] = {}
             for topic in response.topics:
                 for part in topic.partitions:
-                    place = TopicPartition(topic.name, part.partition_index)
-                    answers[place] = part.low_watermark
+                    tp = TopicPartition(topic.name, part.partition_index)
+                    results[tp] = part.low_watermark
                     if part.error_code:
-                        what = (
-                            "all records" if before[place] < 0 else f"records before offset {before[place]}"
-                        )
-                        answers[place] = error_of(part.error_code, f"{place}: {what} cannot be deleted")
-            return answers
+                        what = "all records" if before[tp] < 0 else f"records before offset {before[tp]}"
+                        results[tp] = error_of(part.error_code, f"{tp}: {what} cannot be deleted")
+            return results
 
-        return await self._cluster.each_leader(list(before), ask)
+        return await self._cluster.each_leader(list(before), query)
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -182,7 +179,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _raise_if_elsewhere(codes: Iterable[int]) -> None:
-    """A controller that has just lost its office answers so for every topic; the new one must be asked."""
+def _raise_not_controller(codes: Iterable[int]) -> None:
+    """A controller that has just resigned returns this for every topic: retry with the new one."""
     if ErrorCode.NOT_CONTROLLER in codes:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "the controller has changed")

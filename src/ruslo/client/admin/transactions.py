@@ -1,4 +1,4 @@
-"""Transactions: list, describe, and end those that nobody else will end."""
+"""Transactions: list, describe, fence, and abort hanging ones with a marker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ruslo.client.wire.cluster import Cluster
-from ruslo.client.wire.coordinators import Coordinated, Coordinators, value_of
+from ruslo.client.wire.coordinators import Coordinated, Coordinators
+from ruslo.client.wire.idempotent import ProducerIdAndEpoch
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.channel import check_code, error_of
@@ -37,11 +38,12 @@ COMPLETE_ABORT = "CompleteAbort"
 
 STATES = (EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT)
 OPEN_STATES = (ONGOING, PREPARE_COMMIT, PREPARE_ABORT)
-"""In which partitions may have records that readers of committed data wait for."""
+"""States in which partitions may have records that hold back read_committed consumers."""
 
-_BY_DURATION = 1
-_BY_PATTERN = 2
-"""Versions of ListTransactions (KIP-994, KIP-1152)."""
+_DURATION_FILTER_VERSION = 1
+"""The first version of ListTransactions with a duration filter (KIP-994)."""
+_PATTERN_FILTER_VERSION = 2
+"""The first version of ListTransactions with a pattern of transactional ids (KIP-1152)."""
 _ANY_DURATION = -1
 
 
@@ -61,18 +63,13 @@ class TransactionDescription:
     state: str
     timeout_ms: int
     start_ms: int | None
-    """None for an id that never began a transaction."""
+    """None for an id that never started a transaction."""
     partitions: tuple[TopicPartition, ...]
-    """Those whose marker is not written yet; none when the transaction is complete."""
+    """Partitions whose marker is not written yet; empty when the transaction is complete."""
 
     @property
     def is_open(self) -> bool:
         return self.state in OPEN_STATES
-
-
-class ProducerIdentity(NamedTuple):
-    producer_id: int
-    producer_epoch: int
 
 
 class Transactions:
@@ -88,10 +85,10 @@ class Transactions:
         longer_than_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers that pass every filter given.
+        """The transactional ids of all coordinators that match every given filter.
 
-        ``longer_than_ms`` looks at the beginning of the last transaction, whatever the state is now.
-        ``pattern`` is a regular expression (RE2) for the whole id.
+        ``longer_than_ms`` compares the start of the last transaction, in any state.
+        ``pattern`` is an RE2 regular expression that matches the whole id.
         """
         request = ListTransactionsRequest(
             state_filters=list(states),
@@ -99,11 +96,13 @@ class Transactions:
             duration_filter=_ANY_DURATION if longer_than_ms is None else longer_than_ms,
             transactional_id_pattern=pattern,
         )
-        needed = _BY_PATTERN if pattern else _BY_DURATION if longer_than_ms is not None else 0
+        min_version = 0 if longer_than_ms is None else _DURATION_FILTER_VERSION
+        if pattern:
+            min_version = _PATTERN_FILTER_VERSION
 
-        async def of_node(node_id: int) -> list[TransactionListing]:
+        async def list_at(node_id: int) -> list[TransactionListing]:
             response = await self._cluster.node(
-                node_id, request, ListTransactionsResponse, min_version=needed
+                node_id, request, ListTransactionsResponse, min_version=min_version
             )
             check_code(response.error_code, _list_problem(response.error_code, node_id, pattern))
             return [
@@ -113,8 +112,8 @@ class Transactions:
 
         async def attempt() -> dict[str, TransactionListing]:
             nodes = (await self._cluster.metadata([])).nodes
-            found = await asyncio.gather(*(of_node(node_id) for node_id in nodes))
-            # An id whose coordinator moves while we ask may be listed by two brokers.
+            found = await asyncio.gather(*(list_at(node_id) for node_id in nodes))
+            # Two brokers list an id whose coordinator moves between the two requests.
             return {each.transactional_id: each for listed in found for each in listed}
 
         transactions = await self._cluster.retrying(attempt)
@@ -123,9 +122,9 @@ class Transactions:
     async def describe(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription | KafkaError]:
-        """By id the transaction, or why it cannot be described."""
+        """The transaction, or the error, by transactional id."""
 
-        async def ask(node: int, owned: Sequence[str]) -> dict[str, TransactionDescription | KafkaError]:
+        async def query(node: int, owned: Sequence[str]) -> dict[str, TransactionDescription | KafkaError]:
             response = await self._cluster.node(
                 node,
                 DescribeTransactionsRequest(transactional_ids=[*owned]),
@@ -133,31 +132,31 @@ class Transactions:
             )
             return {state.transactional_id: _described(state, node) for state in response.transaction_states}
 
-        return await self._coordinators.each([*dict.fromkeys(transactional_ids)], ask)
+        return await self._coordinators.each([*dict.fromkeys(transactional_ids)], query)
 
-    async def fence(self, transactional_id: str, timeout_ms: int) -> ProducerIdentity:
-        """Take the id from its producer, and abort what it has open; returns when that is done.
+    async def fence(self, transactional_id: str, timeout_ms: int) -> ProducerIdAndEpoch:
+        """Fence the id's producer and abort its open transaction; returns when the abort is complete.
 
-        This is what a new producer does that comes with the id: the old one gets a fatal error. An id that
-        does not exist is made. ``timeout_ms`` becomes the timeout of the id's transactions.
+        This is what ``init_transactions`` of a new producer does: the old producer gets a fatal error. An id
+        that does not exist is created. ``timeout_ms`` becomes the id's transaction timeout.
         """
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
 
-        async def ask(node: int, owned: Sequence[str]) -> dict[str, ProducerIdentity | KafkaError]:
+        async def query(node: int) -> ProducerIdAndEpoch | KafkaError:
             response = await self._cluster.node(node, request, InitProducerIdResponse)
             if response.error_code:
-                # CONCURRENT_TRANSACTIONS, which passes, says that the abort is under way.
-                return {transactional_id: error_of(response.error_code, _problem(transactional_id))}
-            return {transactional_id: ProducerIdentity(response.producer_id, response.producer_epoch)}
+                # CONCURRENT_TRANSACTIONS is retriable and means that the abort is in progress.
+                return error_of(response.error_code, _problem(transactional_id))
+            return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
-        return value_of((await self._coordinators.each([transactional_id], ask))[transactional_id])
+        return await self._coordinators.one(transactional_id, query)
 
     async def write_abort_marker(
-        self, partition: TopicPartition, producer: ProducerIdentity, coordinator_epoch: int
+        self, partition: TopicPartition, producer: ProducerIdAndEpoch, coordinator_epoch: int
     ) -> None:
-        """End the transaction that a producer has open in a partition, behind its coordinator's back.
+        """Abort a producer's transaction in one partition without its coordinator.
 
-        Only for transactions that hang: one that lives would lose its records here and keep them elsewhere.
+        Use it only for hanging transactions: a live one would be aborted here and committed elsewhere.
         """
         marker = WritableTxnMarker(
             producer_id=producer.producer_id,
@@ -165,17 +164,19 @@ class Transactions:
             transaction_result=False,
             topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
             coordinator_epoch=coordinator_epoch,
-            # Version 2 asks for an epoch above the known one (KIP-890), which only coordinators can give.
+            # Version 2 requires an epoch above the current one (KIP-890), which only coordinators assign.
             transaction_version=0,
         )
 
-        async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        async def query(
+            node: int, owned: Sequence[TopicPartition]
+        ) -> dict[TopicPartition, KafkaError | None]:
             response = await self._cluster.node(
                 node, WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse
             )
             return {
                 TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, f"{partition} takes no marker of {_shown(producer)}")
+                    error_of(part.error_code, f"{partition} rejects the marker of {_shown(producer)}")
                     if part.error_code
                     else None
                 )
@@ -184,7 +185,7 @@ class Transactions:
                 for part in topic.partitions
             }
 
-        await self._cluster.each_leader([partition], ask)
+        await self._cluster.each_leader([partition], query)
 
 
 def _described(state: TransactionState, node: int) -> TransactionDescription | KafkaError:
@@ -212,9 +213,9 @@ def _problem(transactional_id: str, code: int = ErrorCode.NONE) -> str:
 
 def _list_problem(code: int, node_id: int, pattern: str | None) -> str:
     if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
-        return f"{pattern!r} is no regular expression (RE2)"
+        return f"{pattern!r} is not a valid RE2 regular expression"
     return f"broker {node_id} cannot list its transactions"
 
 
-def _shown(producer: ProducerIdentity) -> str:
+def _shown(producer: ProducerIdAndEpoch) -> str:
     return f"producer {producer.producer_id} with epoch {producer.producer_epoch}"

@@ -12,11 +12,11 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias
 
-from ruslo.client.librdkafka.consumed import ConsumedRecord, Deserializer
+from ruslo.client.librdkafka.consumed_record import ConsumedRecord, Deserializer
 from ruslo.client.librdkafka.consumer import Consumer
-from ruslo.client.librdkafka.handle import ClientConfigValue
 from ruslo.client.librdkafka.producer_transaction import OffsetSource
 from ruslo.client.librdkafka.rebalances import RebalanceCallback
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:

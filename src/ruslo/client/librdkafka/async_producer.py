@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
 from ruslo.client.librdkafka.delivery import RecordMetadata, Report
-from ruslo.client.librdkafka.handle import ClientConfigValue
 from ruslo.client.librdkafka.producer import Headers, Partitioner, Producer
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 

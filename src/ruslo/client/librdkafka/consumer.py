@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self
 
 from ruslo.client.errors import UndecodableRecord
-from ruslo.client.librdkafka.consumed import (
+from ruslo.client.librdkafka.client import LibrdkafkaClient
+from ruslo.client.librdkafka.consumed_record import (
     ConsumedRecord,
     Deserializer,
     PartitionEnd,
@@ -19,10 +20,11 @@ from ruslo.client.librdkafka.consumed import (
     place_of,
 )
 from ruslo.client.librdkafka.consumer_progress import ConsumerProgress, Position
-from ruslo.client.librdkafka.handle import ClientConfigValue, LibrdkafkaClient, as_kafka_error, translated
+from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.message_queue import MessageQueue
 from ruslo.client.librdkafka.rebalances import RebalanceCallback, Rebalances
 from ruslo.client.librdkafka.topic_pattern import posix_pattern
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER
 from ruslo.client.settings.translation import consumer_settings
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
@@ -192,7 +194,7 @@ class Consumer(Generic[K, V]):
             self._queue.fill(min(max(left_s, 0.0), _ITERATION_POLL_S))
             events = self._take(self._settings.max_poll_records)
             if not events:
-                self._raise_lasting_trouble()
+                self._raise_permanent_error()
             if left_s <= 0:
                 break
         return events
@@ -221,7 +223,7 @@ class Consumer(Generic[K, V]):
             self._queue.fill(timeout_s)
         events = self._take(1)
         if not events:
-            self._raise_lasting_trouble()
+            self._raise_permanent_error()
         return events[0] if events and not isinstance(events[0], PartitionEnd) else None
 
     def take_back(self) -> None:
@@ -413,13 +415,13 @@ class Consumer(Generic[K, V]):
             return []
         raise ours
 
-    def _raise_lasting_trouble(self) -> None:
+    def _raise_permanent_error(self) -> None:
         """What waiting does not help against; brokers are asked for it once."""
-        self._client.raise_if_untrusted()
-        trouble = self._client.trouble
-        if trouble is not None and trouble.code == ErrorCode.NETWORK_EXCEPTION and not self._probed:
+        self._client.raise_tls_error()
+        last = self._client.last_error
+        if last is not None and last.code == ErrorCode.NETWORK_EXCEPTION and not self._probed:
             self._probed = True
-            self._client.raise_lasting_trouble()
+            self._client.raise_permanent_error()
 
     def _committed_positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where to begin with new partitions, asked for here and not by librdkafka: when an open transaction
@@ -477,9 +479,11 @@ class Consumer(Generic[K, V]):
                 if error.code == ErrorCode.NETWORK_EXCEPTION and not self._subscribed:
                     # In here librdkafka tells why; without a group nothing else happens.
                     self._queue.fill(0.0)
-                    self._raise_lasting_trouble()
+                    self._raise_permanent_error()
                 if time.monotonic() + _RETRY_PAUSE_S >= deadline:
-                    late = f"no answer within {limit_s:g} s: {error.message}{self._client.why()}"
+                    late = (
+                        f"no answer within {limit_s:g} s: {error.message}{self._client.last_error_suffix()}"
+                    )
                     raise RequestTimedOut(late) from error
             time.sleep(_RETRY_PAUSE_S)
 

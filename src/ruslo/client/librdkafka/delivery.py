@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from ruslo.client.librdkafka.handle import as_kafka_error
+from ruslo.client.librdkafka.errors import as_kafka_error
 from ruslo.model.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.client.librdkafka.consumed import partition_of, place_of
-from ruslo.client.librdkafka.handle import translated
+from ruslo.client.librdkafka.consumed_record import partition_of, place_of
+from ruslo.client.librdkafka.errors import translated
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:

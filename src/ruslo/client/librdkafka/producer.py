@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias
 
 from ruslo.client.errors import BufferExhausted
 from ruslo.client.librdkafka.buffer_memory import BufferMemory
+from ruslo.client.librdkafka.client import LibrdkafkaClient
 from ruslo.client.librdkafka.delivery import (
     CallbackReport,
     Delivery,
@@ -21,9 +22,10 @@ from ruslo.client.librdkafka.delivery import (
     RecordMetadata,
     Report,
 )
-from ruslo.client.librdkafka.handle import ClientConfigValue, LibrdkafkaClient, as_kafka_error, translated
+from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction, Transactions
 from ruslo.client.librdkafka.topic_cache import TopicCache
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import PRODUCER
 from ruslo.client.settings.translation import producer_settings
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
@@ -154,7 +156,7 @@ class Producer(Generic[K, V]):
             left_s = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
             if left_s <= 0:
                 late = f"{self._memory.records} records were not acknowledged within {timeout_s} s"
-                raise RequestTimedOut(late + self._client.why())
+                raise RequestTimedOut(late + self._client.last_error_suffix())
             with translated():
                 self._handle.flush(left_s)
             # The last callbacks may still run in the producer's thread.
@@ -237,7 +239,7 @@ class Producer(Generic[K, V]):
             if not memory.take(size, deadline or self._deadline()):
                 raise BufferExhausted(
                     f"the producer's buffer of {memory.total_bytes} bytes (buffer.memory) stayed full "
-                    f"for {self._max_block_ms} ms (max.block.ms){self._client.why()}"
+                    f"for {self._max_block_ms} ms (max.block.ms){self._client.last_error_suffix()}"
                 )
 
         report.taken(self, size)

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ruslo.client.errors import ProducerFenced, TransactionAborted
-from ruslo.client.librdkafka.handle import LibrdkafkaClient, as_kafka_error
+from ruslo.client.librdkafka.client import LibrdkafkaClient
+from ruslo.client.librdkafka.errors import as_kafka_error
 from ruslo.model.errors import ConfigError, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.errors import RequestTimedOut
@@ -101,7 +102,7 @@ class Transactions:
                     raise KafkaError(ours.code, f"{name}: {ours.message}") from error
                 if time.monotonic() >= deadline:
                     late = f"{name} did not end within {self._max_block_ms} ms (max.block.ms)"
-                    raise RequestTimedOut(late + self._client.why()) from error
+                    raise RequestTimedOut(late + self._client.last_error_suffix()) from error
             time.sleep(_PAUSE_S)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ruslo.client.librdkafka.handle import LibrdkafkaClient, as_kafka_error
+from ruslo.client.librdkafka.client import LibrdkafkaClient
+from ruslo.client.librdkafka.errors import as_kafka_error
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.errors import RequestTimedOut
 
@@ -82,7 +83,7 @@ class TopicCache:
                     raise self._no_partition(topic, partition, count)
             elif not probed and self._unreachable:
                 probed = True
-                self._client.raise_lasting_trouble()
+                self._client.raise_permanent_error()
             time.sleep(max(0.0, min(self._pause_s, deadline - time.monotonic())))
 
     def _ask(self, topic: str, timeout_s: float) -> int | None:
@@ -116,7 +117,10 @@ class TopicCache:
         count = self._counts.get(topic)
         if partition is not None and count is not None:
             return self._no_partition(topic, partition, count)
-        why = self._client.why() or "; create it, or let brokers do so (auto.create.topics.enable)"
+        why = (
+            self._client.last_error_suffix()
+            or "; create it, or let brokers do so (auto.create.topics.enable)"
+        )
         return RequestTimedOut(
             f"topic {topic!r} was not found within {self._max_block_ms} ms (max.block.ms){why}"
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.client.settings.checking import Checked, warn_once
 from ruslo.client.settings.security import Value, security_settings
 from ruslo.client.settings.setting import SAME, TRANSLATED, ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER, PRODUCER
-from ruslo.client.wire.bootstrap import parse_bootstrap
 from ruslo.config.definition import ConfigProblem, InvalidConfig
 
 ROUND_ROBIN: Final = "RoundRobinPartitioner"

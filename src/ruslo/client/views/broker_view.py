@@ -69,7 +69,7 @@ def _view(node: Node, fenced: bool, topics: Iterable[TopicInfo], used_bytes: int
 
 async def _used_bytes(admin: Admin, node_id: int) -> int | None:
     try:
-        directories = await admin.brokers.log_dirs(node_id)
+        directories = await admin.log_dirs.describe(node_id)
     except KafkaError as error:
         if error.code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.BROKER_NOT_AVAILABLE):
             return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.client.admin.group_descriptions import CLASSIC, CONSUMER, GroupDescription
 from ruslo.client.admin.group_offsets import Committed
+from ruslo.client.views.group_lag import end_offsets
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
@@ -109,7 +110,7 @@ async def survey_groups(
     if with_lag:
         fetched = await admin.group_offsets.fetch_many(describable)
         committed = {name: value_of(offsets) for name, offsets in fetched.items() if not _is_hidden(offsets)}
-    ends = await admin.group_lags.ends({place: None for of in committed.values() for place in of})
+    ends = await end_offsets(admin, {place: None for of in committed.values() for place in of})
     return GroupSurvey(listed, described, committed, ends)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ruslo.client.admin.configs import Resource
 from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription, GroupMember
-from ruslo.client.views.group_lag import NOT_COMMITTED
+from ruslo.client.views.group_lag import NOT_COMMITTED, measure_lag
 from ruslo.client.views.group_survey import GroupSurvey, survey_groups
 from ruslo.client.views.partition_lists import by_topic
 from ruslo.client.wire.coordinators import value_of
@@ -118,7 +118,7 @@ async def describe_group(admin: Admin, group_id: str) -> GroupView:
     committed = await admin.group_offsets.fetch(group_id)
     owners = description.owners()
     offsets = dict.fromkeys(owners, NOT_COMMITTED) | {p: place.offset for p, place in committed.items()}
-    lags = await admin.group_lags.measure(offsets)
+    lags = await measure_lag(admin, offsets)
     rows = []
     for partition in sorted(offsets):
         owner, place, lag = owners.get(partition), committed.get(partition), lags[partition]

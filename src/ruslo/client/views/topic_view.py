@@ -96,7 +96,7 @@ async def _leader_sizes(admin: Admin, info: TopicInfo) -> dict[TopicPartition, i
     sizes = {}
     for node_id in {leader for leader in leaders.values() if leader >= 0}:
         try:
-            directories = await admin.brokers.log_dirs(node_id)
+            directories = await admin.log_dirs.describe(node_id)
         except KafkaError as error:
             # Sizes are worth showing, not failing for: looking into log directories is a right of its own.
             if error.code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ruslo.client.admin.transactions import PREPARE_COMMIT, ProducerIdentity, TransactionDescription
+from ruslo.client.admin.transactions import PREPARE_COMMIT, TransactionDescription
+from ruslo.client.views.hanging_transactions import coordination_of, open_transactions
 from ruslo.client.wire.coordinators import value_of
+from ruslo.client.wire.idempotent import ProducerIdAndEpoch
 from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
 
@@ -23,7 +25,7 @@ class MarkerPlan:
     """An abort marker for one partition."""
 
     partition: TopicPartition
-    producer: ProducerIdentity
+    producer: ProducerIdAndEpoch
     coordinator_epoch: int
     start_offset: int | None = None
     """None when the producer was given by hand."""
@@ -52,7 +54,7 @@ class MarkerPlan:
 
 async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int, force: bool) -> MarkerPlan:
     """For the transaction that begins there; refused if its coordinator will end it, unless ``force``."""
-    opened = await admin.hanging_transactions.open_in([partition])
+    opened = await open_transactions(admin, [partition])
     chosen = next((each for each in opened if each.start_offset == start_offset), None)
     if chosen is None:
         starts = ", ".join(str(each.start_offset) for each in opened)
@@ -61,7 +63,7 @@ async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int
             f"no open transaction begins at offset {start_offset} of {partition}: {others}. "
             f"'ruslo txn producers {partition.topic}:{partition.partition}' shows them all."
         )
-    known = (await admin.hanging_transactions.coordination([chosen]))[chosen]
+    known = (await coordination_of(admin, [chosen]))[chosen]
     if known.description is not None and not force:
         raise AbortRefused(
             f"this transaction does not hang: {known.transactional_id} has it ({known.description.state}), "
@@ -72,7 +74,7 @@ async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int
     producer = chosen.producer
     return MarkerPlan(
         partition,
-        ProducerIdentity(producer.producer_id, producer.producer_epoch),
+        ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch),
         # A partition that never saw a marker of this producer knows no coordinator's epoch.
         max(producer.coordinator_epoch, 0),
         start_offset,

@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: brokers are found from any of them, requests go where they belong."""
+"""A client's connections to a cluster: discovers brokers and routes requests to leader or controller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from types import TracebackType
 from typing import Self, TypeVar
 
-from ruslo.client.wire.bootstrap import Address, parse_bootstrap
+from ruslo.client.settings.bootstrap_servers import Address, parse_bootstrap
 from ruslo.client.wire.metadata import ClusterMetadata
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -27,10 +27,10 @@ _BACKOFF_MAX_MS = 1000
 
 
 class Cluster:
-    """``async with Cluster("host:9092,other:9092") as cluster``: connections are opened when first needed.
+    """``async with Cluster("host:9092,other:9092") as cluster``: connections are opened on first use.
 
-    Faults that may pass are retried with growing pauses until ``api_timeout_ms`` is over. A cluster that was
-    never reached is reported at once.
+    Retriable errors are retried with exponential backoff for ``api_timeout_ms``. A cluster that was never
+    reached fails at once.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Cluster:
         for connection in connections:
             await connection.close()
 
-    # -- where a request goes
+    # -- request routing
 
     async def any_broker(self, message: Message, response_type: type[R], *, min_version: int = 0) -> R:
         connection = await self.any_connection()
         return await connection.request(message, response_type, min_version=min_version)
 
     async def controller(self, message: Message, response_type: type[R], *, min_version: int = 0) -> R:
-        """To the node that Metadata names as controller; brokers pass on what only a controller can do."""
+        """Send to the node that Metadata names as controller; brokers forward to the active controller."""
         known = self._known
         if known is None or known.controller_id not in known.nodes:
             known = await self.metadata([])
         if known.controller_id not in known.nodes:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller at the moment")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no active controller")
         return await self.node(known.controller_id, message, response_type, min_version=min_version)
 
     async def node(
@@ -105,7 +105,8 @@ class Cluster:
         if node is None:
             present = ", ".join(str(other) for other in sorted(known.nodes)) or "none"
             raise KafkaError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}; there are: {present}"
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"broker {node_id} does not exist; brokers of the cluster: {present}",
             )
         return await self._open(Address(node.host, node.port))
 
@@ -125,11 +126,11 @@ class Cluster:
                 problems.append((address, error.__cause__ or error))
             except KafkaError as error:
                 refusal = refusal or error
-        # Somebody who answers, but not as a broker should, tells more than those who do not answer.
+        # A server that responds in the wrong way is a better explanation than one that does not respond.
         raise refusal or BrokerUnreachable.from_problems(problems)
 
     async def _open(self, address: Address) -> Connection:
-        # One opener at a time for each address; the others share what it opened.
+        # Concurrent callers share one connection per address.
         async with self._opening.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.closed:
@@ -142,7 +143,7 @@ class Cluster:
     async def metadata(
         self, topics: Iterable[str] | None = None, *, allow_auto_topic_creation: bool = False
     ) -> ClusterMetadata:
-        """Ask afresh, about all topics when none are named."""
+        """Request current metadata, of all topics by default."""
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=names, allow_auto_topic_creation=allow_auto_topic_creation)
         metadata = ClusterMetadata.from_response(
@@ -156,7 +157,7 @@ class Cluster:
         return metadata
 
     async def leaders(self, partitions: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the node that leads them; raises when one does not exist or has no leader."""
+        """Partitions by leader; raises if a partition does not exist or has no leader."""
         wanted = {partition.topic for partition in partitions}
         known = self._known
         if known is None or any(_leader(known, partition) is None for partition in partitions):
@@ -165,7 +166,9 @@ class Cluster:
         for partition in partitions:
             found = known.topic(partition.topic).partition(partition.partition)
             if found is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} does not exist"
+                )
             if found.leader_id < 0:
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
             by_node.setdefault(found.leader_id, []).append(partition)
@@ -180,7 +183,8 @@ class Cluster:
     # -- retries
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, final: Collection[ErrorCode] = ()) -> T:
-        """Call ``attempt`` until it succeeds, fails for good (as codes in ``final`` do), or time is up."""
+        """Call ``attempt`` until it succeeds, the timeout expires, or it fails with an error that is not
+        retriable or in ``final``."""
         deadline = self._clock.monotonic_ms() + self._api_timeout_ms
         backoff_ms = self._retry_backoff_ms
         while True:
@@ -188,46 +192,46 @@ class Cluster:
                 return await attempt()
             except KafkaError as error:
                 never_reached = self._known is None and isinstance(error, BrokerUnreachable)
-                out_of_time = self._clock.monotonic_ms() + backoff_ms >= deadline
-                if not error.code.retriable or error.code in final or never_reached or out_of_time:
+                expired = self._clock.monotonic_ms() + backoff_ms >= deadline
+                if not error.code.retriable or error.code in final or never_reached or expired:
                     raise
                 if error.code.refreshes_metadata or error.code == ErrorCode.NOT_CONTROLLER:
-                    self._known_is_stale()
+                    self._invalidate()
             await asyncio.sleep(backoff_ms * random.uniform(0.8, 1.2) / 1000)
             backoff_ms = min(backoff_ms * 2, _BACKOFF_MAX_MS)
 
     async def each_leader(
         self,
         partitions: Sequence[TopicPartition],
-        ask: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
+        query: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, T | KafkaError]]],
     ) -> dict[TopicPartition, T]:
-        """Ask every leader about its partitions, all at once; partitions that failed for now are asked again.
+        """Query all leaders concurrently, each for its partitions; retry partitions with retriable errors.
 
-        Raises the first error that will not pass.
+        Raises the first error that is not retriable.
         """
-        answers: dict[TopicPartition, T] = {}
+        results: dict[TopicPartition, T] = {}
 
         async def attempt() -> None:
-            missing = [partition for partition in partitions if partition not in answers]
-            by_node = await self.leaders(missing)
+            pending = [partition for partition in partitions if partition not in results]
+            by_node = await self.leaders(pending)
             failure: KafkaError | None = None
-            for part in await asyncio.gather(*(ask(node, owned) for node, owned in by_node.items())):
-                for partition, answer in part.items():
-                    if not isinstance(answer, KafkaError):
-                        answers[partition] = answer
-                    elif failure is None or not answer.code.retriable:
-                        failure = answer
+            for part in await asyncio.gather(*(query(node, owned) for node, owned in by_node.items())):
+                for partition, result in part.items():
+                    if not isinstance(result, KafkaError):
+                        results[partition] = result
+                    elif failure is None or not result.code.retriable:
+                        failure = result
             if failure is not None:
                 raise failure
-            silent = [str(partition) for partition in missing if partition not in answers]
-            if silent:
-                raise ConnectionLost(f"the answer says nothing about {', '.join(silent)}")
+            missing = [str(partition) for partition in pending if partition not in results]
+            if missing:
+                raise ConnectionLost(f"the response does not include {', '.join(missing)}")
 
-        # What Metadata does not know does not exist; only a leader's own answer may be behind the times.
+        # Partitions that Metadata does not list do not exist: a retry would not help.
         await self.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
-        return {partition: answers[partition] for partition in partitions}
+        return {partition: results[partition] for partition in partitions}
 
-    def _known_is_stale(self) -> None:
+    def _invalidate(self) -> None:
         if self._known is not None:
             self._known.topics.clear()
             self._known.controller_id = -1

@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id, and asking the coordinators of many at once."""
+"""Finds the coordinators of groups and transactional ids, and queries the coordinators of many at once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorRes
 
 T = TypeVar("T")
 
-_KEY_TYPES = 1
-_MANY_KEYS = 4
-"""Versions of FindCoordinator: for other things than groups (KIP-98), for many keys at once (KIP-699)."""
+_KEY_TYPE_VERSION = 1
+"""The first version of FindCoordinator for keys other than groups (KIP-98)."""
+_BATCH_VERSION = 4
+"""The first version of FindCoordinator for several keys (KIP-699)."""
 _KEYS_PER_REQUEST = 500
 
 
 class Coordinated(enum.IntEnum):
-    """What has a coordinator; numbers as in FindCoordinator."""
+    """The key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class Coordinators:
-    """Remembers who coordinates what; what turns out wrong is looked up anew."""
+    """A cache of coordinators. A retriable error of a key evicts its entry."""
 
     def __init__(self, cluster: Cluster, kind: Coordinated = Coordinated.GROUP) -> None:
         self._cluster = cluster
@@ -38,72 +39,81 @@ class Coordinators:
         self._known: dict[str, int] = {}
 
     async def find(self, key: str) -> int:
-        """The id of the broker that coordinates it; even what does not exist has a coordinator."""
+        """The broker id of a key's coordinator; keys that do not exist have one too."""
 
-        async def ask(node: int, owned: list[str]) -> dict[str, int]:
-            return dict.fromkeys(owned, node)
+        async def query(node: int) -> int:
+            return node
 
-        return value_of((await self.each([key], ask))[key])
+        return await self.one(key, query)
+
+    async def one(self, key: str, query: Callable[[int], Awaitable[T | KafkaError]]) -> T:
+        """Query the coordinator of one key; raises its error."""
+
+        async def query_one(node: int, owned: list[str]) -> dict[str, T | KafkaError]:
+            return {key: await query(node)}
+
+        return value_of((await self.each([key], query_one))[key])
 
     async def each(
         self,
         keys: Sequence[str],
-        ask: Callable[[int, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
+        query: Callable[[int, list[str]], Awaitable[Mapping[str, T | KafkaError]]],
     ) -> dict[str, T | KafkaError]:
-        """Ask every coordinator about its keys, all at once; keys that failed for now are asked again.
+        """Query all coordinators concurrently, each for its keys; retry keys with retriable errors.
 
-        An error that stays is the answer for its key alone.
+        A key's error becomes its result; the other keys are unaffected.
         """
-        answers: dict[str, T | KafkaError] = {}
-        passing: dict[str, KafkaError] = {}
+        results: dict[str, T | KafkaError] = {}
+        retriable: dict[str, KafkaError] = {}
 
-        def note(key: str, answer: T | KafkaError) -> None:
-            if isinstance(answer, KafkaError) and answer.code.retriable:
+        def note(key: str, result: T | KafkaError) -> None:
+            if isinstance(result, KafkaError) and result.code.retriable:
                 self._known.pop(key, None)
-                passing[key] = answer
+                retriable[key] = result
             else:
-                answers[key] = answer
+                results[key] = result
 
         async def attempt() -> None:
-            passing.clear()
-            missing = [key for key in keys if key not in answers]
-            for key, error in (await self._look_up(missing)).items():
+            retriable.clear()
+            pending = [key for key in keys if key not in results]
+            for key, error in (await self._look_up(pending)).items():
                 note(key, error)
             by_node: dict[int, list[str]] = {}
-            for key in missing:
+            for key in pending:
                 if key in self._known:
                     by_node.setdefault(self._known[key], []).append(key)
-            asked = [(node, part) for node, owned in by_node.items() for part in _parts(owned)]
-            for found in await asyncio.gather(*(_ask(ask, node, part) for node, part in asked)):
-                for key, answer in found.items():
-                    note(key, answer)
-            for error in passing.values():
+            requests = [(node, chunk) for node, owned in by_node.items() for chunk in _chunks(owned)]
+            for found in await asyncio.gather(*(_query(query, node, chunk) for node, chunk in requests)):
+                for key, result in found.items():
+                    note(key, result)
+            for error in retriable.values():
                 raise error
 
         try:
             await self._cluster.retrying(attempt)
         except KafkaError as error:
-            if error not in passing.values():
+            if error not in retriable.values():
                 raise
-        return {key: answers[key] if key in answers else passing[key] for key in keys}
+        return {key: results[key] if key in results else retriable[key] for key in keys}
 
     async def _look_up(self, keys: Sequence[str]) -> dict[str, KafkaError]:
-        """Learn the coordinators that are not known; answers with those that could not be found."""
+        """Find coordinators that are not cached; returns the errors of keys whose lookup failed."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self._known]
         errors: dict[str, KafkaError] = {}
         if not wanted:
             return errors
         connection = await self._cluster.any_connection()
-        if connection.version_for(FindCoordinatorRequest) >= _MANY_KEYS:
+        if connection.version_for(FindCoordinatorRequest) >= _BATCH_VERSION:
             requests = [
-                FindCoordinatorRequest(key_type=self._kind, coordinator_keys=part) for part in _parts(wanted)
+                FindCoordinatorRequest(key_type=self._kind, coordinator_keys=chunk)
+                for chunk in _chunks(wanted)
             ]
         else:
             requests = [FindCoordinatorRequest(key_type=self._kind, key=key) for key in wanted]
-        needed = 0 if self._kind is Coordinated.GROUP else _KEY_TYPES
+        min_version = 0 if self._kind is Coordinated.GROUP else _KEY_TYPE_VERSION
         responses = await asyncio.gather(
             *(
-                connection.request(request, FindCoordinatorResponse, min_version=needed)
+                connection.request(request, FindCoordinatorResponse, min_version=min_version)
                 for request in requests
             )
         )
@@ -113,38 +123,39 @@ class Coordinators:
                 found = [(request.key, response.node_id, response.error_code, response.error_message)]
             for key, node_id, code, message in found:
                 if code:
-                    errors[key] = error_of(
-                        code, message or f"the coordinator of {self._kind.name.lower()} {key!r} is not known"
-                    )
+                    fallback = f"the coordinator of {self._kind.name.lower()} {key!r} was not found"
+                    errors[key] = error_of(code, message or fallback)
                 else:
                     self._known[key] = node_id
         return errors
 
 
-async def _ask(
-    ask: Callable[[int, list[str]], Awaitable[Mapping[str, T | KafkaError]]], node: int, owned: list[str]
+async def _query(
+    query: Callable[[int, list[str]], Awaitable[Mapping[str, T | KafkaError]]], node: int, owned: list[str]
 ) -> dict[str, T | KafkaError]:
-    """One coordinator's answers; that it cannot be asked is the answer for each of its keys."""
+    """The results of one coordinator; if the query fails, its error is the result of every key."""
     try:
-        found = await ask(node, owned)
+        found = await query(node, owned)
     except KafkaError as error:
         if error.code == ErrorCode.BROKER_NOT_AVAILABLE:
-            # It left after it was found: somebody else coordinates them now, or will in a moment.
+            # The broker left the cluster after the lookup, so its keys are moving to another coordinator.
             error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
         return dict.fromkeys(owned, error)
     return {
-        key: found[key] if key in found else ConnectionLost(f"broker {node} left {key!r} out of its answer")
+        key: found[key]
+        if key in found
+        else ConnectionLost(f"the response of broker {node} does not include {key!r}")
         for key in owned
     }
 
 
-def _parts(keys: list[str]) -> Iterator[list[str]]:
+def _chunks(keys: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(keys), _KEYS_PER_REQUEST):
         yield keys[start : start + _KEYS_PER_REQUEST]
 
 
-def value_of(answer: T | KafkaError) -> T:
-    """The answer, or the error it turned out to be."""
-    if isinstance(answer, KafkaError):
-        raise answer
-    return answer
+def value_of(result: T | KafkaError) -> T:
+    """The result; raises it if it is an error."""
+    if isinstance(result, KafkaError):
+        raise result
+    return result

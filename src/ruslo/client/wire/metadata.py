@@ -1,4 +1,4 @@
-"""What Metadata says about a cluster: nodes, topics, leaders."""
+"""A Metadata response: nodes, topics, leaders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 class PartitionInfo(NamedTuple):
     partition: int
     leader_id: int
-    """-1 when the partition has none."""
+    """-1 when the partition has no leader."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -49,7 +49,7 @@ class ClusterMetadata:
     nodes: dict[int, Node]
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     errors: dict[str, KafkaError] = field(default_factory=dict)
-    """Topics that were asked for and could not be described."""
+    """The errors of requested topics that the response does not describe."""
 
     @classmethod
     def from_response(cls, response: MetadataResponse) -> ClusterMetadata:
@@ -64,7 +64,7 @@ class ClusterMetadata:
         return metadata
 
     def topic(self, name: str) -> TopicInfo:
-        """The topic, or the error that Metadata gave for it."""
+        """The topic; raises the error that Metadata returned for it."""
         found = self.topics.get(name)
         if found is not None:
             return found
@@ -91,5 +91,5 @@ def _reason(name: str, code: int) -> str:
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"topic {name!r} does not exist"
     if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        return f"{name!r} cannot be the name of a topic"
+        return f"{name!r} is not a valid topic name"
     return f"topic {name!r} cannot be described"

@@ -1,10 +1,11 @@
-"""Batches as they lie on the wire and on disk: produced and fetched whole, never decoded."""
+"""Produces and fetches whole record batches, as they are on the wire and on disk, without decoding them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -17,8 +18,8 @@ from ruslo.protocol.messages.fetch_response import PartitionData as FetchedParti
 from ruslo.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from ruslo.protocol.messages.produce_response import ProduceResponse
 
-_TOPIC_IDS_IN_FETCH = 13
-_TOPIC_IDS_IN_PRODUCE = 13
+_FETCH_TOPIC_ID_VERSION = 13
+_PRODUCE_TOPIC_ID_VERSION = 13
 _CLOSED_SESSION_EPOCH = -1
 
 
@@ -35,7 +36,7 @@ class AbortedTransaction(NamedTuple):
 
 class FetchedBatches(NamedTuple):
     records: ReadBuffer
-    """Whole batches; the first may begin before the offset that was asked for, the last may be cut short."""
+    """Record batches; the first may start before the fetch offset, the last may be incomplete."""
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
@@ -43,8 +44,9 @@ class FetchedBatches(NamedTuple):
 
 
 class RawClient:
-    """Requests of many partitions are split by leader. Retries are for faults of leadership and network;
-    a retried produce may store a batch twice unless the batch carries a producer id and sequence.
+    """Splits requests by leader and retries retriable errors.
+
+    A retried produce may append a batch twice unless the batch has a producer id and sequence.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -58,9 +60,9 @@ class RawClient:
         timeout_ms: int = 30_000,
         transactional_id: str | None = None,
     ) -> dict[TopicPartition, Produced]:
-        """One batch (or several, back to back) per partition; with acks=0 nothing is known of their fate."""
+        """Produce one or more consecutive batches per partition; with acks=0 the result has no offsets."""
 
-        async def ask(
+        async def query(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, Produced | KafkaError]:
             return await self.produce_at(
@@ -71,7 +73,7 @@ class RawClient:
                 transactional_id=transactional_id,
             )
 
-        return await self._cluster.each_leader(list(batches), ask)
+        return await self._cluster.each_leader(list(batches), query)
 
     async def produce_at(
         self,
@@ -83,16 +85,14 @@ class RawClient:
         transactional_id: str | None = None,
         max_version: int | None = None,
     ) -> dict[TopicPartition, Produced | KafkaError]:
-        """One request to one broker, once; by partition what became of its batch."""
-        by_topic: dict[str, list[PartitionProduceData]] = {}
-        for partition, records in batches.items():
-            by_topic.setdefault(partition.topic, []).append(
-                PartitionProduceData(index=partition.partition, records=records)
-            )
-        ids = await self._topic_ids(by_topic)
+        """Send one request to one broker without retries; returns offsets or error by partition."""
+        topics = by_topic(
+            (tp, PartitionProduceData(index=tp.partition, records=records)) for tp, records in batches.items()
+        )
+        ids = await self._topic_ids(topics)
         connection = await self._cluster.connection(node)
         version = connection.version_for(ProduceRequest, max_version=max_version)
-        by_id = version >= _TOPIC_IDS_IN_PRODUCE
+        by_id = version >= _PRODUCE_TOPIC_ID_VERSION
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
@@ -101,7 +101,7 @@ class RawClient:
                 TopicProduceData(topic_id=ids[name], partition_data=parts)
                 if by_id
                 else TopicProduceData(name=name, partition_data=parts)
-                for name, parts in by_topic.items()
+                for name, parts in topics.items()
             ],
         )
         if acks == 0:
@@ -129,23 +129,25 @@ class RawClient:
         partition_max_bytes: int = 1024 * 1024,
         read_committed: bool = False,
     ) -> dict[TopicPartition, FetchedBatches]:
-        """One round from every leader, without a fetch session."""
+        """Send one fetch to every leader, without a fetch session."""
 
-        async def ask(
+        async def query(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, FetchedBatches | KafkaError]:
-            by_topic: dict[str, list[FetchPartition]] = {}
-            for partition in owned:
-                by_topic.setdefault(partition.topic, []).append(
+            topics = by_topic(
+                (
+                    tp,
                     FetchPartition(
-                        partition=partition.partition,
-                        fetch_offset=positions[partition],
+                        partition=tp.partition,
+                        fetch_offset=positions[tp],
                         partition_max_bytes=partition_max_bytes,
-                    )
+                    ),
                 )
-            ids = await self._topic_ids(by_topic)
+                for tp in owned
+            )
+            ids = await self._topic_ids(topics)
             connection = await self._cluster.connection(node)
-            by_id = connection.version_for(FetchRequest) >= _TOPIC_IDS_IN_FETCH
+            by_id = connection.version_for(FetchRequest) >= _FETCH_TOPIC_ID_VERSION
             request = FetchRequest(
                 max_wait_ms=max_wait_ms,
                 min_bytes=min_bytes,
@@ -156,12 +158,12 @@ class RawClient:
                     FetchTopic(topic_id=ids[name], partitions=parts)
                     if by_id
                     else FetchTopic(topic=name, partitions=parts)
-                    for name, parts in by_topic.items()
+                    for name, parts in topics.items()
                 ],
             )
             response = await connection.request(request, FetchResponse, timeout_ms=max_wait_ms + 30_000)
             if response.error_code:
-                raise error_of(response.error_code, f"broker {node} refused the fetch")
+                raise error_of(response.error_code, f"broker {node} rejected the fetch")
             names = {topic_id: name for name, topic_id in ids.items()}
             return {
                 TopicPartition(
@@ -171,7 +173,7 @@ class RawClient:
                 for part in topic.partitions
             }
 
-        return await self._cluster.each_leader(list(positions), ask)
+        return await self._cluster.each_leader(list(positions), query)
 
     async def _topic_ids(self, names: Mapping[str, object]) -> dict[str, Uuid]:
         return {name: await self._cluster.topic_id(name) for name in names}

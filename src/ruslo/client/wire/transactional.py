@@ -1,18 +1,18 @@
-"""Transactions of ready-made batches: what many have prepared becomes visible at once, or not at all.
+"""Transactions of encoded batches, which may come from several processes.
 
-Transactions of version 2 (KIP-890) need no word to the coordinator before data is written, and each one has
-an epoch of its own; to clusters that have not finalized it, version 1 is spoken.
+With transaction version 2 (KIP-890) partitions are added to the transaction by the produce itself, and every
+transaction has its own producer epoch. Clusters that have not finalized version 2 get version 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
 
 from ruslo.client.errors import TransactionLost
+from ruslo.client.wire.by_topic import by_topic, indexes_by_topic
 from ruslo.client.wire.cluster import Cluster
-from ruslo.client.wire.coordinators import Coordinated, Coordinators, value_of
-from ruslo.client.wire.sequenced import ProducerIdentity, SequencedSender
+from ruslo.client.wire.coordinators import Coordinated, Coordinators
+from ruslo.client.wire.idempotent import IdempotentSender, ProducerIdAndEpoch
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.channel import error_of
@@ -34,16 +34,13 @@ from ruslo.protocol.messages.txn_offset_commit_request import (
 )
 from ruslo.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 
-_Ask: TypeAlias = Callable[[int], Awaitable[KafkaError | None]]
-"""Asks a node; answers with what went wrong."""
-
 _FEATURE = "transaction.version"
-_INIT_MAX = 5
+_INIT_PRODUCER_ID_MAX = 5
 _PRODUCE_V1_MAX = 11
 _ADD_PARTITIONS_V1_MAX = 3
 _TXN_OFFSET_COMMIT_V1_MAX = 4
 _END_TXN_V1_MAX = 4
-_ENDED_BY_OTHERS = frozenset(
+_LOST_TRANSACTION = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -54,25 +51,28 @@ _ENDED_BY_OTHERS = frozenset(
 )
 
 
-async def new_producer_id(cluster: Cluster) -> ProducerIdentity:
-    """An identity for idempotent sending without transactions."""
+async def new_producer_id(cluster: Cluster) -> ProducerIdAndEpoch:
+    """Allocate a producer id for idempotent sending without transactions."""
 
-    async def attempt() -> ProducerIdentity:
+    async def attempt() -> ProducerIdAndEpoch:
         request = InitProducerIdRequest(transactional_id=None)
         connection = await cluster.any_connection()
-        response = await connection.request(request, InitProducerIdResponse, max_version=_INIT_MAX)
+        response = await connection.request(
+            request, InitProducerIdResponse, max_version=_INIT_PRODUCER_ID_MAX
+        )
         if response.error_code:
-            raise error_of(response.error_code, "no producer id")
-        return ProducerIdentity(response.producer_id, response.producer_epoch)
+            raise error_of(response.error_code, "no producer id was allocated")
+        return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     return await cluster.retrying(attempt)
 
 
 class TransactionalProducer:
-    """``init``, then again and again: ``send`` and ``commit_offsets`` in any order, ``commit`` or ``abort``.
+    """Call ``init`` once; then, per transaction, ``send`` and ``commit_offsets`` in any order, and ``commit``
+    or ``abort``.
 
-    ``init`` fences whoever used the transactional id before, and ends what they left open. A transaction that
-    was ended by others (fenced, or out of time) raises TransactionLost from then on.
+    ``init`` fences earlier producers with the transactional id and aborts their open transaction. After this
+    transaction was fenced or timed out, every call raises TransactionLost.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class TransactionalProducer:
         self._timeout_ms = transaction_timeout_ms
         self._coordinators = Coordinators(cluster, Coordinated.TRANSACTION)
         self._groups = Coordinators(cluster)
-        self._identity = ProducerIdentity(-1, -1)
-        self._sender: SequencedSender | None = None
+        self._identity = ProducerIdAndEpoch(-1, -1)
+        self._sender: IdempotentSender | None = None
         self._added: set[TopicPartition] = set()
         self._added_groups: set[str] = set()
         self._is_v2 = False
@@ -97,19 +97,21 @@ class TransactionalProducer:
             producer_epoch=-1,
         )
 
-        async def ask(node: int) -> KafkaError | None:
+        async def query(node: int) -> KafkaError | None:
             self._is_v2 = await self._speaks_v2(node)
-            response = await self._cluster.node(node, request, InitProducerIdResponse, max_version=_INIT_MAX)
+            response = await self._cluster.node(
+                node, request, InitProducerIdResponse, max_version=_INIT_PRODUCER_ID_MAX
+            )
             if response.error_code:
-                return self._error(response.error_code, "cannot be initialised")
-            self._begin_as(ProducerIdentity(response.producer_id, response.producer_epoch))
+                return self._error(response.error_code, "cannot be initialized")
+            self._begin_as(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
             return None
 
-        await self._ask_coordinator(ask)
+        await self._coordinators.one(self.transactional_id, query)
 
     async def send(self, batches: Mapping[TopicPartition, Iterable[bytearray]]) -> None:
-        """Store batches within the transaction; they are visible to read_committed readers after commit."""
-        assert self._sender is not None, "init() comes first"
+        """Produce batches in the transaction; read_committed consumers see them after the commit."""
+        assert self._sender is not None, "call init() first"
         if not self._is_v2:
             await self._add_partitions([p for p in batches if p not in self._added])
         try:
@@ -120,39 +122,40 @@ class TransactionalProducer:
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
     ) -> None:
-        """Commit offsets of a group that has no members, when and if the transaction is committed."""
+        """Commit offsets of a group without members, if and when the transaction commits."""
         if not self._is_v2:
             await self._add_group(group_id)
-        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
-        for (topic, partition), offset in offsets.items():
-            by_topic.setdefault(topic, []).append(
+        topics = by_topic(
+            (
+                tp,
                 TxnOffsetCommitRequestPartition(
-                    partition_index=partition, committed_offset=offset, committed_metadata=metadata
-                )
+                    partition_index=tp.partition, committed_offset=offset, committed_metadata=metadata
+                ),
             )
+            for tp, offset in offsets.items()
+        )
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group_id,
             producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
+            producer_epoch=self._identity.producer_epoch,
             topics=[
-                TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in by_topic.items()
+                TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()
             ],
         )
 
-        async def ask(node: int, owned: list[str]) -> dict[str, KafkaError | None]:
+        async def query(node: int) -> KafkaError | None:
             version = None if self._is_v2 else _TXN_OFFSET_COMMIT_V1_MAX
             response = await self._cluster.node(node, request, TxnOffsetCommitResponse, max_version=version)
             codes = [part.error_code for topic in response.topics for part in topic.partitions]
             failed = next((code for code in codes if code), None)
             what = f"cannot commit offsets of group {group_id!r}"
-            return {group_id: None if failed is None else self._error(failed, what)}
+            return None if failed is None else self._error(failed, what)
 
-        value_of((await self._groups.each([group_id], ask))[group_id])
+        await self._groups.one(group_id, query)
 
     async def commit(self) -> None:
-        """Make the transaction visible. When this raises, its outcome may be unknown: a later ``init`` of the
-        same id waits until it is decided."""
+        """Commit. After an error the outcome may be unknown; a later ``init`` waits for it."""
         await self._end(committed=True)
 
     async def abort(self) -> None:
@@ -162,27 +165,27 @@ class TransactionalProducer:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
+            producer_epoch=self._identity.producer_epoch,
             committed=committed,
         )
 
-        async def ask(node: int) -> KafkaError | None:
+        async def query(node: int) -> KafkaError | None:
             version = None if self._is_v2 else _END_TXN_V1_MAX
             response = await self._cluster.node(node, request, EndTxnResponse, max_version=version)
             if response.error_code:
                 return self._error(response.error_code, "cannot be ended")
             if self._is_v2:
-                self._begin_as(ProducerIdentity(response.producer_id, response.producer_epoch))
+                self._begin_as(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
             return None
 
-        await self._ask_coordinator(ask)
+        await self._coordinators.one(self.transactional_id, query)
         self._added.clear()
         self._added_groups.clear()
 
-    def _begin_as(self, identity: ProducerIdentity) -> None:
-        """A new epoch counts its sequences from 0."""
+    def _begin_as(self, identity: ProducerIdAndEpoch) -> None:
+        """Start a producer epoch, whose sequences start at 0."""
         self._identity = identity
-        self._sender = SequencedSender(
+        self._sender = IdempotentSender(
             self._cluster,
             identity,
             transactional_id=self.transactional_id,
@@ -190,26 +193,24 @@ class TransactionalProducer:
         )
 
     async def _speaks_v2(self, node: int) -> bool:
-        answer = (await self._cluster.connection(node)).api_versions
-        assert answer is not None, "an open connection has negotiated"
-        return any(f.name == _FEATURE and f.max_version_level >= 2 for f in answer.finalized_features)
+        response = (await self._cluster.connection(node)).api_versions
+        assert response is not None, "an open connection has negotiated"
+        return any(f.name == _FEATURE and f.max_version_level >= 2 for f in response.finalized_features)
 
     async def _add_partitions(self, partitions: list[TopicPartition]) -> None:
         if not partitions:
             return
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self._identity.producer_id,
-            v3_and_below_producer_epoch=self._identity.epoch,
+            v3_and_below_producer_epoch=self._identity.producer_epoch,
             v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=name, partitions=parts) for name, parts in by_topic.items()
+                AddPartitionsToTxnTopic(name=name, partitions=parts)
+                for name, parts in indexes_by_topic(partitions).items()
             ],
         )
 
-        async def ask(node: int) -> KafkaError | None:
+        async def query(node: int) -> KafkaError | None:
             response = await self._cluster.node(
                 node, request, AddPartitionsToTxnResponse, max_version=_ADD_PARTITIONS_V1_MAX
             )
@@ -218,11 +219,11 @@ class TransactionalProducer:
                 for topic in response.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
             } - {ErrorCode.NONE}
-            # One partition that is refused keeps the others from being tried.
-            telling = codes - {ErrorCode.OPERATION_NOT_ATTEMPTED} or codes
-            return self._error(min(telling), "cannot take partitions in") if codes else None
+            # One rejected partition makes the coordinator skip the others.
+            causes = codes - {ErrorCode.OPERATION_NOT_ATTEMPTED} or codes
+            return self._error(min(causes), "cannot add partitions") if codes else None
 
-        await self._ask_coordinator(ask)
+        await self._coordinators.one(self.transactional_id, query)
         self._added.update(partitions)
 
     async def _add_group(self, group_id: str) -> None:
@@ -231,35 +232,28 @@ class TransactionalProducer:
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.epoch,
+            producer_epoch=self._identity.producer_epoch,
             group_id=group_id,
         )
 
-        async def ask(node: int) -> KafkaError | None:
+        async def query(node: int) -> KafkaError | None:
             response = await self._cluster.node(node, request, AddOffsetsToTxnResponse)
-            what = f"cannot take in offsets of group {group_id!r}"
+            what = f"cannot add offsets of group {group_id!r}"
             return self._error(response.error_code, what) if response.error_code else None
 
-        await self._ask_coordinator(ask)
+        await self._coordinators.one(self.transactional_id, query)
         self._added_groups.add(group_id)
-
-    async def _ask_coordinator(self, ask: _Ask) -> None:
-        async def each(node: int, owned: list[str]) -> dict[str, KafkaError | None]:
-            return {self.transactional_id: await ask(node)}
-
-        answers = await self._coordinators.each([self.transactional_id], each)
-        value_of(answers[self.transactional_id])
 
     def _error(self, code: int, what: str) -> KafkaError:
         return self._ended(error_of(code, f"transaction {self.transactional_id!r} {what}"))
 
     def _ended(self, error: KafkaError) -> KafkaError:
-        """Kafka has many words for a transaction that is no longer ours; callers need one."""
-        if error.code not in _ENDED_BY_OTHERS:
+        """Map the error codes of a transaction that this producer no longer owns to TransactionLost."""
+        if error.code not in _LOST_TRANSACTION:
             return error
         return TransactionLost(
             error.code,
-            f"the transaction of {self.transactional_id!r} was ended by somebody else: another producer with "
-            f"this transactional id has started, or it took longer than {self._timeout_ms} ms "
-            "(transaction.timeout.ms)",
+            f"the transaction of {self.transactional_id!r} was aborted by its coordinator: another producer "
+            "with this transactional id has started, or the transaction took longer than "
+            f"{self._timeout_ms} ms (transaction.timeout.ms)",
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.admin.brokers import Quorum
+from ruslo.client.admin.quorum import Quorum
 from ruslo.client.views.broker_view import describe_brokers
 from ruslo.console.console import Console, console_of
 from ruslo.console.problems import reason
@@ -50,7 +50,7 @@ async def brokers(request: Request) -> Response:
 
 async def _quorum(console: Console) -> Quorum | str:
     try:
-        return await console.admin.brokers.describe_quorum()
+        return await console.admin.quorum.describe()
     except KafkaError as error:
         return reason(error)
 

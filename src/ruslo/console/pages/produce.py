@@ -9,8 +9,8 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.librdkafka.handle import ConfigValue
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
+from ruslo.client.settings.setting import ConfigValue
 from ruslo.console.confirming import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
 from ruslo.console.formats import size

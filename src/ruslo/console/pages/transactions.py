@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.admin.transactions import OPEN_STATES, TransactionDescription
-from ruslo.client.views.hanging_transactions import HangingTransaction
+from ruslo.client.views.hanging_transactions import HangingTransaction, find_hanging_transactions
 from ruslo.client.views.partition_lists import shown_by_topic, shown_partitions
 from ruslo.client.views.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
 from ruslo.console.confirming import Preview, is_confirmed
@@ -52,8 +52,8 @@ def _oldest_first(row: TransactionDescription) -> float:
 
 async def _hanging(console: Console) -> list[HangingTransaction]:
     snapshot = await console.sampler.fresh(0)  # whoever searches means what is there now
-    return await console.admin.hanging_transactions.find(
-        list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _YOUNG_MS
+    return await find_hanging_transactions(
+        console.admin, list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _YOUNG_MS
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.idempotent import IdempotentSender
 from ruslo.client.wire.transactional import new_producer_id
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import ClientProperties
@@ -40,7 +40,7 @@ class _Outbox:
     def __init__(self, client: ClientProperties) -> None:
         self._client = client
         self._opened = AsyncExitStack()
-        self._sender: SequencedSender | None = None
+        self._sender: IdempotentSender | None = None
         self._pending: dict[TopicPartition, list[bytearray]] = {}
         self._pending_bytes = 0
 
@@ -55,7 +55,7 @@ class _Outbox:
             return
         if self._sender is None:
             cluster = await self._opened.enter_async_context(reached_cluster(self._client))
-            self._sender = SequencedSender(cluster, await new_producer_id(cluster))
+            self._sender = IdempotentSender(cluster, await new_producer_id(cluster))
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         await self._sender.send(pending)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from ruslo.client.admin.brokers import Brokers
+from ruslo.client.admin.log_dirs import LogDirs
 from ruslo.client.admin.offsets import Offsets
 from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.clock import SystemClock
@@ -41,7 +41,7 @@ class Survey:
         self._runner = asyncio.Runner()
         self._cluster = options.client.new_cluster()
         self._offsets = Offsets(self._cluster)
-        self._brokers = Brokers(self._cluster)
+        self._log_dirs = LogDirs(self._cluster)
         self._clock = SystemClock()
         self._bytes_per_offset: dict[TopicPartition, float] = {}
         self._sizes_known_until_ms = 0
@@ -133,7 +133,7 @@ class Survey:
         found: dict[TopicPartition, Replica] = {}
         for node_id, led in leaders.items():
             wanted = set(led)
-            for directory in await self._brokers.log_dirs(node_id):
+            for directory in await self._log_dirs.describe(node_id):
                 for replica in directory.replicas:
                     if replica.partition in wanted and not replica.is_future:
                         found[replica.partition] = Replica(directory.path, replica.size_bytes)

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from ruslo.broker.node.node import Node
 from ruslo.cli.main import cli
-from ruslo.client.wire.bootstrap import parse_bootstrap
-from ruslo.client.wire.starting import recovery_at
+from ruslo.client.admin.log_dirs import recovery_at
+from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.config.broker import BrokerConfig
 from ruslo.net.channel import Connection
 from ruslo.net.errors import ConnectionLost

@@ -13,7 +13,7 @@ from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Sample, labels_text
 from ruslo.broker.metrics.partition_source import directory_families
 from ruslo.client.admin.admin import Admin
-from ruslo.client.views.health import cluster_health
+from ruslo.client.views.cluster_health import cluster_health
 from ruslo.model.ids import random_uuid
 from ruslo.storage.lost_data import LossKind
 from ruslo.storage.partition_files import format_partition_metadata, parse_partition_metadata

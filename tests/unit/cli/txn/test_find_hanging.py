@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from ruslo.cli.main import cli
 from ruslo.cli.txn.find_hanging import COULD_NOT_TELL, SOMETHING_HANGS, abort_command
-from ruslo.client.admin.offsets import ActiveProducer
+from ruslo.client.admin.producers import ActiveProducer
 from ruslo.client.views.hanging_transactions import HangingTransaction, OpenTransaction
 from ruslo.model.topics import TopicPartition
 from tests.support.brokers.scripted_thread import scripted_bootstrap

@@ -4,7 +4,7 @@ import pytest
 
 from ruslo.cli.arguments.partition_scope import Scope
 from ruslo.cli.txn.view import ProducerRow, partitions_of, producer_row
-from ruslo.client.admin.offsets import ActiveProducer
+from ruslo.client.admin.producers import ActiveProducer
 from ruslo.client.wire.metadata import ClusterMetadata, PartitionInfo, TopicInfo
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition

@@ -294,7 +294,7 @@ def test_a_commit_to_a_group_that_came_alive_is_explained() -> None:
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         outcomes = await admin.group_offsets.alter("g", {T0: 5})
-        assert "group 'g' has members, only they may commit" in str(outcomes[T0])
+        assert "group 'g' has members: only they may commit" in str(outcomes[T0])
 
     run_with(script, action)
 

@@ -10,7 +10,7 @@ import pytest
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.leader_elections import ElectionType
 from ruslo.client.admin.reassignments import OngoingReassignment
-from ruslo.client.wire.bootstrap import Address
+from ruslo.client.settings.bootstrap_servers import Address
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
@@ -153,7 +153,7 @@ def test_a_voter_whose_addition_timed_out_is_not_added_twice() -> None:
 
     async def action(admin: Admin) -> None:
         with pytest.raises(KafkaError, match="too slow"):
-            await admin.voters.add(4, bytes(16), "CONTROLLER", Address("ctl4", 9093))
+            await admin.quorum.add_voter(4, bytes(16), "CONTROLLER", Address("ctl4", 9093))
 
     (asked,) = run_with([slow], action)
     assert isinstance(asked, AddRaftVoterRequest)

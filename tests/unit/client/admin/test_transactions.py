@@ -9,10 +9,10 @@ from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.transactions import (
     COMPLETE_COMMIT,
     ONGOING,
-    ProducerIdentity,
     TransactionDescription,
     TransactionListing,
 )
+from ruslo.client.wire.idempotent import ProducerIdAndEpoch
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -147,7 +147,7 @@ def test_a_fence_waits_until_the_abort_is_done() -> None:
     script.answers[InitProducerIdRequest] = answer
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
-        assert await admin.transactions.fence("x", 1234) == ProducerIdentity(7, 5)
+        assert await admin.transactions.fence("x", 1234) == ProducerIdAndEpoch(7, 5)
         codes.append(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         with pytest.raises(KafkaError) as caught:
             await admin.transactions.fence("x", 1234)
@@ -170,7 +170,7 @@ def test_an_abort_marker(newest: int) -> None:
     script.answers[WriteTxnMarkersRequest] = answer
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
-        await admin.transactions.write_abort_marker(T0, ProducerIdentity(7, 3), 12)
+        await admin.transactions.write_abort_marker(T0, ProducerIdAndEpoch(7, 3), 12)
         asked = broker.asked_for(WriteTxnMarkersRequest.API_KEY)
         assert len(asked) == 2, "the leader had moved"
         request = asked[-1].message
@@ -181,8 +181,8 @@ def test_an_abort_marker(newest: int) -> None:
         assert [(topic.name, topic.partition_indexes) for topic in marker.topics] == [("t", [0])]
         codes.append(ErrorCode.INVALID_PRODUCER_EPOCH)
         with pytest.raises(KafkaError) as caught:
-            await admin.transactions.write_abort_marker(T0, ProducerIdentity(7, 3), 12)
+            await admin.transactions.write_abort_marker(T0, ProducerIdAndEpoch(7, 3), 12)
         assert caught.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert "t-0 takes no marker of producer 7 with epoch 3" in str(caught.value)
+        assert "t-0 rejects the marker of producer 7 with epoch 3" in str(caught.value)
 
     run_with(script, action)

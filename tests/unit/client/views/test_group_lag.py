@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.offsets import Spec
-from ruslo.client.views.group_lag import NOT_COMMITTED, GroupLags, PartitionLag
-from ruslo.client.wire.cluster import Cluster
+from ruslo.client.views.group_lag import NOT_COMMITTED, PartitionLag, measure_lag
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import fetch_response as fetched
@@ -99,8 +99,8 @@ def lag(log: Log, committed: int, *, in_seconds: bool = True) -> PartitionLag:
     async def run() -> PartitionLag:
         async with ScriptedBroker(log) as broker:
             broker.topics = {"t": 1}
-            async with Cluster(f"127.0.0.1:{broker.port}") as cluster:
-                return (await GroupLags(cluster).measure({T0: committed}, in_seconds=in_seconds))[T0]
+            async with Admin(f"127.0.0.1:{broker.port}") as admin:
+                return (await measure_lag(admin, {T0: committed}, in_seconds=in_seconds))[T0]
 
     return asyncio.run(run())
 
@@ -193,8 +193,8 @@ async def test_partitions_that_are_gone_have_no_end() -> None:
     gone = TopicPartition("deleted", 0)
     async with ScriptedBroker(log) as broker:
         broker.topics = {"t": 1}
-        async with Cluster(f"127.0.0.1:{broker.port}") as cluster:
-            lags = await GroupLags(cluster).measure({T0: 1, gone: 3, TopicPartition("t", 9): 3})
+        async with Admin(f"127.0.0.1:{broker.port}") as admin:
+            lags = await measure_lag(admin, {T0: 1, gone: 3, TopicPartition("t", 9): 3})
         assert lags[gone] == (None, None, None)
         assert lags[TopicPartition("t", 9)] == (None, None, None)
         assert lags[T0] == (1, 0, 0.0)

@@ -7,6 +7,7 @@ import pytest
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.transactions import COMPLETE_ABORT, ONGOING, PREPARE_COMMIT
+from ruslo.client.views.hanging_transactions import find_hanging_transactions
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -21,7 +22,7 @@ LAST_WRITE_MS = 1000
 
 
 async def find(admin: Admin, written_before_ms: int = LAST_WRITE_MS + 1) -> list[tuple[int, str | None]]:
-    found = await admin.hanging_transactions.find([T0], written_before_ms=written_before_ms)
+    found = await find_hanging_transactions(admin, [T0], written_before_ms=written_before_ms)
     return [(each.open.start_offset, each.transactional_id) for each in found]
 
 

@@ -42,7 +42,7 @@ async def test_a_coordinator_that_has_left_the_cluster_is_looked_up_anew() -> No
     async def ask(node: int, owned: list[str]) -> dict[str, str]:
         if node == 2:
             directory.nodes["b"] = 1
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "there is no broker 2; there are: 1")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 does not exist")
         return {group_id: f"{group_id}@{node}" for group_id in owned}
 
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:

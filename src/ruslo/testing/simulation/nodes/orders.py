@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Change, Operation, Resource
 from ruslo.client.admin.leader_elections import ElectionType
-from ruslo.client.wire.bootstrap import Address
+from ruslo.client.settings.bootstrap_servers import Address
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -168,7 +168,7 @@ class Orders:
         host = self._cluster.hosts[self._random.choice(voters)]
 
         async def ask(admin: Admin) -> None:
-            await admin.voters.remove(host.id, host.directory_id)
+            await admin.quorum.remove_voter(host.id, host.directory_id)
 
         self._order(f"node {host.id} is to vote no more", ask)
 
@@ -180,7 +180,7 @@ class Orders:
         address = Address(host.address, CONTROLLER_PORT)
 
         async def ask(admin: Admin) -> None:
-            await admin.voters.add(host.id, host.directory_id, CONTROLLER_LISTENER, address)
+            await admin.quorum.add_voter(host.id, host.directory_id, CONTROLLER_LISTENER, address)
 
         self._order(f"node {host.id} is to vote", ask)
 

@@ -9,7 +9,7 @@ from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.errors import TransactionLost
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
-from ruslo.client.wire.sequenced import SequencedSender
+from ruslo.client.wire.idempotent import IdempotentSender
 from ruslo.client.wire.transactional import TransactionalProducer, new_producer_id
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -54,14 +54,14 @@ class IdempotentWriter(SimClient):
         async with self.connect() as cluster:
             while not self.stopping:
                 try:
-                    sender = SequencedSender(cluster, await new_producer_id(cluster))
+                    sender = IdempotentSender(cluster, await new_producer_id(cluster))
                     while not self.stopping:
                         await self._send(sender)
                         await self.pause(PAUSE_MS)
                 except KafkaError:
                     await self.pause(PAUSE_MS)
 
-    async def _send(self, sender: SequencedSender) -> None:
+    async def _send(self, sender: IdempotentSender) -> None:
         random, ledger = self.random, self._ledger
         place = random.choice(self._places)
         batches, values = [], []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.client.views.health import ClusterHealth, cluster_health
+from ruslo.client.views.cluster_health import ClusterHealth, cluster_health
 from ruslo.client.views.partition_health import Risk
 from ruslo.model.errors import KafkaError
 from tests.support.brokers.live_cluster import live_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ruslo.client.admin.lost_data import lost_data
+from ruslo.client.views.lost_data import lost_data
 from ruslo.client.views.partition_health import Risk, count_risks, partitions_at_risk
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class ClusterHealth(NamedTuple):
 async def cluster_health(admin: Admin, least: Risk = Risk.UNDER_REPLICATED) -> ClusterHealth:
     """``least``: the risk of a partition from which on the cluster does not count as healthy."""
     description = await admin.brokers.describe_cluster()
-    leader_id = (await admin.brokers.describe_quorum()).leader_id
+    leader_id = (await admin.quorum.describe()).leader_id
     topics = await admin.topics.list()
     at_risk = await partitions_at_risk(admin, topics)
     failed_directories = 0
     for node, fenced in description.brokers:
         if not fenced:
-            directories = await admin.brokers.log_dirs(node.id)
+            directories = await admin.log_dirs.describe(node.id)
             failed_directories += sum(each.error is not None for each in directories)
     fenced_brokers = [node.id for node, fenced in description.brokers if fenced]
     lost = await lost_data(admin, [node.id for node, fenced in description.brokers if not fenced])

@@ -5,8 +5,9 @@ from confluent_kafka import KafkaError as Theirs
 
 from ruslo.client.errors import ClientUnusable, ProducerFenced
 from ruslo.client.librdkafka.consumer import Consumer
-from ruslo.client.librdkafka.handle import ClientConfigValue, as_kafka_error
+from ruslo.client.librdkafka.errors import as_kafka_error
 from ruslo.client.librdkafka.producer import Producer
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from ruslo.net.errors import RequestTimedOut
 
@@ -35,7 +36,7 @@ def test_a_mistyped_name_is_told_the_nearest(
 
 
 def test_what_only_librdkafka_can_judge() -> None:
-    with pytest.raises(ConfigError, match=r"librdkafka refuses these settings: .*statistics.interval.ms"):
+    with pytest.raises(ConfigError, match=r"librdkafka rejects these settings: .*statistics.interval.ms"):
         Producer({**NOWHERE, "statistics.interval.ms": "never"})
 
 

@@ -1,20 +1,17 @@
-"""The records that brokers say they have lost."""
+"""Records that brokers report as lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Resource
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
 
 LOST_DATA = "ruslo.lost.data"
 
 
 async def lost_data(admin: Admin, brokers: Iterable[int]) -> list[str]:
-    """A line for each place in a log whose records are lost, of brokers that are not fenced."""
+    """One line per damaged offset range of the given brokers, which must not be fenced."""
     lines = []
     for broker_id in brokers:
         entries = await admin.configs.describe(Resource.broker(broker_id), [LOST_DATA])

@@ -6,42 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.client.wire.bootstrap import Address, WrongSecurityProtocol, check_reachable, parse_bootstrap
-from ruslo.model.errors import ConfigError
+from ruslo.client.wire.listener_probe import WrongSecurityProtocol, check_reachable
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from tests.support.brokers.scripted_broker import ScriptedBroker
 from tests.support.network.tls import tls_listener
 
 
-def test_addresses_in_order_without_repetition() -> None:
-    assert parse_bootstrap("a:1, b:2,,a:1,[::1]:3") == [Address("a", 1), Address("b", 2), Address("::1", 3)]
-    assert str(Address("::1", 3)) == "[::1]:3"
-
-
-@pytest.mark.parametrize(
-    "text", ["", " , ", "host", "host:", ":9092", "host:x", "host:0", "host:65536", "::1:9092", "http://a:1"]
-)
-def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
-        parse_bootstrap(text)
-
-
-def test_a_scheme_is_not_taken_for_an_ipv6_address() -> None:
-    with pytest.raises(ConfigError, match="write HOST:PORT"):
-        parse_bootstrap("PLAINTEXT://broker:9092")
-
-
-async def test_one_server_that_answers_is_enough() -> None:
+async def test_one_responding_server_is_enough() -> None:
     async with ScriptedBroker() as broker:
         await asyncio.to_thread(check_reachable, f"127.0.0.1:1,127.0.0.1:{broker.port}")
 
 
-def test_of_an_encrypted_listener_a_handshake_is_enough(tmp_path: Path) -> None:
+def test_a_tls_handshake_is_enough_for_an_encrypted_listener(tmp_path: Path) -> None:
     with tls_listener(tmp_path) as port:
         check_reachable(f"127.0.0.1:1,127.0.0.1:{port}", encrypted=True)
 
 
-def test_a_client_without_tls_is_told_of_a_listener_with_tls(tmp_path: Path) -> None:
+def test_a_plaintext_client_at_a_tls_listener(tmp_path: Path) -> None:
     with (
         tls_listener(tmp_path) as port,
         pytest.raises(WrongSecurityProtocol, match=r"is a listener with TLS.*security\.protocol to SSL"),
@@ -49,7 +30,7 @@ def test_a_client_without_tls_is_told_of_a_listener_with_tls(tmp_path: Path) -> 
         check_reachable(f"127.0.0.1:{port}")
 
 
-def test_a_client_with_tls_is_told_of_a_listener_without() -> None:
+def test_a_tls_client_at_a_plaintext_listener() -> None:
     async def run() -> None:
         async with ScriptedBroker() as broker:
             await asyncio.to_thread(check_reachable, f"127.0.0.1:{broker.port}", encrypted=True)
@@ -61,7 +42,7 @@ def test_a_client_with_tls_is_told_of_a_listener_without() -> None:
 def test_a_server_that_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ConnectionLost, match=f"{address} accepts connections, but did not answer"):
+        with pytest.raises(ConnectionLost, match=f"{address} accepts connections, but did not respond"):
             check_reachable(f"127.0.0.1:1,{address}", timeout_s=0.1)
 
 
@@ -71,7 +52,7 @@ def test_a_server_that_is_no_broker(answer: bytes) -> None:
         async with ScriptedBroker(lambda asked: answer) as server:
             await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}")
 
-    with pytest.raises(ConnectionLost, match="does not answer as Kafka brokers do"):
+    with pytest.raises(ConnectionLost, match="does not respond like a Kafka broker"):
         asyncio.run(run())
 
 

@@ -1,4 +1,5 @@
-"""Sends ready-made batches so that a retry stores nothing twice: each has a producer id and a sequence."""
+"""Idempotent sending of encoded batches: each batch gets a producer id and sequence, so retries do not
+duplicate it."""
 
 from __future__ import annotations
 
@@ -18,33 +19,34 @@ from ruslo.records.batch import ATTRIBUTES_AT, COUNT_AT, PRODUCER_ID_AT, TRANSAC
 from ruslo.records.builder import set_crc
 
 _IN_FLIGHT_MAX = 5
-"""Brokers remember the last five batches of a producer in a partition, and know those again."""
+"""Brokers deduplicate the last five batches of a producer in a partition."""
 _REQUEST_BYTES_MAX = 8 * 1024 * 1024
-_SEQUENCES = 1 << 31
+_SEQUENCE_COUNT = 1 << 31
 _ATTRIBUTES = Struct(">h")
 _PRODUCER = Struct(">qhi")
 _COUNT = Struct(">i")
 
 
-class ProducerIdentity(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     producer_id: int
-    epoch: int
+    producer_epoch: int
 
 
-class SequencedSender:
-    """Batches of a partition are stored once each and in the order given.
+class IdempotentSender:
+    """Appends each batch exactly once and in order, per partition.
 
-    A batch is a bytearray of its own, without a producer; it is stamped here. Several requests are in flight;
-    after a fault all that is not acknowledged is sent again, and brokers drop what they have. Sequences count
-    on from one ``send`` to the next, as the identity demands. The first batch of a partition goes alone: a
-    broker that does not know the producer begins with whatever sequence arrives, and those before it may have
-    been lost on the way.
+    - A batch is a separate bytearray without producer fields; the sender fills them in.
+    - Several requests are in flight. After an error, every batch that is not acknowledged is sent again, and
+      brokers drop duplicates.
+    - Sequences continue from one ``send`` to the next.
+    - The first batch of a partition is sent alone. A broker that does not know the producer accepts any first
+      sequence, so a lost first batch would go unnoticed.
     """
 
     def __init__(
         self,
         cluster: Cluster,
-        identity: ProducerIdentity,
+        identity: ProducerIdAndEpoch,
         *,
         transactional_id: str | None = None,
         max_version: int | None = None,
@@ -56,12 +58,12 @@ class SequencedSender:
         self._max_version = max_version
         self._sequences: dict[TopicPartition, int] = {}
         self._known: set[TopicPartition] = set()
-        """Partitions that have acknowledged something of this producer."""
+        """Partitions that have acknowledged a batch of this producer."""
 
     async def send(self, batches: Mapping[TopicPartition, Iterable[bytearray]]) -> None:
-        """Return when all is acknowledged; raises what will not pass, or what has not passed in time.
+        """Return when every batch is acknowledged; raises errors that are not retriable, or last too long.
 
-        The time counts from the last batch that went through, so that a long transfer may take long.
+        Every acknowledgement restarts the timeout, so a long transfer may take longer than the timeout.
         """
         lanes = [
             _Lane(partition, self._stamped(partition, given), self._known)
@@ -84,7 +86,7 @@ class SequencedSender:
             await self._cluster.retrying(attempt)
 
     async def _send_to(self, node: int, lanes: Sequence[_Lane]) -> None:
-        """Keep requests in flight to one broker until its lanes are through, or one has failed."""
+        """Keep requests in flight to one broker until its lanes are finished or one fails."""
         in_flight: deque[asyncio.Task[None]] = deque()
         try:
             while True:
@@ -93,7 +95,7 @@ class SequencedSender:
                     break
                 if len(in_flight) == _IN_FLIGHT_MAX:
                     await in_flight.popleft()
-                # A task runs up to its first pause before the next one starts: requests leave in this order.
+                # A task runs to its first await before the next one starts, so requests are sent in order.
                 in_flight.append(asyncio.create_task(self._request(node, load)))
                 await asyncio.sleep(0)
             while in_flight:
@@ -103,25 +105,25 @@ class SequencedSender:
                 task.cancel()
 
     async def _request(self, node: int, load: Mapping[_Lane, bytearray]) -> None:
-        answers: Mapping[TopicPartition, Produced | KafkaError] = {}
+        results: Mapping[TopicPartition, Produced | KafkaError] = {}
         try:
-            answers = await self._raw.produce_at(
+            results = await self._raw.produce_at(
                 node,
                 {lane.partition: batch for lane, batch in load.items()},
                 transactional_id=self._transactional_id,
                 max_version=self._max_version,
             )
-            silent: KafkaError = ConnectionLost(f"broker {node} left a partition out of its answer")
+            missing: KafkaError = ConnectionLost(f"the response of broker {node} lacks a partition")
         except KafkaError as error:
-            silent = error
+            missing = error
         for lane in load:
-            lane.answered(answers.get(lane.partition, silent))
+            lane.complete(results.get(lane.partition, missing))
 
     def _stamped(self, partition: TopicPartition, batches: Iterable[bytearray]) -> Iterator[bytearray]:
         for batch in batches:
             sequence = self._sequences.get(partition, 0)
             (count,) = _COUNT.unpack_from(batch, COUNT_AT)
-            self._sequences[partition] = (sequence + count) % _SEQUENCES
+            self._sequences[partition] = (sequence + count) % _SEQUENCE_COUNT
             _PRODUCER.pack_into(batch, PRODUCER_ID_AT, *self._identity, sequence)
             if self._transactional_id is not None:
                 (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
@@ -131,7 +133,7 @@ class SequencedSender:
 
 
 class _Lane:
-    """One partition's way: what is still to come, what is sent and not acknowledged, what went wrong."""
+    """One partition's batches: not yet sent, sent and unacknowledged, and the first error."""
 
     def __init__(
         self, partition: TopicPartition, batches: Iterator[bytearray], known: set[TopicPartition]
@@ -143,7 +145,7 @@ class _Lane:
         self._known = known
         self._unacked: deque[bytearray] = deque()
         self._sent = 0
-        """How many of the unacknowledged ones are on their way."""
+        """The number of unacknowledged batches that are in flight."""
 
     @property
     def finished(self) -> bool:
@@ -156,7 +158,7 @@ class _Lane:
         return False
 
     def next(self) -> bytearray | None:
-        """The next batch to send; None at the end, after a fault, and while the first one is on its way."""
+        """The next batch to send; None at the end, after an error, and while the first batch is in flight."""
         if self.failure is not None or (self._sent and self.partition not in self._known):
             return None
         if self._sent == len(self._unacked):
@@ -167,13 +169,13 @@ class _Lane:
         self._sent += 1
         return self._unacked[self._sent - 1]
 
-    def answered(self, answer: Produced | KafkaError) -> None:
-        """Answers come in order. After the first fault the others of the round mean nothing: all of it is
-        sent again, and what the broker has it knows."""
+    def complete(self, result: Produced | KafkaError) -> None:
+        """Results arrive in order. Those after the first error are ignored: all these batches are sent again,
+        and the broker drops duplicates."""
         if self.failure is not None:
             return
-        if isinstance(answer, KafkaError):
-            self.failure = answer
+        if isinstance(result, KafkaError):
+            self.failure = result
             return
         self._unacked.popleft()
         self._sent -= 1
@@ -181,14 +183,14 @@ class _Lane:
         self._known.add(self.partition)
 
     def rewind(self) -> KafkaError | None:
-        """Be ready to send again what is not acknowledged; answers with the fault that made it necessary."""
+        """Schedule unacknowledged batches to be sent again; returns and clears the error."""
         failure, self.failure = self.failure, None
         self._sent = 0
         return failure
 
 
 def _next_load(lanes: Iterable[_Lane]) -> dict[_Lane, bytearray]:
-    """A batch of each lane (a request may hold only one per partition), up to the size of a request."""
+    """One batch of each lane (a request holds one per partition), up to the request size limit."""
     load: dict[_Lane, bytearray] = {}
     size = 0
     for lane in lanes:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ruslo.client.wire.cluster import Cluster
-from ruslo.client.wire.sequenced import ProducerIdentity, SequencedSender
+from ruslo.client.wire.idempotent import IdempotentSender, ProducerIdAndEpoch
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.produce_request import ProduceRequest
@@ -23,7 +23,7 @@ from ruslo.records.record import Record
 from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
 
 T0 = TopicPartition("t", 0)
-IDENTITY = ProducerIdentity(7, 3)
+IDENTITY = ProducerIdAndEpoch(7, 3)
 
 
 def batches(count: int, records: int = 2) -> list[bytearray]:
@@ -74,7 +74,7 @@ def send(
     async def story() -> None:
         async with broker, Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=2000) as cluster:
             broker.topics["t"] = 1
-            sender = SequencedSender(cluster, IDENTITY, transactional_id=transactional_id)
+            sender = IdempotentSender(cluster, IDENTITY, transactional_id=transactional_id)
             await sender.send({T0: given[:first]})
             await sender.send({T0: given[first:]})
 

@@ -1,0 +1,91 @@
+"""Log directories: sizes, errors, and how far their recovery after a crash is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ruslo.client.settings.bootstrap_servers import Address
+from ruslo.client.wire.cluster import Cluster
+from ruslo.client.wire.metadata import Node
+from ruslo.model.errors import KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.net.channel import Connection, ConnectionSettings, check_code, error_of
+from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
+from ruslo.protocol.recovery_tag import VERSION, Recovery
+
+_RECOVERY_SETTINGS = ConnectionSettings(connect_timeout_ms=3_000, request_timeout_ms=3_000)
+
+
+class ReplicaSize(NamedTuple):
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    node_id: int
+    path: str
+    error: KafkaError | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[ReplicaSize, ...]
+    recovery: Recovery | None = None
+    """The progress of log recovery while the broker starts after a crash, else None."""
+
+
+class LogDirs:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(self, node_id: int) -> list[LogDirectory]:
+        async def attempt() -> list[LogDirectory]:
+            response = await self._cluster.node(
+                node_id, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse
+            )
+            check_code(response.error_code, f"broker {node_id} does not describe its log directories")
+            return [_log_directory(node_id, result) for result in response.results]
+
+        return await self._cluster.retrying(attempt)
+
+    async def recovering(self, node: Node) -> list[LogDirectory]:
+        """The directories of a broker that is still starting; empty if it has started or is unreachable."""
+        found = await recovery_at(Address(node.host, node.port))
+        return [LogDirectory(node.id, path, None, -1, -1, (), each) for path, each in found.items()]
+
+
+async def recovery_at(address: Address) -> dict[str, Recovery]:
+    """The recovery progress by log directory; empty if the broker there has started or is unreachable."""
+    try:
+        connection = await Connection.open_unasked(
+            *address, {DescribeLogDirsRequest.API_KEY: VERSION}, _RECOVERY_SETTINGS
+        )
+        try:
+            # An empty list of topics keeps the response small if the broker has started.
+            response = await connection.request(DescribeLogDirsRequest(topics=[]), DescribeLogDirsResponse)
+        finally:
+            await connection.close()
+    except KafkaError:
+        return {}
+    found = {result.log_dir: Recovery.from_tags(result.unknown_tags) for result in response.results}
+    return {path: recovery for path, recovery in found.items() if recovery is not None}
+
+
+def _log_directory(node_id: int, result: DescribeLogDirsResult) -> LogDirectory:
+    replicas = sorted(
+        ReplicaSize(
+            TopicPartition(topic.name, part.partition_index),
+            part.partition_size,
+            part.offset_lag,
+            part.is_future_key,
+        )
+        for topic in result.topics
+        for part in topic.partitions
+    )
+    error = error_of(result.error_code, result.log_dir) if result.error_code else None
+    return LogDirectory(
+        node_id, result.log_dir, error, result.total_bytes, result.usable_bytes, tuple(replicas)
+    )
