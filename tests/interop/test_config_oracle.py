@@ -21,6 +21,9 @@ from ruslo.config.alteration import (
 )
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import REQUIRED, ConfigTable, ConfigType, java_double, parse_as
+from ruslo.config.keys.broker import BROKER, BROKER_DYNAMIC_ONLY
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC
 from ruslo.config.properties import format_properties, parse_properties
 from ruslo.config.resolution import (
     ConfigEntry,
@@ -29,7 +32,6 @@ from ruslo.config.resolution import (
     describe_group,
     describe_topic,
 )
-from ruslo.config.tables import BROKER, BROKER_DYNAMIC_ONLY, GROUP, TOPIC
 from ruslo.config.validators import OneOf, Range
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from tests.support.brokers.kafka import SUPPORT_DIR, ApacheKafka, compile_java, java_command

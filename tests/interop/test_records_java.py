@@ -203,7 +203,7 @@ def gappy_payload(count: int) -> bytes:
     return b"".join(pieces)
 
 
-FULL = LogConfig(record_validation="full")
+FULL = LogConfig(ruslo_record_validation="full")
 BATCHES: dict[str, Callable[[], bytearray]] = {
     "good": lambda: build_batch(KEYED),
     "good lz4": lambda: build_batch(KEYED, codec=3),
@@ -247,18 +247,18 @@ BATCHES: dict[str, Callable[[], bytearray]] = {
 }
 TOPICS = {
     "plain": FULL,
-    "compacted": LogConfig(cleanup_policy=frozenset({"compact"})),
+    "compacted": LogConfig(cleanup_policy=("compact",)),
     "window": LogConfig(
-        record_validation="full",
+        ruslo_record_validation="full",
         message_timestamp_before_max_ms=60_000,
         message_timestamp_after_max_ms=60_000,
     ),
-    "log append time": LogConfig(record_validation="full", message_timestamp_type="LogAppendTime"),
-    "uncompressed": LogConfig(record_validation="full", compression_type="uncompressed"),
+    "log append time": LogConfig(ruslo_record_validation="full", message_timestamp_type="LogAppendTime"),
+    "uncompressed": LogConfig(ruslo_record_validation="full", compression_type="uncompressed"),
     "zstd": LogConfig(
-        record_validation="full", compression_type="zstd", message_timestamp_type="LogAppendTime"
+        ruslo_record_validation="full", compression_type="zstd", message_timestamp_type="LogAppendTime"
     ),
-    "lz4": LogConfig(record_validation="full", compression_type="lz4"),
+    "lz4": LogConfig(ruslo_record_validation="full", compression_type="lz4"),
 }
 
 

@@ -1,7 +1,7 @@
-"""Changes of the settings of topics, brokers and groups: what becomes of the stored overrides, or why not.
+"""AlterConfigs of topics, brokers and groups: validates changes and returns the new overrides.
 
-Every function returns the complete new overrides and leaves the old ones alone; a refusal is a KafkaError
-with the code Kafka answers. One bad key refuses the whole change of its resource.
+Every function returns all overrides of the resource and does not modify the old ones. An invalid change
+raises KafkaError with the error code of Kafka; one invalid config rejects the whole change of its resource.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import NamedTuple
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import LIST, ConfigKey, ConfigTable, InvalidConfig
 from ruslo.config.dynamic import dynamic_key, dynamic_refusal
-from ruslo.config.group_rules import broken_group_rules
-from ruslo.config.tables import BROKER, GROUP, TOPIC
-from ruslo.config.topic_rules import broken_topic_rules
+from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC
+from ruslo.config.rules.group import broken_group_rules
+from ruslo.config.rules.topic import broken_topic_rules
 from ruslo.model.errors import ErrorCode, KafkaError
 
-# Kafka stores values with a 16-bit length in older record versions and has kept the limit.
+# Kafka once stored the length of a value in 16 bits, and has kept the limit.
 MAX_VALUE_CHARS = 32767
 
 
@@ -32,7 +34,7 @@ class AlterOp(enum.IntEnum):
 
 
 class Alteration(NamedTuple):
-    """One requested change; ``op`` is the number from the wire."""
+    """A requested change; ``op`` is the number in the request."""
 
     name: str
     op: int
@@ -42,14 +44,14 @@ class Alteration(NamedTuple):
 def alter_topic(
     broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration]
 ) -> dict[str, str]:
-    """Incremental change of a topic."""
+    """Apply an incremental change to a topic."""
     return replace_topic(broker, current, _apply(TOPIC.get, current, alterations))
 
 
 def replace_topic(
     broker: BrokerConfig, current: Mapping[str, str], new: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Checks a topic's complete new overrides (CreateTopics, AlterConfigs); ``current`` are the old ones."""
+    """Validate all new overrides of a topic (CreateTopics, AlterConfigs); ``current`` are the old ones."""
     overrides = _without_nulls(new, "topic")
     _require_known(TOPIC, overrides)
     _require_storable(overrides)
@@ -64,14 +66,14 @@ def replace_topic(
 def alter_broker(
     broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration], *, per_broker: bool
 ) -> dict[str, str]:
-    """Incremental change of this broker's dynamic settings, or of those of all brokers."""
+    """Apply an incremental change to the dynamic configs of this broker or of all brokers."""
     return replace_broker(broker, _apply(dynamic_key, current, alterations), per_broker=per_broker)
 
 
 def replace_broker(
     broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool
 ) -> dict[str, str]:
-    """Checks complete new dynamic settings against the rest of this broker's settings."""
+    """Validate all new dynamic configs together with the rest of this broker's configuration."""
     overrides = replace_broker_keys(new, per_broker=per_broker)
     try:
         if per_broker:
@@ -86,15 +88,15 @@ def replace_broker(
 def alter_broker_keys(
     current: Mapping[str, str], alterations: Sequence[Alteration], *, per_broker: bool
 ) -> dict[str, str]:
-    """Incremental change of a broker's dynamic settings, checked key by key only."""
+    """Apply an incremental change to a broker's dynamic configs, and validate each config by itself."""
     return replace_broker_keys(_apply(dynamic_key, current, alterations), per_broker=per_broker)
 
 
 def replace_broker_keys(new: Mapping[str, str | None], *, per_broker: bool) -> dict[str, str]:
-    """Checks each of a broker's complete new dynamic settings by itself.
+    """Validate each of a broker's new dynamic configs by itself.
 
-    This is what a controller can do: it does not know the broker's property file, and its own may differ.
-    Kafka answers INVALID_REQUEST here (KAFKA-13609), and so does Ruslo.
+    A controller cannot do more: it does not know the property file of the broker. The error code is
+    INVALID_REQUEST, as in Kafka (KAFKA-13609).
     """
     overrides = _without_nulls(new, "broker", ErrorCode.INVALID_REQUEST)
     for name, value in overrides.items():
@@ -114,12 +116,12 @@ def replace_broker_keys(new: Mapping[str, str | None], *, per_broker: bool) -> d
 def alter_group(
     broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration]
 ) -> dict[str, str]:
-    """Incremental change of a group."""
+    """Apply an incremental change to a group."""
     return replace_group(broker, _apply(GROUP.get, current, alterations))
 
 
 def replace_group(broker: BrokerConfig, new: Mapping[str, str | None]) -> dict[str, str]:
-    """Checks a group's complete new overrides."""
+    """Validate all new overrides of a group."""
     overrides = _without_nulls(new, "group")
     _require_known(GROUP, overrides)
     _require_storable(overrides)
@@ -133,7 +135,7 @@ def replace_group(broker: BrokerConfig, new: Mapping[str, str | None]) -> dict[s
 
 
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str | None]]:
-    """What to write down to get from one set of overrides to another; None deletes."""
+    """The config records that turn the old overrides into the new ones; the value None deletes."""
     written: list[tuple[str, str | None]] = [(n, v) for n, v in new.items() if old.get(n) != v]
     return [*written, *((name, None) for name in old if name not in new)]
 
@@ -146,7 +148,7 @@ def _apply(
         repeated = next(name for name in names if names.count(name) > 1)
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"{repeated} is changed twice in one request: send one change for each key",
+            f"{repeated} is changed twice in one request: send one change per config",
         )
     result: dict[str, str | None] = dict(current)
     for name, op, value in alterations:
@@ -156,12 +158,12 @@ def _apply(
         if op not in AlterOp.__members__.values():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Operation {op} on {name} is unknown: use 0 to 3 (set, delete, append, subtract)",
+                f"Unknown operation {op} on {name}: use 0 to 3 (set, delete, append, subtract)",
             )
         if value is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"{name} has no value: send one, or delete the key to restore its default",
+                f"{name} has no value: send one, or delete the config to restore its default",
             )
         result[name] = (
             value if op == AlterOp.SET else _edit_list(find(name), name, op, current.get(name), value)
@@ -172,11 +174,11 @@ def _apply(
 def _edit_list(key: ConfigKey | None, name: str, op: int, old: str | None, value: str) -> str:
     if key is None or key.type is not LIST:
         verb = "append to" if op == AlterOp.APPEND else "subtract from"
-        why = "no such key is known" if key is None else "it is not a list"
+        why = "it is unknown" if key is None else "it is not a list"
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"Cannot {verb} {name}, because {why}: set its whole value instead"
         )
-    # Without a value of its own the key starts from its built-in default, as in Kafka.
+    # Without an override, the list starts from the built-in default, as in Kafka.
     items = [item for item in (key.default_text or "" if old is None else old).split(",") if item]
     for item in value.split(","):
         if op == AlterOp.APPEND and item not in items:
@@ -193,7 +195,7 @@ def _without_nulls(
     if nulls:
         raise KafkaError(
             code,
-            f"{', '.join(nulls)} of the {resource} has no value: send one, or leave the key out",
+            f"{', '.join(nulls)} of the {resource} has no value: send one, or omit the config",
         )
     return {name: value for name, value in new.items() if value is not None}
 
@@ -203,9 +205,13 @@ def _require_known(table: ConfigTable, overrides: Iterable[str]) -> None:
         if name in table:
             continue
         nearest = table.nearest(name)
-        hint = f"did you mean {nearest}?" if nearest else f"see the reference of {table.resource} settings"
+        hint = (
+            f"did you mean {nearest}?"
+            if nearest
+            else f"see docs/configuration.md for the configs of a {table.resource}"
+        )
         if nearest is None and table is TOPIC and name in BROKER:
-            hint = "it is a setting of brokers"
+            hint = "it is a broker config"
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown {table.resource} config name: {name}; {hint}")
 
 
@@ -214,7 +220,7 @@ def _require_storable(overrides: Mapping[str, str]) -> None:
         if len(value) > MAX_VALUE_CHARS:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{name} has {len(value)} characters, more than {MAX_VALUE_CHARS}: shorten its value",
+                f"The value of {name} has {len(value)} characters, more than {MAX_VALUE_CHARS}: shorten it",
             )
 
 

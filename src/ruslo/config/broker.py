@@ -1,6 +1,6 @@
-"""The settings of one node: parsed, checked and typed.
+"""The configuration of one node: parsed, validated and typed.
 
-``from_properties`` accepts what Kafka accepts and refuses what it refuses, naming every key at fault at once.
+``from_properties`` accepts the same property files as Kafka. Its error names every invalid property.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from ruslo.config.broker_rules import broken_rules, warnings
 from ruslo.config.definition import (
     REQUIRED,
     ConfigProblem,
@@ -18,7 +17,7 @@ from ruslo.config.definition import (
     base_name,
 )
 from ruslo.config.dynamic import usable_overrides
-from ruslo.config.effects import IMPLEMENTED_PER_LISTENER_KEYS
+from ruslo.config.keys.broker import BROKER
 from ruslo.config.listeners import (
     Endpoint,
     HostPort,
@@ -29,22 +28,21 @@ from ruslo.config.listeners import (
     parse_voters,
     with_reachable_host,
 )
-from ruslo.config.log_config import LogConfig
-from ruslo.config.log_defaults import apply_topic_overrides, log_defaults
-from ruslo.config.tables import BROKER
+from ruslo.config.log_config import LogConfig, apply_topic_overrides, log_defaults
+from ruslo.config.rules.broker import broken_rules, warnings
 from ruslo.config.validators import ConfigValue
 
-# Settings handed on to plug-ins, whatever their names.
+# Properties that are passed to plug-ins.
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 _FIXES = {
-    "node.id": "add a line such as node.id=1, with a number no other node of the cluster has",
-    "process.roles": "add process.roles=broker,controller for a node that is both",
+    "node.id": "add a line such as node.id=1, with a number that is unique in the cluster",
+    "process.roles": "add process.roles=broker,controller for a node with both roles",
     "controller.listener.names": "add controller.listener.names=CONTROLLER and a listener of that name",
 }
 
 
 class ConfigReport(NamedTuple):
-    """What the user should know about the properties of a node that starts all the same."""
+    """Warnings about the properties of a node. None of them prevents its start."""
 
     without_effect: list[str]
     unknown: list[tuple[str, str | None]]
@@ -52,7 +50,7 @@ class ConfigReport(NamedTuple):
 
 
 class BrokerConfig:
-    """Typed, validated settings; immutable. Dynamic changes give a new one (``with_dynamic``)."""
+    """Typed, validated configuration; immutable. A dynamic change makes a new one (``with_dynamic``)."""
 
     def __init__(
         self,
@@ -71,15 +69,15 @@ class BrokerConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
-        """Raises ConfigError (InvalidConfig, whose ``problems`` lists every key at fault)."""
+        """Raises InvalidConfig, whose ``problems`` lists every invalid property."""
         return cls(properties)
 
     def with_dynamic(
         self, default_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
     ) -> BrokerConfig:
-        """The same node with other dynamic settings: the whole cluster's, and its own, which win (KIP-226).
+        """The same node with other dynamic configs: those of all brokers, overridden by its own (KIP-226).
 
-        Stored values that cannot be used are passed over, as in Kafka; values that break a rule raise.
+        Invalid stored values are ignored, as in Kafka. Values that break a rule over several configs raise.
         """
         return BrokerConfig(
             self.static,
@@ -87,14 +85,14 @@ class BrokerConfig:
             usable_overrides(broker_overrides, per_broker=True),
         )
 
-    # Typed access by Kafka's own key names.
+    # Typed access by property name.
 
     def get(self, key: builtins.str) -> ConfigValue:
         return self._values[key]
 
     def int(self, key: builtins.str) -> builtins.int:
         value = self._values[key]
-        assert isinstance(value, builtins.int), f"{key} is not a whole number but {value!r}"
+        assert isinstance(value, builtins.int), f"{key} is not an integer but {value!r}"
         return value
 
     def opt_int(self, key: builtins.str) -> builtins.int | None:
@@ -112,14 +110,14 @@ class BrokerConfig:
 
     def str(self, key: builtins.str) -> builtins.str:
         value = self._values[key]
-        assert isinstance(value, builtins.str), f"{key} is not a text but {value!r}"
+        assert isinstance(value, builtins.str), f"{key} is not a string but {value!r}"
         return value
 
     def opt_str(self, key: builtins.str) -> builtins.str | None:
         return None if self._values[key] is None else self.str(key)
 
     def list(self, key: builtins.str) -> tuple[builtins.str, ...]:
-        """The items of a list; an unset list is an empty one."""
+        """The items of a list; an unset list is empty."""
         value = self._values[key]
         if value is None:
             return ()
@@ -127,16 +125,16 @@ class BrokerConfig:
         return value
 
     def is_set(self, key: builtins.str) -> builtins.bool:
-        """Whether the user gave the key a value, in the property file or dynamically."""
+        """True if the property is set in the property file or dynamically."""
         return key in self._effective
 
     @property
     def static_with_node_id(self) -> Mapping[builtins.str, builtins.str]:
-        """The property file's lines, with node.id and its old name broker.id standing in for each other."""
+        """The property file, with node.id and its old name broker.id set to the same value."""
         own_id = self.static.get("node.id", self.static.get("broker.id", ""))
         return {"node.id": own_id, "broker.id": own_id, **self.static}
 
-    # Settings that several keys decide together.
+    # Values that depend on several properties.
 
     @property
     def node_id(self) -> builtins.int:
@@ -156,7 +154,7 @@ class BrokerConfig:
 
     @property
     def cordoned_log_dirs(self) -> tuple[builtins.str, ...]:
-        """Log directories that get no new replicas (KIP-1066)."""
+        """Log directories that receive no new replicas (KIP-1066)."""
         cordoned = self.list("cordoned.log.dirs")
         return self.log_dirs if "*" in cordoned else cordoned
 
@@ -170,13 +168,13 @@ class BrokerConfig:
 
     @cached_property
     def security_protocols(self) -> Mapping[builtins.str, builtins.str]:
-        """The security protocol behind each listener name."""
+        """The security protocol of each listener name."""
         key = "listener.security.protocol.map"
         protocols = parse_protocol_map(key, self.str(key))
         secured = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
         names = [parsed[0] for parsed in map(parse_listener, self.list("listeners")) if parsed]
         if not self.is_set(key) and not any(n in secured for n in (*names, *self.controller_listener_names)):
-            # Without a map of the user's own, and nothing secured in sight, controller listeners are plain.
+            # Without an explicit map and without secured listeners, controller listeners are plaintext.
             protocols.update(
                 dict.fromkeys((n for n in self.controller_listener_names if n not in protocols), "PLAINTEXT")
             )
@@ -184,7 +182,7 @@ class BrokerConfig:
 
     @cached_property
     def listeners(self) -> tuple[Endpoint, ...]:
-        """Everything this node listens on."""
+        """All listeners of this node."""
         return parse_listeners("listeners", self.list("listeners"), self.security_protocols)
 
     @property
@@ -197,7 +195,7 @@ class BrokerConfig:
 
     @cached_property
     def declared_advertised(self) -> tuple[Endpoint, ...]:
-        """``advertised.listeners`` as written; may name controller listeners too (KIP-853)."""
+        """``advertised.listeners`` as configured; it can include controller listeners (KIP-853)."""
         key = "advertised.listeners"
         return parse_listeners(key, self.list(key), self.security_protocols, share_ports=True)
 
@@ -211,16 +209,16 @@ class BrokerConfig:
     def advertised_broker_listeners(
         self, bound_ports: Mapping[builtins.str, builtins.int] | None = None
     ) -> tuple[Endpoint, ...]:
-        """What clients are told. ``bound_ports`` gives the real port of listeners that asked for port 0.
+        """The endpoints in Metadata responses. ``bound_ports`` gives the real port of listeners on port 0.
 
-        May look this machine's name up, so call it once, not for every request.
+        This may resolve the host name, so call it once, not for every request.
         """
         return tuple(with_reachable_host(e, bound_ports or {}) for e in self.declared_broker_advertised)
 
     def advertised_controller_listeners(
         self, bound_ports: Mapping[builtins.str, builtins.int] | None = None
     ) -> tuple[Endpoint, ...]:
-        """What other nodes are told about this controller: advertised, else as voter, else as it listens."""
+        """The endpoints of this controller for peers: as advertised, else as voter, else as listener."""
         declared = {e.listener_name: e for e in self.declared_advertised}
         listening = {e.listener_name: e for e in self.controller_listeners}
         endpoints: builtins.list[Endpoint] = []
@@ -242,7 +240,7 @@ class BrokerConfig:
         return (name or self.str("security.inter.broker.protocol")).upper()
 
     def enabled_sasl_mechanisms(self, listener_name: builtins.str) -> tuple[builtins.str, ...]:
-        """The mechanisms of one listener; a value of its own wins over the common one."""
+        """The SASL mechanisms of a listener; its own value overrides the common one."""
         key = "sasl.enabled.mechanisms"
         own = self._effective.get(f"listener.name.{listener_name.lower()}.{key}")
         return self.list(key) if own is None else tuple(part.strip() for part in own.split(","))
@@ -264,7 +262,7 @@ class BrokerConfig:
             host, _, count = (part.strip() for part in entry.rpartition(":"))
             if not host or not count.isdecimal():
                 fix = "write host:count, …, e.g. 10.0.0.7:100"
-                raise InvalidConfig(ConfigProblem(key, entry, "it does not give a host a number", fix))
+                raise InvalidConfig(ConfigProblem(key, entry, "it does not map a host to a number", fix))
             overrides[host] = builtins.int(count)
         return overrides
 
@@ -272,30 +270,29 @@ class BrokerConfig:
 
     @cached_property
     def default_log_config(self) -> LogConfig:
-        """A topic without overrides, on this broker."""
+        """The configuration of a topic without overrides on this broker."""
         return log_defaults(self)
 
     def log_config(self, topic_overrides: Mapping[builtins.str, builtins.str]) -> LogConfig:
-        """A topic's effective settings. Raises ConfigError when an override cannot be used."""
+        """The effective configuration of a topic. Raises InvalidConfig if an override is invalid."""
         return apply_topic_overrides(self.default_log_config, topic_overrides)
 
-    # What the user should be told.
+    # Warnings.
 
     def report(self) -> ConfigReport:
-        without_effect: builtins.list[builtins.str] = []
         unknown = unknown_names(self.static)
-        for name in self.static.keys() - dict(unknown).keys():
-            base = base_name(name)
-            if name.startswith(_PLUGIN_PREFIXES) or not (
-                BROKER.implements(name) if base == name else base in IMPLEMENTED_PER_LISTENER_KEYS
-            ):
-                without_effect.append(name)
-        return ConfigReport(sorted(without_effect), unknown, warnings(self))
+        # A value for one listener (listener.name.NAME.KEY) or for a plug-in is in no table: it has no effect.
+        without_effect = sorted(
+            name
+            for name in self.static.keys() - dict(unknown).keys()
+            if name not in BROKER or not BROKER[name].has_effect
+        )
+        return ConfigReport(without_effect, unknown, warnings(self))
 
     # Construction.
 
     def _effective_properties(self) -> dict[builtins.str, builtins.str]:
-        """Static properties with dynamic ones laid over; a dynamic key silences its static synonyms."""
+        """Static properties overridden by dynamic ones. A dynamic property also overrides static synonyms."""
         effective = dict(self.static)
         if "node.id" not in effective and "broker.id" in effective:
             effective["node.id"] = effective["broker.id"]
@@ -345,7 +342,7 @@ def _check_per_listener(problems: list[ConfigProblem], properties: Mapping[str, 
 
 
 def unknown_names(names: Iterable[str]) -> list[tuple[str, str | None]]:
-    """Those that are not properties of a broker, sorted, each with the property that it most likely means."""
+    """The names that are not broker properties, sorted, each with the property that it most likely means."""
     return sorted(
         (name, BROKER.nearest(name))
         for name in names

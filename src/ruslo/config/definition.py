@@ -1,7 +1,7 @@
-"""What a setting is: one row gives its name, type, default, valid range, dynamic mode and documentation.
+"""What a property is: one row gives its name, type, default, valid range, dynamic mode and doc.
 
-Values travel as text (property files, metadata records, requests) and are parsed here by Kafka's rules:
-blanks around a value are dropped, numbers are decimal and bounded by their Java type, commas separate items.
+Values are text in property files, metadata records and requests. They are parsed here by Kafka's rules:
+whitespace around a value is dropped, numbers are decimal and fit their Java type, commas separate items.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 from ruslo.config.validators import ConfigValue, Items, Range, Validator
 from ruslo.model.errors import ConfigError
 
-# Compiled on first use: most starts need none of it, and compiling costs more than the whole table.
+# Compiled on first use: compiling costs more than building all tables, and few starts need it.
 _DECIMAL: Final = r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?"
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf"}
 _BLANKS: Final = "".join(map(chr, range(33)))
 _BLANKS_AROUND_COMMAS: Final = " \t\n\v\f\r"
 _LISTENER_PREFIX: Final = "listener.name."
-# These may carry a SASL mechanism too: listener.name.NAME.MECHANISM.KEY (KIP-103, KIP-85).
+# These can name a SASL mechanism as well: listener.name.NAME.MECHANISM.KEY (KIP-103, KIP-85).
 _PER_MECHANISM: Final = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
@@ -32,7 +32,7 @@ _PER_MECHANISM: Final = (
 
 
 class ConfigType(enum.IntEnum):
-    """A key's type; the numbers are those of DescribeConfigs."""
+    """The type of a property, with the number that DescribeConfigs responses use."""
 
     BOOLEAN = 1
     STRING = 2
@@ -59,7 +59,7 @@ HIGH, MEDIUM, LOW = Importance
 
 
 class Dynamic(enum.StrEnum):
-    """How a broker key may be changed while the broker runs (KIP-226)."""
+    """How a broker property can change while the broker runs (KIP-226)."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -70,7 +70,7 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = Dynamic
 
 
 class Required(enum.Enum):
-    """The default of a key that has none."""
+    """Stands for the default of a required property."""
 
     REQUIRED = "required"
 
@@ -79,7 +79,7 @@ REQUIRED: Final = Required.REQUIRED
 
 
 class ConfigProblem(NamedTuple):
-    """One setting that cannot be used."""
+    """An invalid setting, the reason, and the fix as an imperative."""
 
     key: str
     value: str | None
@@ -87,12 +87,12 @@ class ConfigProblem(NamedTuple):
     fix: str
 
     def __str__(self) -> str:
-        what = self.key if self.value is None else f"{self.key}={self.value}"
-        return f"{what} cannot be used: {self.reason}. To fix it, {self.fix}."
+        setting = self.key if self.value is None else f"{self.key}={self.value}"
+        return f"Invalid configuration {setting}: {self.reason}. {self.fix[:1].upper()}{self.fix[1:]}."
 
 
 class InvalidConfig(ConfigError):
-    """Settings that cannot be used, each with its reason and its fix."""
+    """Invalid settings, each with its reason and its fix."""
 
     def __init__(self, *problems: ConfigProblem) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -100,7 +100,7 @@ class InvalidConfig(ConfigError):
 
 
 class ConfigKey(NamedTuple):
-    """One declared setting."""
+    """The declaration of a property."""
 
     name: str
     type: ConfigType
@@ -111,7 +111,9 @@ class ConfigKey(NamedTuple):
     doc: str
     synonyms: tuple[str, ...] = ()
     internal: bool = False
-    """As in Kafka: DescribeConfigs shows the key only where it is set."""
+    """DescribeConfigs shows an internal property only if it is set, as in Kafka."""
+    has_effect: bool = True
+    """False: the property is validated and shown, but nothing in Ruslo reads it."""
 
     @property
     def sensitive(self) -> bool:
@@ -122,11 +124,11 @@ class ConfigKey(NamedTuple):
         return None if self.default is REQUIRED else self.format(self.default)
 
     def parse(self, text: str) -> ConfigValue:
-        """The typed and checked value of a text; raises InvalidConfig."""
+        """Parse and validate a value; raises InvalidConfig."""
         try:
             value = parse_as(self.type, text)
         except ValueError as error:
-            raise self.invalid(text, str(error), f"give {self._wanted()}") from None
+            raise self.invalid(text, str(error), f"use {self._expected()}") from None
         if isinstance(self.validator, Items) and isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
         problem = self.validator.problem(value) if self.validator else None
@@ -137,20 +139,20 @@ class ConfigKey(NamedTuple):
     def invalid(self, text: str | None, reason: str, fix: str) -> InvalidConfig:
         return InvalidConfig(ConfigProblem(self.name, "[hidden]" if self.sensitive else text, reason, fix))
 
-    def _wanted(self) -> str:
-        """What a value looks like, within the bounds of the type and of the validator."""
+    def _expected(self) -> str:
+        """A valid value in words, within the limits of the type and of the validator."""
         if not isinstance(self.validator, Range) or self.type not in (*_INTEGER_BITS, DOUBLE):
-            return _WANTED[self.type]
+            return _EXPECTED[self.type]
         low, high, also = self.validator.low, self.validator.high, self.validator.also
         or_also = "" if also is None else f", or {also}"
         if self.type is DOUBLE:
             return f"a number in {self.validator}"
         limit = 1 << _INTEGER_BITS[self.type]
         low, high = -limit if low is None else low, limit - 1 if high is None else high
-        return f"a whole number from {low} to {high}{or_also}"
+        return f"an integer from {low} to {high}{or_also}"
 
     def format(self, value: ConfigValue) -> str | None:
-        """The text Kafka shows for a value."""
+        """A value as Kafka prints it."""
         if value is None or isinstance(value, str):
             return value
         if isinstance(value, bool):
@@ -160,13 +162,17 @@ class ConfigKey(NamedTuple):
         return java_double(value) if self.type is DOUBLE else str(value)
 
 
-class ConfigTable:
-    """The keys of one kind of resource, and which of them Ruslo acts upon."""
+def without_effect(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
+    """Rows of properties that a node accepts and ignores; it warns about each one that its user has set."""
+    return tuple(key._replace(has_effect=False) for key in keys)
 
-    def __init__(self, resource: str, keys: Iterable[ConfigKey], implemented: frozenset[str]) -> None:
+
+class ConfigTable:
+    """The properties of one kind of resource."""
+
+    def __init__(self, resource: str, keys: Iterable[ConfigKey]) -> None:
         self.resource = resource
         self.keys: Final[dict[str, ConfigKey]] = {key.name: key for key in keys}
-        self.implemented = implemented
 
     def __iter__(self) -> Iterator[ConfigKey]:
         return iter(self.keys.values())
@@ -183,18 +189,15 @@ class ConfigTable:
     def get(self, name: str) -> ConfigKey | None:
         return self.keys.get(name)
 
-    def implements(self, name: str) -> bool:
-        return name in self.implemented
-
     def nearest(self, name: str) -> str | None:
-        """The known name a mistyped one most likely meant."""
-        from difflib import get_close_matches  # only needed once somebody mistyped
+        """The property that a misspelled name most likely means."""
+        from difflib import get_close_matches  # needed only after a typing error
 
         return next(iter(get_close_matches(name, self.keys, n=1, cutoff=0.75)), None)
 
 
 def base_name(name: str) -> str:
-    """The key behind ``listener.name.NAME.[MECHANISM.]KEY``; any other name is its own base."""
+    """The property behind ``listener.name.NAME.[MECHANISM.]KEY``; any other name is returned unchanged."""
     if not name.startswith(_LISTENER_PREFIX):
         return name
     _, dot, key = name.removeprefix(_LISTENER_PREFIX).partition(".")
@@ -203,30 +206,30 @@ def base_name(name: str) -> str:
     return next((scoped for scoped in _PER_MECHANISM if key.endswith("." + scoped)), key)
 
 
-_WANTED: Final = {
+_EXPECTED: Final = {
     BOOLEAN: "true or false",
-    STRING: "a text",
-    INT: "a whole number between -2147483648 and 2147483647",
-    SHORT: "a whole number between -32768 and 32767",
-    LONG: "a whole number between -9223372036854775808 and 9223372036854775807",
+    STRING: "a string",
+    INT: "an integer between -2147483648 and 2147483647",
+    SHORT: "an integer between -32768 and 32767",
+    LONG: "an integer between -9223372036854775808 and 9223372036854775807",
     DOUBLE: "a number such as 0.5",
     LIST: "items separated by commas",
     CLASS: "a class name",
-    PASSWORD: "a text",
+    PASSWORD: "a string",
 }
 
 
 def parse_as(type_: ConfigType, text: str) -> ConfigValue:
-    """Parse without checking the range; raises ValueError with the reason."""
+    """Parse without validating the range; raises ValueError with the reason."""
     text = text.strip(_BLANKS)
     if type_ in _INTEGER_BITS:
         digits = text[1:] if text[:1] in ("+", "-") else text
         if not (digits.isascii() and digits.isdigit()):
-            raise ValueError("it is not a whole number")
+            raise ValueError("it is not an integer")
         limit = 1 << _INTEGER_BITS[type_]
-        # A number of 20 or more digits is out of range; do not even convert it.
+        # A number of 20 or more digits is out of range. Do not convert it: that takes quadratic time.
         if len(digits.lstrip("0")) > 19 or not -limit <= int(text) < limit:
-            raise ValueError(f"it does not fit a {_INTEGER_BITS[type_] + 1}-bit number")
+            raise ValueError(f"it does not fit a {_INTEGER_BITS[type_] + 1}-bit integer")
         return int(text)
     if type_ is BOOLEAN:
         lower = text.lower()

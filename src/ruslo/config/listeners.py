@@ -1,4 +1,4 @@
-"""Listener endpoints and quorum voters, as property files write them."""
+"""Parses listeners and quorum voters of a property file."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 from ruslo.config.definition import ConfigProblem, InvalidConfig
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-# Two listeners can share a port only when each has one of the two IP families to itself (KIP-797).
+# Two listeners can share a port only if one uses IPv4 and the other IPv6 (KIP-797).
 IP_FAMILIES = 2
 
 _LISTENER: Final = r"(.*)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._:]*)):([0-9]+)"
 
 
 class Endpoint(NamedTuple):
-    """One listener. An empty host means all interfaces."""
+    """A listener. An empty host means all interfaces."""
 
     listener_name: str
     security_protocol: str
@@ -35,7 +35,7 @@ class HostPort(NamedTuple):
 
 
 def parse_listener(text: str) -> tuple[str, str, int] | None:
-    """Name (upper case), host and port of ``NAME://host:port``, or None when it has another shape."""
+    """Name (upper case), host and port of ``NAME://host:port``, or None for invalid syntax."""
     match = re.fullmatch(_LISTENER, text)
     if match is None or not match[1] or int(match[4]) > 65535:
         return None
@@ -61,13 +61,11 @@ def parse_listeners(
             raise _invalid(
                 key,
                 entry,
-                f"no security protocol is given for listener {name}",
+                f"listener {name} has no security protocol",
                 f"add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
             )
         if any(other.listener_name == name for other in endpoints):
-            raise _invalid(
-                key, entry, f"listener {name} is there twice", "give every listener a name of its own"
-            )
+            raise _invalid(key, entry, f"listener {name} is listed twice", "give every listener its own name")
         endpoints.append(Endpoint(name, protocols[name], host, port))
     if not share_ports:
         _require_distinct_ports(key, endpoints)
@@ -77,7 +75,7 @@ def parse_listeners(
 def _require_distinct_ports(key: str, endpoints: Iterable[Endpoint]) -> None:
     by_port: dict[int, list[Endpoint]] = {}
     for endpoint in endpoints:
-        # Port 0 asks the system for any free port.
+        # Port 0 means any free port.
         if endpoint.port != 0:
             by_port.setdefault(endpoint.port, []).append(endpoint)
     for port, same_port in by_port.items():
@@ -95,7 +93,7 @@ def _require_distinct_ports(key: str, endpoints: Iterable[Endpoint]) -> None:
 
 
 def _ip_version(host: str) -> int | None:
-    import ipaddress  # costs start-up time, and only a clash of ports needs it
+    import ipaddress  # slow to import; needed only if two listeners share a port
 
     try:
         return ipaddress.ip_address(host).version
@@ -112,7 +110,7 @@ def parse_protocol_map(key: str, text: str) -> dict[str, str]:
             raise _invalid(
                 key,
                 entry,
-                "it does not give a listener one of the security protocols",
+                "it does not map a listener to a security protocol",
                 f"write NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}",
             )
         protocols[name.upper()] = protocol.upper()
@@ -120,7 +118,7 @@ def parse_protocol_map(key: str, text: str) -> dict[str, str]:
 
 
 def parse_voters(entries: Sequence[str]) -> dict[int, HostPort]:
-    """``id@host:port`` entries that passed the key's own check."""
+    """Voters by node ID, from valid ``id@host:port`` entries."""
     voters: dict[int, HostPort] = {}
     for entry in entries:
         node_id, _, address = entry.partition("@")
@@ -134,7 +132,7 @@ def parse_host_port(address: str) -> HostPort:
 
 
 def with_reachable_host(endpoint: Endpoint, bound_ports: Mapping[str, int]) -> Endpoint:
-    """As peers can use it: this machine's name for 'all interfaces', the bound port for port 0."""
+    """The address for peers: this machine's host name for all interfaces, the bound port for port 0."""
     port = endpoint.port or bound_ports.get(endpoint.listener_name, 0)
     return endpoint._replace(host=endpoint.host or socket.getfqdn(), port=port)
 

@@ -1,60 +1,105 @@
-"""The settings of one partition's log, resolved once and then read as plain attributes.
+"""The properties of a topic, each declared once, as a field of ``LogConfig``.
 
-Building one goes through the key tables (``BrokerConfig.log_config``); the hot path never looks a key up by
-name. Every default is Kafka's own, so ``LogConfig()`` describes a topic created without any override.
+A field is named like its property, with underscores for dots. Most rows name the broker property that gives
+the default, and take type, validator and doc from its row. A partition reads its ``LogConfig`` as plain
+attributes; the hot path never looks a property up by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from ruslo.config.limits import LONG_MAX
+from ruslo.config.definition import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    LIST,
+    MEDIUM,
+    ConfigKey,
+    ConfigProblem,
+    ConfigTable,
+    ConfigType,
+    InvalidConfig,
+    without_effect,
+)
+from ruslo.config.keys.inherited import first_set, inherited
+from ruslo.config.validators import ConfigValue, ThrottledReplicas, Validator, at_least
 
-NO_LIMIT = -1
-# local.retention.* only: "as long as the topic's own retention" (KIP-405).
-SAME_AS_RETENTION = -2
+if TYPE_CHECKING:
+    from ruslo.config.broker import BrokerConfig
 
-DAY_MS = 24 * 60 * 60 * 1000
+NO_LIMIT: Final = -1
+SAME_AS_RETENTION: Final = -2
+"""Value of local.retention.*: local disk retains as much as the topic (KIP-405)."""
+
+
+def _row(key: ConfigKey) -> Any:
+    """The row of a field; the field's name gives the property's name, its annotation the type for mypy."""
+    return field(default=key.default, metadata={"row": key})
+
+
+def _of_broker(broker_name: str, validator: Validator | None = None) -> Any:
+    """A property that takes its default from a broker property."""
+    return _row(inherited("", broker_name, validator))
+
+
+def _of_topic(type_: ConfigType, default: ConfigValue, validator: Validator | None, doc: str) -> Any:
+    """A property that only topics have."""
+    return _row(ConfigKey("", type_, default, validator, MEDIUM, CLUSTER_WIDE, doc))
+
+
+def _of_tiered_topic(doc: str) -> Any:
+    """A switch of tiered storage, which has no effect yet."""
+    return _row(*without_effect(ConfigKey("", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, doc)))
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """One field per topic key: the key's name with dots turned into underscores."""
+    """The resolved configuration of one partition's log. ``LogConfig()`` has Kafka's defaults."""
 
-    cleanup_policy: frozenset[str] = frozenset({"delete"})
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
-    delete_retention_ms: int = DAY_MS
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = LONG_MAX
-    flush_ms: int = LONG_MAX
-    follower_replication_throttled_replicas: tuple[str, ...] = ()
-    index_interval_bytes: int = 4096
-    leader_replication_throttled_replicas: tuple[str, ...] = ()
-    local_retention_bytes: int = SAME_AS_RETENTION
-    local_retention_ms: int = SAME_AS_RETENTION
-    max_compaction_lag_ms: int = LONG_MAX
-    max_message_bytes: int = 1_048_588
-    message_timestamp_after_max_ms: int = 3_600_000
-    message_timestamp_before_max_ms: int = LONG_MAX
-    message_timestamp_type: str = "CreateTime"
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
-    remote_log_copy_disable: bool = False
-    remote_log_delete_on_disable: bool = False
-    remote_storage_enable: bool = False
-    retention_bytes: int = NO_LIMIT
-    retention_ms: int = 7 * DAY_MS
-    segment_bytes: int = 1 << 30
-    segment_index_bytes: int = 10 << 20
-    segment_jitter_ms: int = 0
-    segment_ms: int = 7 * DAY_MS
-    unclean_leader_election_enable: bool = False
-    record_validation: str = "header"
+    cleanup_policy: tuple[str, ...] = _of_broker("log.cleanup.policy")
+    compression_gzip_level: int = _of_broker("compression.gzip.level")
+    compression_lz4_level: int = _of_broker("compression.lz4.level")
+    compression_type: str = _of_broker("compression.type")
+    compression_zstd_level: int = _of_broker("compression.zstd.level")
+    delete_retention_ms: int = _of_broker("log.cleaner.delete.retention.ms")
+    file_delete_delay_ms: int = _of_broker("log.segment.delete.delay.ms")
+    flush_messages: int = _of_broker("log.flush.interval.messages")
+    flush_ms: int = _of_broker("log.flush.interval.ms", at_least(0))
+    follower_replication_throttled_replicas: tuple[str, ...] = _of_topic(
+        LIST, (), ThrottledReplicas(), "Replicas whose followers are throttled: partition:broker, … or *."
+    )
+    index_interval_bytes: int = _of_broker("log.index.interval.bytes")
+    leader_replication_throttled_replicas: tuple[str, ...] = _of_topic(
+        LIST, (), ThrottledReplicas(), "Replicas whose leaders are throttled: partition:broker, … or *."
+    )
+    local_retention_bytes: int = _of_broker("log.local.retention.bytes")
+    local_retention_ms: int = _of_broker("log.local.retention.ms")
+    max_compaction_lag_ms: int = _of_broker("log.cleaner.max.compaction.lag.ms")
+    max_message_bytes: int = _of_broker("message.max.bytes")
+    message_timestamp_after_max_ms: int = _of_broker("log.message.timestamp.after.max.ms")
+    message_timestamp_before_max_ms: int = _of_broker("log.message.timestamp.before.max.ms")
+    message_timestamp_type: str = _of_broker("log.message.timestamp.type")
+    min_cleanable_dirty_ratio: float = _of_broker("log.cleaner.min.cleanable.ratio")
+    min_compaction_lag_ms: int = _of_broker("log.cleaner.min.compaction.lag.ms")
+    min_insync_replicas: int = _of_broker("min.insync.replicas")
+    preallocate: bool = _of_broker("log.preallocate")
+    remote_log_copy_disable: bool = _of_tiered_topic(
+        "Stop copying to remote storage; remote data stays readable."
+    )
+    remote_log_delete_on_disable: bool = _of_tiered_topic(
+        "Delete the remote data when tiered storage is disabled."
+    )
+    remote_storage_enable: bool = _of_tiered_topic("Copy old segments to remote storage.")
+    retention_bytes: int = _of_broker("log.retention.bytes")
+    retention_ms: int = _of_broker("log.retention.ms", at_least(NO_LIMIT))
+    ruslo_record_validation: str = _of_broker("ruslo.record.validation")
+    segment_bytes: int = _of_broker("log.segment.bytes")
+    segment_index_bytes: int = _of_broker("log.index.size.max.bytes")
+    segment_jitter_ms: int = _of_broker("log.roll.jitter.ms", at_least(0))
+    segment_ms: int = _of_broker("log.roll.ms", at_least(1))
+    unclean_leader_election_enable: bool = _of_broker("unclean.leader.election.enable")
 
     @property
     def compacts(self) -> bool:
@@ -63,3 +108,40 @@ class LogConfig:
     @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy
+
+
+TOPIC: Final = ConfigTable(
+    "topic", (each.metadata["row"]._replace(name=each.name.replace("_", ".")) for each in fields(LogConfig))
+)
+
+
+def field_of(name: str) -> str:
+    """The field of ``LogConfig`` that holds a topic property."""
+    return name.replace(".", "_")
+
+
+def log_defaults(broker: BrokerConfig) -> LogConfig:
+    """The configuration of a topic without overrides on this broker."""
+    # Each field has the type of its property; a test checks it.
+    values: dict[str, Any] = {
+        field_of(key.name): first_set(key.synonyms, broker.get) for key in TOPIC if key.synonyms
+    }
+    values["retention_ms"] = max(values["retention_ms"], NO_LIMIT)
+    return LogConfig(**values)
+
+
+def apply_topic_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """Raises InvalidConfig if a value is invalid. Unknown names are ignored, as in Kafka."""
+    values: dict[str, Any] = {}
+    problems: list[ConfigProblem] = []
+    for name, text in overrides.items():
+        key = TOPIC.get(name)
+        if key is None:
+            continue
+        try:
+            values[field_of(name)] = key.parse(text)
+        except InvalidConfig as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InvalidConfig(*problems)
+    return replace(defaults, **values) if values else defaults

@@ -1,9 +1,9 @@
-"""Property files, read and written as ``java.util.Properties`` does.
+"""Reads and writes property files as ``java.util.Properties`` does.
 
-A *natural* line ends at LF, CR or CRLF. Lines that are blank or begin with ``#`` or ``!`` are skipped. An odd
-number of backslashes at the end joins the next line, whose leading blanks go. A key ends at the first
-unescaped ``=``, ``:`` or blank; blanks around one separator are dropped. Escapes are ``\\t \\n \\r \\f`` and
-``\\uXXXX``; before anything else a backslash only disappears.
+- A natural line ends at LF, CR or CRLF. Blank lines and lines that begin with ``#`` or ``!`` are skipped.
+- An odd number of backslashes at its end joins a line with the next one, without that line's leading blanks.
+- A key ends at the first unescaped ``=``, ``:`` or blank. Blanks around one separator are dropped.
+- Escapes are ``\\t \\n \\r \\f`` and ``\\uXXXX``. Before any other character a backslash is dropped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Keys and values of a property file; a later line wins. Raises ConfigError with the line's number."""
+    """Parse a property file; a later line overrides an earlier one. Raises ConfigError."""
     properties: dict[str, str] = {}
     for number, line in _logical_lines(text):
         match = _KEY_VALUE.fullmatch(line)
@@ -48,7 +48,7 @@ def format_properties(properties: Mapping[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with comments gone and continuations joined, each with the number of its first natural line."""
+    """Lines without comments, with continuations joined; each with the number of its first natural line."""
     joined: list[str] = []
     first = 0
     for number, natural in enumerate(_NEWLINE.split(text), start=1):
@@ -77,13 +77,13 @@ def _unescape(raw: str, line_number: int) -> str:
             return _CONTROL.get(escape, escape)
         if not _HEX.fullmatch(escape, 1):
             raise ConfigError(
-                f"Line {line_number} of the property file cannot be read: \\{escape} is not a character. "
-                "Write \\u and four hexadecimal digits, or double the backslash if it is meant literally."
+                f"Invalid property file: \\{escape} in line {line_number} is not a character. "
+                "Write \\u and four hexadecimal digits, or double the backslash to mean a backslash."
             )
         return chr(int(escape[1:], 16))
 
     text = _ESCAPE.sub(replace, raw)
-    # Characters beyond the basic plane come as two \u escapes; make them one character again.
+    # A character beyond the basic plane is written as two \u escapes. Join them.
     return (
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if _SURROGATES.search(text)
@@ -97,7 +97,7 @@ def _escape(text: str, is_key: bool = False) -> str:
         if char in "\t\n\r\f":
             escaped.append({"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}[char])
         elif char == " ":
-            # A leading blank of a value would be taken for the separator's.
+            # Java would drop a leading blank of a value with the separator.
             escaped.append("\\ " if is_key or index == 0 else " ")
         elif char == "\\" or (is_key and char in "=:#!"):
             escaped.append("\\" + char)

@@ -1,8 +1,14 @@
-"""Where a setting's value comes from: the layers that DescribeConfigs shows.
+"""DescribeConfigs: the value of each config, and the layers that it comes from.
 
-From the strongest: the topic's (or group's) own value, the broker's dynamic value, the dynamic default of all
-brokers, the property file, the built-in default. Each layer is looked through for all synonyms of a key
-before the next one is.
+The layers, strongest first:
+
+1. the override of the topic or group
+2. the dynamic config of the broker
+3. the dynamic default of all brokers
+4. the property file
+5. the built-in default
+
+All synonyms of a config are looked up in one layer before the next layer.
 """
 
 from __future__ import annotations
@@ -14,12 +20,13 @@ from typing import NamedTuple
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import ConfigKey, ConfigTable, Dynamic, InvalidConfig
 from ruslo.config.dynamic import dynamic_key
-from ruslo.config.log_defaults import FIELD_OF_KEY
-from ruslo.config.tables import BROKER, GROUP, TOPIC
+from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC, field_of
 
 
 class ConfigSource(enum.IntEnum):
-    """The numbers of DescribeConfigs."""
+    """The numbers in DescribeConfigs responses."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -33,7 +40,7 @@ class ConfigSource(enum.IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One layer's value of a setting, under the name it has there. Sensitive values are None."""
+    """The value of a config in one layer, under its name there. A sensitive value is None."""
 
     name: str
     value: str | None
@@ -41,7 +48,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting as DescribeConfigs shows it. ``type`` is 0 for names nobody declared."""
+    """A config as DescribeConfigs returns it. ``type`` is 0 for an unknown name."""
 
     name: str
     value: str | None
@@ -56,7 +63,7 @@ class ConfigEntry(NamedTuple):
 def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """The settings of a topic; ``names`` limits the answer, None or empty means all."""
+    """The configs of a topic: those in ``names``, or all if ``names`` is None or empty."""
     return list(
         _describe_overridable(
             TOPIC, ConfigSource.DYNAMIC_TOPIC_CONFIG, broker, overrides, names, _topic_default
@@ -67,7 +74,7 @@ def describe_topic(
 def describe_group(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """The settings of a group."""
+    """The configs of a group."""
     return list(
         _describe_overridable(
             GROUP, ConfigSource.DYNAMIC_GROUP_CONFIG, broker, overrides, names, _group_default
@@ -76,18 +83,18 @@ def describe_group(
 
 
 def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """The settings of this broker, with those that it was given and does not know."""
+    """The configs of this broker, including unknown ones that are set."""
     given = {**broker.static, **broker.default_overrides, **broker.broker_overrides}
-    strangers = [name for name in given if name not in BROKER]
+    unknown = [name for name in given if name not in BROKER]
     return [
         _broker_entry(name, _broker_value(broker, name, given), _broker_layers(broker, name))
-        for name in [*(key.name for key in BROKER if not key.internal or key.name in given), *strangers]
+        for name in [*(key.name for key in BROKER if not key.internal or key.name in given), *unknown]
         if not names or name in names
     ]
 
 
 def describe_broker_defaults(broker: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """The dynamic settings common to all brokers: the resource with the empty name."""
+    """The dynamic configs of all brokers: the broker resource with an empty name."""
     wanted = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
         _broker_entry(name, value, tuple(s for s in _broker_layers(broker, name) if s.source is wanted))
@@ -133,17 +140,13 @@ def _inherited_layers(broker: BrokerConfig, key: ConfigKey, sensitive: bool) -> 
         first = key.synonyms[0]
         return _layers(broker, first, BROKER[first].synonyms or (first,), sensitive)
     if key.name in GROUP:
-        # Topic keys without a broker key behind them show no layers at all; group keys show their default.
+        # Topic configs without a broker config have no layers; group configs show their default.
         return (Synonym(key.name, None if sensitive else key.default_text, ConfigSource.DEFAULT_CONFIG),)
     return ()
 
 
 def _topic_default(broker: BrokerConfig, key: ConfigKey) -> str | None:
-    if not key.synonyms:
-        return key.default_text
-    value = getattr(broker.default_log_config, FIELD_OF_KEY[key.name])
-    # A LogConfig keeps policies as a set; the order people wrote is in the broker's own value.
-    return key.format(broker.get(key.synonyms[0]) if isinstance(value, frozenset) else value)
+    return key.format(getattr(broker.default_log_config, field_of(key.name)))
 
 
 def _group_default(broker: BrokerConfig, key: ConfigKey) -> str | None:
@@ -154,7 +157,7 @@ def _normalised(key: ConfigKey | None, text: str) -> str | None:
     try:
         return text if key is None else key.format(key.parse(text))
     except InvalidConfig:
-        # Stored before a rule was made stricter: show what is there.
+        # The value was stored before its validator became stricter. Return it unchanged.
         return text
 
 
@@ -167,7 +170,7 @@ def _broker_layers(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
     if key is None:
         names: tuple[str, ...] = (name,)
     elif key.name != name:
-        names = (name, key.name)  # one listener's value, and the common one behind it
+        names = (name, key.name)  # the value of one listener, then the common one
     else:
         names = key.synonyms or (name,)
     return _layers(broker, name, names, key is None or key.sensitive)
@@ -200,6 +203,6 @@ def _layers(broker: BrokerConfig, name: str, names: tuple[str, ...], sensitive: 
         default = BROKER[n].default_text if n in BROKER else None
         if default is not None:
             found.append(Synonym(n, None if sensitive else default, ConfigSource.DEFAULT_CONFIG))
-    # Stronger synonyms of a weaker key are none of its business: they are set, but not by that name.
+    # Drop stronger synonyms: they are not set under this name.
     start = next((i for i, synonym in enumerate(found) if synonym.name == name), len(found))
     return tuple(found[start:])

@@ -1,6 +1,6 @@
-"""Checks of one value. Each tells what is wrong and how to put it right, or None.
+"""Validators of a single value: each returns the problem and its fix, or None.
 
-``str(validator)`` is the range in the notation of Kafka's own reference, which the generated page shows.
+``str(validator)`` is the valid range in the notation of Kafka's reference; the generated page shows it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
 
-# Compiled on first use: most starts need none of them, and compiling is slow.
+# Compiled on first use: compiling is slow, and few starts need them.
 _HOST_PORT: Final = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)"
 _REPLICA: Final = r"(?:[0-9]+:[0-9]+)?"
 _ISO_DURATION: Final = r"(?i)P(?=\d|T\d)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?"
@@ -27,7 +27,7 @@ class Validator(Protocol):
 
 
 class Range:
-    """A number between two bounds, both included; a bound of None is open."""
+    """A number between two limits, both included. None means no limit; ``also`` is valid as well."""
 
     __slots__ = ("also", "high", "low")
 
@@ -39,14 +39,14 @@ class Range:
     def problem(self, value: ConfigValue) -> Problem | None:
         assert value is None or isinstance(value, (int, float))
         if value is None:
-            return Problem("it needs a number", f"use a number in {self}")
+            return Problem("a number is required", f"use a number in {self}")
         if value == self.also:
             return None
-        # Phrased so that a NaN, which compares false with everything, is refused.
+        # Written so that NaN, which compares false with everything, is invalid.
         if self.low is not None and not value >= self.low:
-            return Problem(f"it is below the least allowed value {self.low}", f"use a number in {self}")
+            return Problem(f"it is below the minimum {self.low}", f"use a number in {self}")
         if self.high is not None and not value <= self.high:
-            return Problem(f"it is above the greatest allowed value {self.high}", f"use a number in {self}")
+            return Problem(f"it is above the maximum {self.high}", f"use a number in {self}")
         return None
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Range:
 
 
 class OneOf:
-    """One word out of a fixed set."""
+    """One of a fixed set of words."""
 
     __slots__ = ("ignore_case", "words")
 
@@ -68,7 +68,7 @@ class OneOf:
             value in self.words or (self.ignore_case and value.upper() in self.words)
         ):
             return None
-        return Problem("it is not one of the known words", f"use one of {', '.join(self.words)}")
+        return Problem("it is not a known value", f"use one of {', '.join(self.words)}")
 
     def __str__(self) -> str:
         words = f"[{', '.join(self.words)}]"
@@ -76,7 +76,7 @@ class OneOf:
 
 
 class Items:
-    """A list without blank items; with words given, only of those. Repeated items count once (KIP-1161)."""
+    """A list without empty items, of ``words`` only if any are given. Duplicates are dropped (KIP-1161)."""
 
     __slots__ = ("may_be_empty", "may_be_null", "words")
 
@@ -87,44 +87,46 @@ class Items:
 
     def problem(self, value: ConfigValue) -> Problem | None:
         if value is None:
-            return None if self.may_be_null else Problem("it needs a list", self._fix())
+            return None if self.may_be_null else Problem("a list is required", self._fix())
         assert isinstance(value, tuple)
         if not value and not self.may_be_empty:
             return Problem("the list is empty", self._fix())
         if "" in value:
-            return Problem("the list has a blank item", "take out the needless comma")
+            return Problem("the list has an empty item", "remove the extra comma")
         if self.words:
             for item in value:
                 if item not in self.words:
-                    return Problem(f"{item!r} is not one of the known words", self._fix())
+                    return Problem(f"{item!r} is not a known value", self._fix())
         return None
 
     def _fix(self) -> str:
-        return f"list any of {', '.join(self.words)}" if self.words else "name at least one item"
+        return f"list some of {', '.join(self.words)}" if self.words else "list at least one item"
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}]" if self.words else ""
 
 
 class NotNull:
-    """Any text, also an empty one, but not nothing at all."""
+    """Any string, including an empty one, but not null."""
 
     __slots__ = ()
 
     def problem(self, value: ConfigValue) -> Problem | None:
-        return Problem("it needs a value", "set it, possibly to an empty text") if value is None else None
+        return (
+            Problem("a value is required", "set it, or set it to an empty string") if value is None else None
+        )
 
     def __str__(self) -> str:
         return "non-null string"
 
 
 class NotBlank:
-    """Unset, or a text with something in it."""
+    """Unset, or a string that is not empty."""
 
     __slots__ = ()
 
     def problem(self, value: ConfigValue) -> Problem | None:
-        return Problem("it is empty", "give a value or take the line out") if value == "" else None
+        return Problem("it is empty", "set a value, or remove the line") if value == "" else None
 
     def __str__(self) -> str:
         return "non-empty string"
@@ -140,7 +142,7 @@ class ThrottledReplicas:
         if "".join(value) == "*" or all(re.fullmatch(_REPLICA, item) for item in value):
             return None
         return Problem(
-            "it does not name replicas",
+            "it is not a list of replicas",
             "use '*' or a list such as 0:1,1:2 (partition:broker, partition:broker)",
         )
 
@@ -149,7 +151,7 @@ class ThrottledReplicas:
 
 
 class QuorumVoters:
-    """``id@host:port`` of every controller."""
+    """``id@host:port`` of each voter."""
 
     __slots__ = ()
 
@@ -186,7 +188,7 @@ class HostPorts:
 
 
 class HostPortOrNone:
-    """``host:port``, or nothing at all."""
+    """``host:port``, or empty."""
 
     __slots__ = ()
 
@@ -200,14 +202,14 @@ class HostPortOrNone:
 
 
 class OffsetReset:
-    """Where a reader starts: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
+    """The start offset of a consumer: a word, or ``by_duration:`` and an ISO 8601 duration (KIP-1106)."""
 
     __slots__ = ("ages", "words")
 
     def __init__(self, *more_words: str, ages: bool = True) -> None:
         self.words = ("latest", "earliest", *more_words)
         self.ages = ages
-        """Whether an age may be given; where not, the reader of the setting says why."""
+        """False: the caller rejects ``by_duration:`` itself, with a reason."""
 
     def problem(self, value: ConfigValue) -> Problem | None:
         if value in self.words:
@@ -216,11 +218,11 @@ class OffsetReset:
             if re.fullmatch(_ISO_DURATION, value.removeprefix("by_duration:")):
                 return None
             return Problem(
-                "the duration is not in ISO 8601", "write it like by_duration:PT1H or by_duration:P3D"
+                "the duration is not ISO 8601", "write it like by_duration:PT1H or by_duration:P3D"
             )
         words = ", ".join(self.words)
         age = " or by_duration:PT1H" if self.ages else ""
-        return Problem("it is not one of the known words", f"use {words}{age}")
+        return Problem("it is not a known value", f"use {words}{age}")
 
     def __str__(self) -> str:
         words = [*self.words, "by_duration:PnDTnHnMn.nS"] if self.ages else self.words
@@ -228,7 +230,7 @@ class OffsetReset:
 
 
 def split_host_port(address: str) -> tuple[str, int] | None:
-    """The parts of ``host:port`` or ``[ipv6]:port``, or None when it has another shape."""
+    """Host and port of ``host:port`` or ``[ipv6]:port``, or None for invalid syntax."""
     match = re.fullmatch(_HOST_PORT, address)
     if match is None or int(match[2]) > 65535:
         return None
@@ -244,5 +246,5 @@ def between(low: float, high: float) -> Range:
 
 
 def word_list(words: Collection[str]) -> str:
-    """The words as a sentence shows them: sorted, or 'none'."""
+    """The words for a sentence: sorted and separated by commas, or 'none'."""
     return ", ".join(sorted(words)) or "none"

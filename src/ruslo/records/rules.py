@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -48,9 +48,9 @@ class TopicSettings(Protocol):
     @property
     def compression_zstd_level(self) -> int: ...
     @property
-    def cleanup_policy(self) -> AbstractSet[str]: ...
+    def cleanup_policy(self) -> Sequence[str]: ...
     @property
-    def record_validation(self) -> str: ...
+    def ruslo_record_validation(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class BatchRules:
             target_codec=target_codec,
             target_level=level_by_codec.get(Codec(target_codec)) if target_codec != KEEP_CODEC else None,
             requires_keys=requires_keys,
-            decodes_all=requires_keys or settings.record_validation == "full",
+            decodes_all=requires_keys or settings.ruslo_record_validation == "full",
         )
 
 

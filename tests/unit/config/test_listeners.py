@@ -46,9 +46,9 @@ def test_endpoints_know_their_protocol_and_print_as_written() -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        (["nonsense"], r"listeners=nonsense .* write it as NAME://host:port"),
-        (["OTHER://:1"], r"no security protocol is given for listener OTHER.* add OTHER:PLAINTEXT"),
-        (["INNER://:1", "inner://:2"], "listener INNER is there twice"),
+        (["nonsense"], r"listeners=nonsense: .* Write it as NAME://host:port"),
+        (["OTHER://:1"], r"listener OTHER has no security protocol. Add OTHER:PLAINTEXT"),
+        (["INNER://:1", "inner://:2"], "listener INNER is listed twice"),
         (["INNER://:1", "PLAINTEXT://:1"], "port 1 is used by more than one listener"),
         (["INNER://127.0.0.1:1", "PLAINTEXT://127.0.0.2:1"], "port 1 is used"),
     ],
@@ -68,7 +68,7 @@ def test_ports_that_may_be_shared(entries: list[str]) -> None:
 def test_the_protocol_map() -> None:
     assert parse_protocol_map("k", " a : ssl , B:PLAINTEXT,") == {"A": "SSL", "B": "PLAINTEXT"}
     for text in ("A", "A:TELNET", ":SSL"):
-        with pytest.raises(InvalidConfig, match="write NAME:PROTOCOL"):
+        with pytest.raises(InvalidConfig, match="Write NAME:PROTOCOL"):
             parse_protocol_map("k", text)
 
 

@@ -10,9 +10,9 @@ from ruslo.config.log_config import LogConfig
 def test_policies() -> None:
     default = LogConfig()
     assert (default.deletes, default.compacts) == (True, False)
-    both = replace(default, cleanup_policy=frozenset({"compact", "delete"}))
+    both = replace(default, cleanup_policy=("compact", "delete"))
     assert (both.deletes, both.compacts) == (True, True)
-    neither = replace(default, cleanup_policy=frozenset())
+    neither = replace(default, cleanup_policy=())
     assert (neither.deletes, neither.compacts) == (False, False)
 
 

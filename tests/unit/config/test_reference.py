@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC
 from ruslo.config.reference import main, reference_page
-from ruslo.config.tables import BROKER, GROUP, TOPIC
 
 
 def test_the_page_names_every_key_once_for_each_resource() -> None:
@@ -18,7 +20,7 @@ def test_the_page_names_every_key_once_for_each_resource() -> None:
 def test_a_row_shows_what_a_reader_needs() -> None:
     row = next(line for line in reference_page().splitlines() if line.startswith("| `segment.bytes`"))
     assert row == (
-        "| `segment.bytes` | Size at which a segment is closed and a new one begun. | int | `1073741824` "
+        "| `segment.bytes` | Size at which a segment is rolled. | int | `1073741824` "
         "| `[1048576,...]` | **yes** | `log.segment.bytes` |"
     )
 

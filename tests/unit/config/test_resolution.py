@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import ConfigType
+from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC
 from ruslo.config.resolution import (
     ConfigEntry,
     ConfigSource,
@@ -11,7 +14,6 @@ from ruslo.config.resolution import (
     describe_group,
     describe_topic,
 )
-from ruslo.config.tables import BROKER, GROUP, TOPIC
 
 NODE = BrokerConfig.from_properties(
     {

@@ -185,7 +185,7 @@ def test_mutated_batches_are_refused_or_good() -> None:
 @pytest.mark.parametrize("epoch", [-1, -2, -(2**15)])
 @pytest.mark.parametrize("validation", ["header", "full"])
 def test_a_producer_id_needs_an_epoch(epoch: int, validation: str) -> None:
-    rules = BatchRules.of(LogConfig(record_validation=validation))
+    rules = BatchRules.of(LogConfig(ruslo_record_validation=validation))
     batch = build_batch(KEYED, producer_id=4, producer_epoch=0, base_sequence=0)
     changed(batch, ">h", layout.PRODUCER_ID_AT + 8, epoch)
     assert refusal(batch, rules) == ErrorCode.INVALID_PRODUCER_EPOCH

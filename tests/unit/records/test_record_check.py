@@ -19,7 +19,7 @@ from tests.unit.records.examples import KEYED, NOW, RECORDS, changed, payload_of
 
 HOUR_MS = 3_600_000
 PLAIN = LogConfig()
-COMPACTED = LogConfig(cleanup_policy=frozenset({"compact", "delete"}))
+COMPACTED = LogConfig(cleanup_policy=("compact", "delete"))
 APPEND_TIME = LogConfig(message_timestamp_type="LogAppendTime")
 DELAY_MS = 1_000_000
 

@@ -38,9 +38,9 @@ def wants(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
     [
         (LogConfig(), False, False),
         (WINDOW, False, False),
-        (LogConfig(record_validation="full"), True, True),
-        (LogConfig(cleanup_policy=frozenset({"compact"})), True, True),
-        (LogConfig(cleanup_policy=frozenset()), False, False),
+        (LogConfig(ruslo_record_validation="full"), True, True),
+        (LogConfig(cleanup_policy=("compact",)), True, True),
+        (LogConfig(cleanup_policy=()), False, False),
         (LogConfig(compression_type="gzip"), False, False),
         (LogConfig(compression_type="uncompressed"), True, True),
         (LogConfig(compression_type="zstd"), True, True),
@@ -89,13 +89,13 @@ class TestAcceptBatch:
         garbage = with_payload(b"\xff" * 30, count=2)
         assert accept_batch(memoryview(garbage), BatchRules.of(LogConfig()), NOW)
         with pytest.raises(BatchRefused):
-            accept_batch(memoryview(garbage), BatchRules.of(LogConfig(record_validation="full")), NOW)
+            accept_batch(memoryview(garbage), BatchRules.of(LogConfig(ruslo_record_validation="full")), NOW)
 
     def test_bytes_behind_are_cut_off(self) -> None:
         batch = build_batch(KEYED)
         for config in (
             LogConfig(),
-            LogConfig(record_validation="full"),
+            LogConfig(ruslo_record_validation="full"),
             LogConfig(message_timestamp_type="LogAppendTime"),
         ):
             accepted = accept_batch(memoryview(batch + b"\x01\x02"), BatchRules.of(config), NOW)
@@ -124,7 +124,7 @@ class TestAcceptBatch:
         rng = random.Random(50 + codec)
         original = build_batch(KEYED, codec=codec)
         topics = [
-            BatchRules.of(LogConfig(cleanup_policy=frozenset({"compact"}))),
+            BatchRules.of(LogConfig(cleanup_policy=("compact",))),
             BatchRules.of(LogConfig(compression_type="zstd", message_timestamp_type="LogAppendTime")),
         ]
         for turn in range(1000):

@@ -18,7 +18,7 @@ from ruslo.storage.segment_swap import SegmentSwap
 from tests.unit.storage.workbench import NOW, Workbench
 
 COMPACTED = LogConfig(
-    cleanup_policy=frozenset({"compact"}),
+    cleanup_policy=("compact",),
     segment_bytes=1000,
     index_interval_bytes=200,
     min_cleanable_dirty_ratio=0.0,

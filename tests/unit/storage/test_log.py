@@ -183,7 +183,7 @@ class TestRoll:
         assert self.bases(bench) == [0, 1]
 
     def test_a_compacted_topic_rolls_by_its_maximum_lag(self, tmp_path: Path) -> None:
-        config = LogConfig(cleanup_policy=frozenset({"compact"}), max_compaction_lag_ms=500)
+        config = LogConfig(cleanup_policy=("compact",), max_compaction_lag_ms=500)
         bench = Workbench(tmp_path, config)
         bench.append(batch(timestamp=NOW))
         bench.append(batch(timestamp=NOW + 501))

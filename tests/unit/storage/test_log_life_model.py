@@ -19,7 +19,7 @@ from tests.unit.storage.workbench import Workbench
 
 CONFIG = replace(
     COMPACTED,
-    cleanup_policy=frozenset({"compact", "delete"}),
+    cleanup_policy=("compact", "delete"),
     retention_ms=1_000_000,
     segment_bytes=700,
     delete_retention_ms=50_000,

@@ -88,7 +88,7 @@ class TestStart:
     def test_passed_segments_go_whatever_the_policy(
         self, bench: Workbench, start: int, left: list[int], policy: set[str]
     ) -> None:
-        configure(bench, cleanup_policy=frozenset(policy))
+        configure(bench, cleanup_policy=tuple(policy))
         assert bench.log.delete_records_before(start) == start
         bench.log.delete_old_segments(NOW)
         assert bases(bench) == left
@@ -108,7 +108,7 @@ class TestStart:
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
     def test_not_on_a_compacted_topic(self, bench: Workbench) -> None:
-        configure(bench, cleanup_policy=frozenset({"compact"}))
+        configure(bench, cleanup_policy=("compact",))
         with pytest.raises(KafkaError) as refused:
             bench.log.delete_records_before(1)
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
@@ -127,7 +127,7 @@ class TestLimits:
         assert bases(bench) == [4, 6]
 
     def test_without_delete_in_the_policy_age_does_not_matter(self, bench: Workbench) -> None:
-        configure(bench, retention_ms=0, retention_bytes=0, cleanup_policy=frozenset({"compact"}))
+        configure(bench, retention_ms=0, retention_bytes=0, cleanup_policy=("compact",))
         assert bench.log.delete_old_segments(NOW + 99 * HOUR) == 0
 
     def test_an_empty_log_stays(self, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_the_dirty_ratio_decides(bench: Workbench, ratio: float, worth_it: bool)
 
 def test_nothing_is_left_to_do(bench: Workbench) -> None:
     assert cleanable(bench.log, 30, bench.clock.ms) is None
-    bench.log.config = replace(COMPACTED, cleanup_policy=frozenset({"delete"}))
+    bench.log.config = replace(COMPACTED, cleanup_policy=("delete",))
     assert cleanable(bench.log, None, bench.clock.ms) is None
 
 

@@ -1,6 +1,6 @@
-"""Rules that several broker keys must keep together.
+"""Rules over several broker configs.
 
-Each rule is a small generator of problems; ``broken_rules`` runs them all, so one start shows every mistake.
+Each rule yields the problems it finds; ``broken_rules`` runs them all, so one start reports every mistake.
 """
 
 from __future__ import annotations
@@ -9,33 +9,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ruslo.config.definition import ConfigProblem, InvalidConfig
+from ruslo.config.keys.group import GROUP, bounds
 from ruslo.config.validators import word_list
 
 if TYPE_CHECKING:
     from ruslo.config.broker import BrokerConfig
 
 _MIB = 1 << 20
-# Each of these is group.FAMILY.WHAT, bounded by group.FAMILY.min.WHAT and group.FAMILY.max.WHAT.
-_GROUP_BOUNDS = (
-    ("consumer", "heartbeat.interval.ms"),
-    ("consumer", "session.timeout.ms"),
-    ("consumer", "assignment.interval.ms"),
-    ("share", "heartbeat.interval.ms"),
-    ("share", "session.timeout.ms"),
-    ("share", "assignment.interval.ms"),
-    ("share", "delivery.count.limit"),
-    ("share", "partition.max.record.locks"),
-    ("share", "record.lock.duration.ms"),
-    ("streams", "heartbeat.interval.ms"),
-    ("streams", "session.timeout.ms"),
-    ("streams", "assignment.interval.ms"),
-)
 
 
 def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
-    """Everything that is wrong with a set of settings that are fine one by one."""
+    """Problems of configs that are valid one by one but do not fit together."""
     try:
-        # Endpoints and overrides are parsed on first use; the later rules need them.
+        # The rules below need these, which are parsed on first use.
         _ = config.security_protocols, config.listeners, config.declared_advertised
         _ = config.connection_overrides_per_ip
     except InvalidConfig as error:
@@ -46,7 +32,7 @@ def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
 
 
 def warnings(config: BrokerConfig) -> list[str]:
-    """Settings that work but that nobody would want."""
+    """Configs that are valid but harmful."""
     found: list[str] = []
     heartbeat_ms, session_ms = (
         config.int("broker.heartbeat.interval.ms"),
@@ -55,7 +41,7 @@ def warnings(config: BrokerConfig) -> list[str]:
     if heartbeat_ms * 2 > session_ms:
         found.append(
             f"broker.heartbeat.interval.ms={heartbeat_ms} is more than half of broker.session.timeout.ms="
-            f"{session_ms}, so one lost heartbeat fences the broker: lower the first or raise the second."
+            f"{session_ms}, so one lost heartbeat fences the broker. Lower the first or raise the second."
         )
     return found
 
@@ -66,7 +52,7 @@ def _node(config: BrokerConfig) -> Iterator[ConfigProblem]:
             "broker.id",
             str(config.int("broker.id")),
             f"it differs from node.id={config.node_id}",
-            "take the line broker.id out",
+            "remove the line broker.id",
         )
 
 
@@ -85,21 +71,21 @@ def _quorum(config: BrokerConfig) -> Iterator[ConfigProblem]:
             "controller.quorum.voters",
             listed,
             f"this controller (node.id={config.node_id}) is not among the voters",
-            f"add {config.node_id}@host:port, or take 'controller' out of process.roles",
+            f"add {config.node_id}@host:port, or remove 'controller' from process.roles",
         )
     if not config.is_controller and config.node_id in voters:
         yield ConfigProblem(
             "controller.quorum.voters",
             listed,
-            f"node {config.node_id} is a voter here but has only the broker role",
-            "add 'controller' to process.roles, or take the node out of the voters",
+            f"node {config.node_id} is a voter but has only the broker role",
+            "add 'controller' to process.roles, or remove the node from the voters",
         )
     if not config.is_controller and config.bool("controller.quorum.auto.join.enable"):
         yield ConfigProblem(
             "controller.quorum.auto.join.enable",
             "true",
             "only a controller can join the quorum",
-            "take the line out, or add 'controller' to process.roles",
+            "remove the line, or add 'controller' to process.roles",
         )
 
 
@@ -113,7 +99,7 @@ def _listeners(config: BrokerConfig) -> Iterator[ConfigProblem]:
             key,
             text,
             f"{word_list(missing)} is not among the listeners ({word_list(names)})",
-            f"add {missing[0]}://host:port to listeners, or take the name out",
+            f"add {missing[0]}://host:port to listeners, or remove the name",
         )
     if config.is_controller and not config.is_broker and config.broker_listeners:
         extra = word_list({e.listener_name for e in config.broker_listeners})
@@ -121,7 +107,7 @@ def _listeners(config: BrokerConfig) -> Iterator[ConfigProblem]:
             "listeners",
             ",".join(config.list("listeners")),
             f"a node that is only a controller cannot have the broker listener {extra}",
-            "take it out, or add it to controller.listener.names",
+            "remove it, or add it to controller.listener.names",
         )
     if not config.is_controller:
         if config.controller_listeners:
@@ -129,14 +115,14 @@ def _listeners(config: BrokerConfig) -> Iterator[ConfigProblem]:
                 key,
                 text,
                 "a node that is only a broker cannot listen on a controller listener",
-                f"take {word_list({e.listener_name for e in config.controller_listeners})} out of listeners",
+                f"remove {word_list({e.listener_name for e in config.controller_listeners})} from listeners",
             )
         for name in config.controller_listener_names:
             if name not in config.security_protocols:
                 yield ConfigProblem(
                     key,
                     text,
-                    f"no security protocol is given for listener {name}",
+                    f"listener {name} has no security protocol",
                     f"add {name}:PLAINTEXT (or another protocol) to listener.security.protocol.map",
                 )
     early = config.list("early.start.listeners")
@@ -146,7 +132,7 @@ def _listeners(config: BrokerConfig) -> Iterator[ConfigProblem]:
                 "early.start.listeners",
                 ",".join(early),
                 f"{name} is not among the listeners",
-                f"use any of {word_list(names)}",
+                f"use some of {word_list(names)}",
             )
     yield from _inter_broker(config)
 
@@ -158,19 +144,19 @@ def _inter_broker(config: BrokerConfig) -> Iterator[ConfigProblem]:
         return
     if config.is_set("security.inter.broker.protocol"):
         yield ConfigProblem(
-            key, name, "security.inter.broker.protocol is set as well", "take one of the two lines out"
+            key, name, "security.inter.broker.protocol is set as well", "remove one of the two lines"
         )
     if config.inter_broker_listener_name not in config.security_protocols:
         yield ConfigProblem(
             key,
             name,
-            "no security protocol is given for it",
+            "the listener has no security protocol",
             f"add {config.inter_broker_listener_name}:PLAINTEXT (or another protocol) "
             "to listener.security.protocol.map",
         )
     if not config.is_broker and config.inter_broker_listener_name in config.controller_listener_names:
         yield ConfigProblem(
-            key, name, "it is a controller listener", "take the line out; a controller does not need it"
+            key, name, "it is a controller listener", "remove the line: a controller does not need it"
         )
 
 
@@ -182,7 +168,7 @@ def _advertised(config: BrokerConfig) -> Iterator[ConfigProblem]:
             yield ConfigProblem(
                 key,
                 str(endpoint),
-                "0.0.0.0 is no address a client can reach",
+                "clients cannot connect to 0.0.0.0",
                 f"set it to an address clients can reach, e.g. {endpoint.listener_name}://myhost:{endpoint.port}",
             )
     if not config.is_broker:
@@ -193,7 +179,7 @@ def _advertised(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             key,
             None,
-            "a broker needs a listener for clients and all are controller listeners",
+            "a broker needs a listener for clients, but all listeners are controller listeners",
             "add a listener such as PLAINTEXT://:9092 to listeners",
         )
         return
@@ -202,14 +188,14 @@ def _advertised(config: BrokerConfig) -> Iterator[ConfigProblem]:
             key,
             text,
             f"{word_list(advertised - listening)} is not among the listeners ({word_list(listening)})",
-            "advertise only listeners the node has",
+            "advertise only names that are in listeners",
         )
     if config.inter_broker_listener_name not in advertised:
         inter_broker_key = "inter.broker.listener.name"
         yield ConfigProblem(
             inter_broker_key,
             config.opt_str(inter_broker_key),
-            f"brokers would talk over {config.inter_broker_listener_name}, which is not advertised",
+            f"brokers would connect over {config.inter_broker_listener_name}, which is not advertised",
             f"set it to one of {word_list(advertised)}",
         )
 
@@ -219,8 +205,8 @@ def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             "max.connections.per.ip",
             "0",
-            "nobody could connect",
-            "raise it, or allow single hosts in max.connections.per.ip.overrides",
+            "no client could connect",
+            "raise it, or set limits of single hosts in max.connections.per.ip.overrides",
         )
     queued, largest = config.int("queued.max.request.bytes"), config.int("socket.request.max.bytes")
     if 0 < queued < largest:
@@ -228,7 +214,7 @@ def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
             "queued.max.request.bytes",
             str(queued),
             f"a request of socket.request.max.bytes={largest} would never fit",
-            "make it at least as large, or -1",
+            f"use {largest} or more, or -1",
         )
     idle_ms = config.int("connections.max.idle.ms")
     delay_ms = config.int("connection.failed.authentication.delay.ms")
@@ -236,8 +222,8 @@ def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             "connection.failed.authentication.delay.ms",
             str(delay_ms),
-            f"the connection would be closed before, by connections.max.idle.ms={idle_ms}",
-            "make it smaller than that",
+            f"connections.max.idle.ms={idle_ms} would close the connection first",
+            f"use a value below {idle_ms}",
         )
     protocol = config.security_protocols.get(config.inter_broker_listener_name, "")
     mechanism = config.str("sasl.mechanism.inter.broker.protocol")
@@ -247,7 +233,7 @@ def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             "sasl.mechanism.inter.broker.protocol",
             mechanism,
-            "brokers authenticate to each other with it but it is not enabled",
+            "brokers authenticate to each other with it, but it is not enabled",
             "add it to sasl.enabled.mechanisms",
         )
 
@@ -262,7 +248,10 @@ def _logs(config: BrokerConfig) -> Iterator[ConfigProblem]:
         )
     if defaults.retention_ms == 0:
         yield ConfigProblem(
-            "log.retention.ms", "0", "records would go at once", "use 1 or more, or -1 to keep them for ever"
+            "log.retention.ms",
+            "0",
+            "records would be deleted at once",
+            "use 1 or more, or -1 to retain them forever",
         )
     if defaults.flush_ms < 0:
         yield ConfigProblem("log.flush.interval.ms", str(defaults.flush_ms), "it is below 0", "use 0 or more")
@@ -271,7 +260,7 @@ def _logs(config: BrokerConfig) -> Iterator[ConfigProblem]:
             "log.cleaner.min.compaction.lag.ms",
             str(defaults.min_compaction_lag_ms),
             f"it is above log.cleaner.max.compaction.lag.ms={defaults.max_compaction_lag_ms}",
-            "lower it, or raise the other",
+            "lower it, or raise the limit",
         )
     threads = config.int("log.cleaner.threads")
     dedupe_bytes = config.int("log.cleaner.dedupe.buffer.size")
@@ -279,17 +268,17 @@ def _logs(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             "log.cleaner.dedupe.buffer.size",
             str(dedupe_bytes),
-            f"each of the {threads} compactor threads needs more than {_MIB} bytes",
+            f"each of the {threads} cleaner threads needs more than {_MIB} bytes",
             "raise it, or lower log.cleaner.threads",
         )
     cordoned = config.list("cordoned.log.dirs")
-    strangers = [d for d in cordoned if d != "*" and d not in config.log_dirs]
-    if strangers or ("*" in cordoned and len(cordoned) > 1):
+    unknown = [d for d in cordoned if d != "*" and d not in config.log_dirs]
+    if unknown or ("*" in cordoned and len(cordoned) > 1):
         yield ConfigProblem(
             "cordoned.log.dirs",
             ",".join(cordoned),
-            f"{word_list(strangers)} is not among log.dirs" if strangers else "* already means all",
-            "use '*' alone, or directories of log.dirs",
+            f"{word_list(unknown)} is not among log.dirs" if unknown else "* already means all",
+            "use only '*', or directories of log.dirs",
         )
 
 
@@ -297,14 +286,14 @@ def _replication(config: BrokerConfig) -> Iterator[ConfigProblem]:
     wait_ms = config.int("replica.fetch.wait.max.ms")
     for limit, harm in (
         ("replica.socket.timeout.ms", "fetches would time out"),
-        ("replica.lag.time.max.ms", "followers would drop out of the in-sync set"),
+        ("replica.lag.time.max.ms", "followers would leave the ISR"),
     ):
         if wait_ms > config.int(limit):
             yield ConfigProblem(
                 "replica.fetch.wait.max.ms",
                 str(wait_ms),
-                f"it is above {limit}={config.int(limit)}, so that {harm}",
-                "lower it, or raise the other",
+                f"it is above {limit}={config.int(limit)}, so {harm}",
+                "lower it, or raise the limit",
             )
 
 
@@ -314,18 +303,20 @@ def _groups(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield ConfigProblem(
             "group.coordinator.rebalance.protocols",
             ",".join(protocols),
-            "the classic protocol cannot be turned off",
+            "the classic protocol cannot be disabled",
             "add classic to the list",
         )
-    for family, what in _GROUP_BOUNDS:
-        name = f"group.{family}.{what}"
-        low, high = f"group.{family}.min.{what}", f"group.{family}.max.{what}"
+    for key in GROUP:
+        limits = bounds(key.name)
+        if limits is None:
+            continue
+        (low, high), (name,) = limits, key.synonyms
         if not config.int(low) <= config.int(name) <= config.int(high):
             yield ConfigProblem(
                 name,
                 str(config.int(name)),
                 f"it is not between {low}={config.int(low)} and {high}={config.int(high)}",
-                "change it or its bounds",
+                "change the value or its limits",
             )
     for family in ("consumer", "share", "streams"):
         heartbeat, session = f"group.{family}.heartbeat.interval.ms", f"group.{family}.session.timeout.ms"
@@ -334,14 +325,14 @@ def _groups(config: BrokerConfig) -> Iterator[ConfigProblem]:
                 heartbeat,
                 str(config.int(heartbeat)),
                 f"it is not below {session}={config.int(session)}",
-                "lower it, or raise the other",
+                "lower it, or raise the limit",
             )
     if len(config.list("group.share.assignors")) != 1:
         yield ConfigProblem(
             "group.share.assignors",
             ",".join(config.list("group.share.assignors")),
             "share groups have exactly one assignor",
-            "leave one",
+            "keep one of them",
         )
     for name, limit in (
         ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
@@ -352,5 +343,5 @@ def _groups(config: BrokerConfig) -> Iterator[ConfigProblem]:
                 name,
                 str(config.int(name)),
                 f"it is above {limit}={config.int(limit)}",
-                "lower it, or raise the other",
+                "lower it, or raise the limit",
             )

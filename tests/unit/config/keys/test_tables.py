@@ -1,21 +1,22 @@
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import get_origin, get_type_hints
 
 import pytest
 
 import ruslo.broker
-from ruslo.config import effects
+import ruslo.config
 from ruslo.config.definition import REQUIRED, ConfigTable, ConfigType
-from ruslo.config.dynamic import ONLY_PER_LISTENER
-from ruslo.config.log_config import LogConfig
-from ruslo.config.log_defaults import FIELD_OF_KEY
-from ruslo.config.tables import BROKER, BROKER_DYNAMIC_ONLY, BROKER_SECTIONS, GROUP, TOPIC
+from ruslo.config.keys.broker import BROKER, BROKER_DYNAMIC_ONLY, BROKER_SECTIONS
+from ruslo.config.keys.group import GROUP
+from ruslo.config.log_config import TOPIC, LogConfig, field_of
 
 TABLES = [BROKER, BROKER_DYNAMIC_ONLY, TOPIC, GROUP]
 PYTHON_TYPES = {
@@ -28,9 +29,40 @@ PYTHON_TYPES = {
 }
 
 
-def test_every_key_of_kafka_is_declared_once() -> None:
+def test_every_property_of_kafka_is_in_a_table() -> None:
     assert sum(len(keys) for _, keys in BROKER_SECTIONS) == len(BROKER) == 340 + 1 + 7
     assert (len(TOPIC), len(GROUP), len(BROKER_DYNAMIC_ONLY)) == (33 + 1, 17, 3)
+
+
+def test_each_property_is_declared_in_one_row() -> None:
+    """Topics and groups make their row of a broker property with ``inherited``, without a default."""
+    declared = [
+        node.args[0].value
+        for source in Path(ruslo.config.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ConfigKey"
+        if isinstance(node.args[0], ast.Constant) and node.args[0].value
+    ]
+    assert len(declared) == len(set(declared))
+    assert set(declared) == {*BROKER.keys, *BROKER_DYNAMIC_ONLY.keys} | {
+        key.name for key in GROUP if not key.synonyms
+    }
+    of_topics = {field_of(key.name) for key in TOPIC}
+    assert of_topics == {each.name for each in fields(LogConfig)}
+
+
+def test_defaults_are_declared_in_the_rows_only() -> None:
+    """No module of ``ruslo`` outside the tables repeats a default of the log under a name of its own."""
+    telling = {str(getattr(LogConfig(), name)) for name in ("max_message_bytes", "segment_bytes")}
+    package = Path(ruslo.config.__file__).parents[1]
+    repeated = [
+        f"{source.relative_to(package)}:{node.lineno}"
+        for source in package.rglob("*.py")
+        if source.relative_to(package).parts[:2] != ("config", "keys")
+        for node in ast.walk(ast.parse(source.read_text()))
+        if isinstance(node, ast.Constant) and type(node.value) is int and str(node.value) in telling
+    ]
+    assert repeated == []
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.resource)
@@ -55,46 +87,31 @@ def test_synonyms_are_broker_keys_of_the_same_default(table: ConfigTable) -> Non
             assert BROKER[key.synonyms[0]].default == key.default, key.name
 
 
-def test_lists_of_implemented_keys_name_real_keys() -> None:
-    assert set(BROKER.keys) >= effects.IMPLEMENTED_BROKER_KEYS
-    assert set(BROKER_DYNAMIC_ONLY.keys) >= effects.IMPLEMENTED_DYNAMIC_ONLY_KEYS
-    assert set(BROKER.keys) >= effects.IMPLEMENTED_PER_LISTENER_KEYS
-    assert set(TOPIC.keys) >= effects.IMPLEMENTED_TOPIC_KEYS
-    assert set(GROUP.keys) >= effects.IMPLEMENTED_GROUP_KEYS
-    assert set(BROKER.keys) >= ONLY_PER_LISTENER
-
-
-def test_keys_that_a_broker_reads_are_listed_as_implemented() -> None:
-    """Else the broker would warn its user that a setting has no effect although it has one."""
+def test_properties_that_a_broker_reads_have_an_effect() -> None:
+    """Otherwise the broker would warn that a property has no effect although it has one."""
     reads = re.compile(r"""\.(?:bool|float|int|list|opt_int|opt_str|str)\(\s*"([a-z0-9._]+)"\s*\)""")
     sources = Path(ruslo.broker.__file__).parent.rglob("*.py")
     read = {name for source in sources for name in reads.findall(source.read_text()) if name in BROKER}
     assert "num.partitions" in read
-    assert read <= effects.IMPLEMENTED_BROKER_KEYS
+    assert [name for name in read if not BROKER[name].has_effect] == []
 
 
-def test_a_topic_key_has_an_effect_only_if_its_broker_key_has() -> None:
+def test_fields_of_log_config_have_the_type_of_their_property() -> None:
+    types = get_type_hints(LogConfig)
     for key in TOPIC:
-        if TOPIC.implements(key.name):
-            assert all(map(BROKER.implements, key.synonyms)), key.name
+        python_type = PYTHON_TYPES.get(key.type, str)
+        declared = types[field_of(key.name)]
+        assert (get_origin(declared) or declared) is python_type, key.name
 
 
-def test_log_config_has_a_field_of_the_same_default_for_every_topic_key() -> None:
-    config = LogConfig()
-    assert set(FIELD_OF_KEY.values()) == {field.name for field in fields(LogConfig)}
-    for key in TOPIC:
-        value = getattr(config, FIELD_OF_KEY[key.name])
-        assert value == (frozenset(("delete",)) if key.name == "cleanup.policy" else key.default), key.name
-
-
-def test_nothing_heavy_is_imported_to_know_the_keys() -> None:
+def test_the_tables_import_no_heavy_module() -> None:
     code = "import ruslo.config.broker, sys; print(*sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     loaded = set(result.stdout.split())
-    assert "ruslo.config.tables" in loaded
+    assert "ruslo.config.keys.broker" in loaded
     assert not loaded & {"difflib", "ipaddress", "argparse", "asyncio", "json", "logging"}
     assert not {name for name in loaded if name.startswith("ruslo.")} - {
         name for name in loaded if name.startswith(("ruslo.config", "ruslo.model"))

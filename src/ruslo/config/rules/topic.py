@@ -1,4 +1,4 @@
-"""Rules that several keys of a topic must keep together."""
+"""Rules over several configs of a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.config.log_config import NO_LIMIT, SAME_AS_RETENTION, LogConfig
 def broken_topic_rules(
     broker: BrokerConfig, old_overrides: Mapping[str, str], new: LogConfig
 ) -> Iterator[str]:
-    """What is wrong with a topic's effective settings; each sentence says what, why and what to do."""
+    """What is wrong with a topic's effective configs: each sentence says what, why and the fix."""
     if new.min_compaction_lag_ms > new.max_compaction_lag_ms:
         yield (
             f"min.compaction.lag.ms={new.min_compaction_lag_ms} is above max.compaction.lag.ms="
@@ -21,8 +21,8 @@ def broken_topic_rules(
         yield from _tiering(broker, new)
     elif _was_tiered(old_overrides) and not new.remote_log_delete_on_disable:
         yield (
-            "remote.storage.enable=false would leave the remote data behind: delete it with "
-            "remote.log.delete.on.disable=true, or keep it readable with remote.log.copy.disable=true instead"
+            "remote.storage.enable=false would orphan the remote data: delete it with "
+            "remote.log.delete.on.disable=true, or keep it readable with remote.log.copy.disable=true"
         )
 
 
@@ -33,11 +33,11 @@ def _was_tiered(old_overrides: Mapping[str, str]) -> bool:
 def _tiering(broker: BrokerConfig, new: LogConfig) -> Iterator[str]:
     if not broker.bool("remote.log.storage.system.enable"):
         yield (
-            "remote.storage.enable=true cannot be used, because the brokers run without tiered storage: "
-            "take it out, or set remote.log.storage.system.enable=true on the brokers"
+            "remote.storage.enable=true needs tiered storage, which the brokers do not have: "
+            "remove it, or set remote.log.storage.system.enable=true on the brokers"
         )
     if new.compacts:
-        yield "remote.storage.enable=true does not go with compaction: set cleanup.policy=delete"
+        yield "remote.storage.enable=true does not support compaction: set cleanup.policy=delete"
     for unit, total, local in (
         ("bytes", new.retention_bytes, new.local_retention_bytes),
         ("ms", new.retention_ms, new.local_retention_ms),
@@ -46,11 +46,11 @@ def _tiering(broker: BrokerConfig, new: LogConfig) -> Iterator[str]:
             continue
         if new.remote_log_copy_disable and local != total:
             yield (
-                f"local.retention.{unit}={local} differs from retention.{unit}={total}, but nothing more is "
-                "copied with remote.log.copy.disable=true: set it to the same value or to -2"
+                f"local.retention.{unit}={local} differs from retention.{unit}={total}, but "
+                "remote.log.copy.disable=true stops copying: use the same value, or -2"
             )
         elif total > NO_LIMIT and (local == NO_LIMIT or local > total):
             yield (
-                f"local.retention.{unit}={local} keeps more than retention.{unit}={total}: "
-                "lower it, or set it to -2 for the same"
+                f"local.retention.{unit}={local} is above retention.{unit}={total}: "
+                f"use a value up to {total}, or -2 for the same retention"
             )

@@ -13,57 +13,60 @@ from ruslo.config.definition import (
     READ_ONLY,
     STRING,
     ConfigKey,
+    without_effect,
 )
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.validators import Items, at_least
 
 # fmt: off
-QUOTA_KEYS = (
+QUOTA_KEYS = without_effect(
     ConfigKey("quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
-        "Samples kept by client quotas."),
+        "Number of samples of client quotas."),
     ConfigKey("quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
-        "Length of a sample of client quotas."),
+        "Duration of a client quota sample."),
     ConfigKey("replication.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
-        "Samples kept by replication quotas."),
+        "Number of samples of replication quotas."),
     ConfigKey("replication.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
-        "Length of a sample of replication quotas."),
+        "Duration of a replication quota sample."),
     ConfigKey("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
-        "Samples kept by the quota of moves between directories."),
+        "Number of samples of the quota for moves between log directories."),
     ConfigKey("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
-        "Length of a sample of the quota of moves between directories."),
+        "Duration of a sample of the quota for moves between log directories."),
     ConfigKey("controller.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
-        "Samples kept by the quota of partition changes."),
+        "Number of samples of the quota for partition changes."),
     ConfigKey("controller.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
-        "Length of a sample of the quota of partition changes."),
+        "Duration of a sample of the quota for partition changes."),
     ConfigKey("client.quota.callback.class", CLASS, None, None, LOW, READ_ONLY,
-        "Plug-in class that decides client quotas."),
+        "Plug-in class that calculates client quotas."),
     ConfigKey("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), Items(), LOW,
         CLUSTER_WIDE,
         "Classes that export metrics."),
     ConfigKey("metrics.num.samples", INT, 2, at_least(1), LOW, READ_ONLY,
-        "Samples kept by a metric."),
+        "Number of samples of a metric."),
     ConfigKey("metrics.recording.level", STRING, "INFO", None, LOW, READ_ONLY,
-        "Least level of detail at which metrics are recorded."),
+        "Minimum level at which metrics are recorded."),
     ConfigKey("metrics.sample.window.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
-        "Length of a sample of a metric."),
+        "Duration of a metric sample."),
     ConfigKey("kafka.metrics.polling.interval.secs", INT, 10, at_least(1), LOW, READ_ONLY,
-        "How often kafka.metrics.reporters are polled."),
+        "Interval at which kafka.metrics.reporters are polled."),
     ConfigKey("kafka.metrics.reporters", LIST, (), Items(), LOW, READ_ONLY,
-        "Classes that export the old style of metrics."),
+        "Classes that export the older kind of metrics."),
     ConfigKey("telemetry.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
-        "Largest client telemetry payload accepted, after compression."),
+        "Maximum size of a client telemetry payload, after compression."),
 )
 # fmt: on
 
 # Not for server.properties: these exist only as dynamic settings (KIP-73, KIP-113).
 # fmt: off
-DYNAMIC_ONLY = (
+DYNAMIC_ONLY_KEYS = (
     ConfigKey("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Bytes a second this broker sends of throttled replicas."),
+        "Maximum bytes per second that this broker sends to throttled replicas."),
     ConfigKey("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-        "Bytes a second this broker fetches of throttled replicas."),
-    ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM,
-        CLUSTER_WIDE,
-        "Bytes a second moved between directories of this broker."),
+        "Maximum bytes per second that this broker fetches for throttled replicas."),
+    *without_effect(
+        ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM,
+            CLUSTER_WIDE,
+            "Maximum bytes per second moved between log directories of this broker."),
+    ),
 )
 # fmt: on

@@ -1,0 +1,56 @@
+"""The properties of a group. Most take their default from the broker property ``group.NAME``."""
+
+from __future__ import annotations
+
+from ruslo.config.definition import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    MEDIUM,
+    STRING,
+    ConfigKey,
+    ConfigTable,
+    without_effect,
+)
+from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.inherited import inherited
+from ruslo.config.validators import OffsetReset, OneOf, Validator, at_least
+
+
+def _of_broker(name: str, validator: Validator | None = None) -> ConfigKey:
+    return inherited(name, f"group.{name}", validator)
+
+
+# fmt: off
+GROUP = ConfigTable("group", (
+    _of_broker("consumer.assignment.interval.ms"),
+    _of_broker("consumer.heartbeat.interval.ms"),
+    _of_broker("consumer.session.timeout.ms"),
+    _of_broker("share.assignment.interval.ms"),
+    _of_broker("share.delivery.count.limit", at_least(2)),
+    _of_broker("share.heartbeat.interval.ms"),
+    _of_broker("share.partition.max.record.locks", at_least(100)),
+    _of_broker("share.record.lock.duration.ms", at_least(1_000)),
+    _of_broker("share.session.timeout.ms"),
+    _of_broker("streams.assignment.interval.ms"),
+    _of_broker("streams.heartbeat.interval.ms"),
+    _of_broker("streams.initial.rebalance.delay.ms"),
+    _of_broker("streams.num.standby.replicas"),
+    _of_broker("streams.session.timeout.ms"),
+    *without_effect(
+        ConfigKey("share.auto.offset.reset", STRING, "latest", OffsetReset(), MEDIUM, CLUSTER_WIDE,
+            "Start offset of a share group without committed state: latest, earliest or by_duration:…."),
+        ConfigKey("share.isolation.level", STRING, "read_uncommitted",
+            OneOf("read_committed", "read_uncommitted"), MEDIUM, CLUSTER_WIDE,
+            "Deliver all records (read_uncommitted) or only committed ones (read_committed)."),
+        ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
+            "Let consumers renew the lock of a record."),
+    ),
+))
+# fmt: on
+
+
+def bounds(name: str) -> tuple[str, str] | None:
+    """The broker properties that hold the minimum and the maximum of a group's property, if it has any."""
+    protocol, _, rest = name.partition(".")
+    low, high = f"group.{protocol}.min.{rest}", f"group.{protocol}.max.{rest}"
+    return (low, high) if low in BROKER and high in BROKER else None
