@@ -4,9 +4,10 @@ BIN := .venv/bin
 ARGS ?=
 SECONDS ?=
 SEEDS ?=
+BASE ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test check soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test quick check soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -20,10 +21,15 @@ runtime:
 demo: runtime ## a broker, live events and pipelines on Spark in this terminal (SECONDS=30 to end by itself)
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-# In the order of names: what takes long (cluster, interop, pipeline) first, thousands of short unit tests last, so that
-# both workers end together.
+# Files run in the order of their names: long ones (cluster, interop, pipeline) first, thousands of short unit tests last,
+# so both workers end at about the same time.
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
 	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+quick: setup ## the unit tests of what changed since main, for the inner loop (BASE=commit for another start)
+	@tests=$$($(BIN)/python scripts/changed_tests.py $(BASE)); \
+		if [ -z "$$tests" ]; then echo "no unit test concerns what changed"; \
+		else $(BIN)/pytest -q -n 2 $$tests $(ARGS); fi
 
 check: setup ## linter, format, types, import floors, generated files up to date
 	$(BIN)/ruff check --quiet
