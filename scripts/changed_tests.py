@@ -1,7 +1,8 @@
 """Print the unit tests of what changed since main: ``python scripts/changed_tests.py [BASE]``.
 
-A test file is listed when it changed itself, when it mirrors a changed module, or when it imports one. Without a
-BASE the changes are those of this branch and of the working tree; on main itself, those that are not pushed.
+A test file is listed when it changed itself, when it mirrors a changed module, or when it imports one.
+Without a BASE the changes are those of this branch and of the working tree; on main itself, those that are
+not pushed.
 """
 
 from __future__ import annotations
