@@ -232,11 +232,12 @@ class BrokerRole:
             base.metadata,
             self.partitions,
             base.clock,
+            base.scheduler,
             has_session=lambda: self.lifecycle.has_session,
         )
         base.undo.push_async_callback(self.groups.stop)
         self._markers = MarkerWriter(
-            self.partitions, self.groups, base.clock, config.int("request.timeout.ms")
+            self.partitions, self.groups, base.clock, base.scheduler, config.int("request.timeout.ms")
         )
         links = self._links()
         lag = GroupSource(self.groups, self.partitions, base.metadata, links)
@@ -250,6 +251,7 @@ class BrokerRole:
             self._markers,
             links,
             base.clock,
+            base.scheduler,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )

@@ -10,7 +10,7 @@ import pytest
 from ruslo.broker.scheduling.scheduler import SLICE_NS, Priority, Scheduler, Steps, consume, for_each
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock
-from ruslo.testing.simulation.nodes.slice_clock import SliceClock
+from ruslo.testing.simulation.slice_clock import SliceClock
 
 
 class WorkClock(SimClock):

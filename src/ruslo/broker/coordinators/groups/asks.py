@@ -13,6 +13,7 @@ from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
 from ruslo.broker.coordinators.groups.shard_driver import ShardDriver
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.groups.consumer.patterns import matching_topics
 from ruslo.machines.groups.consumer.ports import AssignorFailure
@@ -33,12 +34,18 @@ logger = logging.getLogger(__name__)
 
 class Asks:
     def __init__(
-        self, runner: AssignorRunner, partitions: PartitionManager, topics: TopicsView, clock: Clock
+        self,
+        runner: AssignorRunner,
+        partitions: PartitionManager,
+        topics: TopicsView,
+        clock: Clock,
+        scheduler: Scheduler,
     ) -> None:
         self._runner = runner
         self._partitions = partitions
         self._topics = topics
         self._clock = clock
+        self._scheduler = scheduler
         self._tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, shard: ShardDriver, ask: Ask) -> None:
@@ -77,7 +84,8 @@ class Asks:
         assert isinstance(ask.spec, GroupSpec)
         group = ask.spec
         if self._runner.needs_lag(ask.assignor):
-            group = await with_lags(group, shard.shard.state.offsets, self._partitions)
+            steps = with_lags(group, shard.shard.state.offsets, self._partitions)
+            group = await self._scheduler.run(steps, priority=Priority.REQUEST, name="lags of a group")
         result = await self._runner.run(ask.assignor, group)
         if isinstance(result, AssignorFailure):
             logger.error(

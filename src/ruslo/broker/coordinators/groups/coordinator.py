@@ -13,12 +13,12 @@ from ruslo.broker.coordinators.groups.settings import group_settings
 from ruslo.broker.coordinators.groups.shard_driver import ShardDriver, WriteSettings
 from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, changed_topics
 from ruslo.broker.coordinators.runtime.led_shards import LedShards
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
 from ruslo.machines.controller.delta import MetadataDelta
@@ -52,6 +52,7 @@ class GroupCoordinator:
         metadata: MetadataDriver,
         partitions: PartitionManager,
         clock: Clock,
+        scheduler: Scheduler,
         *,
         has_session: Callable[[], bool],
     ) -> None:
@@ -64,24 +65,25 @@ class GroupCoordinator:
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._scheduler = scheduler
         self._has_session = has_session
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
-        self._asks = Asks(runner, partitions, self._topics, clock)
+        self._asks = Asks(runner, partitions, self._topics, clock, scheduler)
         self._assignors = InlineAssignors()
         self._write_settings = WriteSettings(
             commit_timeout_ms=config.int("offsets.commit.timeout.ms"),
             codec=config.int("offsets.topic.compression.codec"),
             linger_ms=config.int("group.coordinator.append.linger.ms"),
         )
-        self._turns = Turns()
         self._settings = self._current_settings()
         self._shards = LedShards(
             GROUP_OFFSETS_TOPIC,
             partitions,
             clock,
             self._make_shard,
+            scheduler,
             content="groups",
             partition_count=config.int("offsets.topic.num.partitions"),
             load_buffer_bytes=config.int("offsets.load.buffer.size"),
@@ -194,7 +196,7 @@ class GroupCoordinator:
             partition,
             self._clock,
             self._write_settings,
-            self._turns,
+            self._scheduler,
             on_ask=self._asks.ask,
             on_storage_error=self._partitions.storage_failed,
             on_broken=self._shards.reload,

@@ -5,26 +5,20 @@ Only partitions of this node can be looked at; of others nothing is known here.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from dataclasses import replace
 
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.scheduling.scheduler import Steps
 from ruslo.machines.assignors.spec import UNKNOWN, GroupSpec, TopicSpec
 from ruslo.machines.groups.offsets.store import OffsetStore
 
-SLICE_S = 0.005
 
-
-async def with_lags(group: GroupSpec, offsets: OffsetStore, partitions: PartitionManager) -> GroupSpec:
-    """The same group with lags and sizes filled in, a slice at a time."""
+def with_lags(group: GroupSpec, offsets: OffsetStore, partitions: PartitionManager) -> Steps[GroupSpec]:
+    """Return the same group with lags and sizes filled in, a topic in each step."""
     topics = {}
-    until = time.monotonic() + SLICE_S
     for topic_id, topic in group.topics.items():
         topics[topic_id] = _filled(group.group_id, topic, offsets, partitions)
-        if time.monotonic() > until:
-            await asyncio.sleep(0)
-            until = time.monotonic() + SLICE_S
+        yield
     return replace(group, topics=topics)
 
 

@@ -26,10 +26,10 @@ from ruslo.broker.coordinators.runtime.record_codec import (
     size_of,
 )
 from ruslo.broker.coordinators.runtime.shard_timer import ShardTimer
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.coordinators.runtime.waiter import Waiter
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, for_each
 from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
 from ruslo.machines.groups.records import GroupRecord
@@ -46,9 +46,6 @@ logger = logging.getLogger(__name__)
 
 ADAPTIVE_LINGER_MS = -1
 """Gather until the loop has handled what is at hand; no write waits for later ones."""
-RELEASED_AT_ONCE = 100
-"""A thousand members may hear of their next generation in one moment; their answers are sent over several
-turns of the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class ShardDriver:
         partition: Partition,
         clock: Clock,
         settings: WriteSettings,
-        turns: Turns,
+        scheduler: Scheduler,
         *,
         on_ask: Callable[[ShardDriver, Ask], None],
         on_storage_error: Callable[[StorageError], None],
@@ -91,6 +88,7 @@ class ShardDriver:
         """Why it is not active."""
         self._clock = clock
         self._settings = settings
+        self._scheduler = scheduler
         self._on_ask = on_ask
         self._on_storage_error = on_storage_error
         self._on_broken = on_broken
@@ -98,7 +96,9 @@ class ShardDriver:
         self._flush_handle: asyncio.Handle | None = None
         self._uncommitted: deque[_Batch] = deque()
         """Appended batches whose end the high watermark has not reached yet."""
-        self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
+        self._timer = ShardTimer(
+            partition, clock, scheduler, shard.deadline_ms, lambda: self.run(TimerFired())
+        )
 
     def is_of(self, partition: Partition) -> bool:
         return self.partition is partition
@@ -163,13 +163,13 @@ class ShardDriver:
             self._uncommitted.clear()
             self._gathering = _Batch()
             unloaded = self.shard.handle(Unloaded(), self._clock.monotonic_ms(), self._clock.now_ms())
-            _release(unloaded.replies)
+            self._release(unloaded.replies)
 
     # -- what the machine decided ----------------------------------------------------------------------------
 
     def _carry_out(self, outcome: GroupOutcome) -> None:
         if outcome.append is None:
-            _release(outcome.replies)
+            self._release(outcome.replies)
         elif outcome.append.records:
             self._add(outcome)
         elif self._gathering.records:
@@ -183,7 +183,7 @@ class ShardDriver:
         """It rests on all that is in the log: markers too, and what was given up because it took too long."""
         log = self.partition.log
         if log.high_watermark >= log.end_offset:
-            _release(outcome.replies)
+            self._release(outcome.replies)
         elif self._uncommitted and self._uncommitted[-1].end_offset == log.end_offset:
             self._uncommitted[-1].outcomes.append(outcome)
         else:
@@ -274,7 +274,7 @@ class ShardDriver:
         (result,) = results
         if result is AckResult.ACKED:
             for outcome in batch.outcomes:
-                _release(outcome.replies)
+                self._release(outcome.replies)
         else:
             self._give_up(batch.outcomes, result.code)
 
@@ -296,13 +296,18 @@ class ShardDriver:
         """Answer those whose change did not come about, or is not known to."""
         for outcome in outcomes:
             undone = self.shard.append_failed(outcome, code, self._clock.monotonic_ms(), self._clock.now_ms())
-            _release(undone.replies)
+            self._release(undone.replies)
+
+    def _release(self, replies: Sequence[GroupReply]) -> None:
+        if len(replies) == 1:
+            _respond(replies[0])
+        elif replies:
+            # A thousand members may be told of their next generation together.
+            steps = for_each(replies, _respond)
+            self._scheduler.run(steps, priority=Priority.REQUEST, name="responses to group members")
 
 
-def _release(replies: Sequence[GroupReply]) -> None:
-    for reply in replies[:RELEASED_AT_ONCE]:
-        waiter = reply.token
-        assert isinstance(waiter, Waiter)
-        waiter.answer(reply.message)
-    if len(replies) > RELEASED_AT_ONCE:
-        asyncio.get_running_loop().call_soon(_release, replies[RELEASED_AT_ONCE:])
+def _respond(reply: GroupReply) -> None:
+    waiter = reply.token
+    assert isinstance(waiter, Waiter)
+    waiter.answer(reply.message)

@@ -1,8 +1,8 @@
 """A coordinator's shards: one for each partition of its topic that this node leads.
 
 Leadership comes and goes with the metadata. A shard that has become ours is loaded first, one shard after the
-other, since fifty at once would each take their share of every turn of the loop; meanwhile its clients are
-told to wait. A log that cannot be replayed refuses its clients instead of serving half of them.
+other, so the first ones serve their clients soon; until then clients are told to wait. A log that cannot be
+replayed refuses its clients instead of serving half of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ruslo.broker.coordinators.runtime.placement import partition_of
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.clock import Clock
@@ -63,6 +64,7 @@ class LedShards(Generic[ShardT]):
         partitions: PartitionManager,
         clock: Clock,
         make: Callable[[Partition], ShardT],
+        scheduler: Scheduler,
         *,
         content: str,
         partition_count: int,
@@ -73,6 +75,7 @@ class LedShards(Generic[ShardT]):
         self._partitions = partitions
         self._clock = clock
         self._make = make
+        self._scheduler = scheduler
         self._content = content
         self._load_buffer_bytes = load_buffer_bytes
         self.partition_count = partition_count
@@ -159,7 +162,9 @@ class LedShards(Generic[ShardT]):
             return not shard.closed and not partition.gone
 
         try:
-            count = await load(partition, shard.replay_batch, self._load_buffer_bytes, still_wanted)
+            count = await load(
+                partition, shard.replay_batch, self._load_buffer_bytes, still_wanted, self._scheduler
+            )
         except Exception as error:
             self._refuse(shard, error)
             return

@@ -1,58 +1,64 @@
-"""Brings a shard's state back from its partition's log, a slice at a time: the event loop stays free."""
+"""Brings a shard's state back from its partition's log, in slices between which requests are served."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.model.errors import CorruptLogError
 from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import check_crc, iter_batches
 
-SLICE_S = 0.005
-"""After so long the loop gets its turn; well below the 20 ms that no step may exceed."""
-RECORDS_PER_LOOK = 64
-"""So many records are replayed between two looks at the time."""
-
 
 class ReplayBatch(Protocol):
     def __call__(self, header: BatchHeader, batch: memoryview) -> Iterator[None]:
-        """Take in one batch of the log; yields after each record."""
+        """Replay one batch of the log; yields after each record."""
         ...
 
 
 async def load(
-    partition: Partition, replay: ReplayBatch, buffer_bytes: int, still_wanted: Callable[[], bool]
+    partition: Partition,
+    replay: ReplayBatch,
+    buffer_bytes: int,
+    still_wanted: Callable[[], bool],
+    scheduler: Scheduler,
 ) -> int:
-    """Replay the whole log; returns the number of records. What it raises is the reason to refuse them.
+    """Replay the whole log; returns the number of records. An error is the reason to refuse the shard.
 
-    When it returns, everything in the log is replayed: the caller must not let the loop turn before it has
-    activated the shard.
+    When it returns, everything in the log is replayed: the caller must activate the shard in the same
+    iteration of the event loop.
     """
     log = partition.log
     offset, count = log.start_offset, 0
-    until = time.monotonic() + SLICE_S
     while offset < log.end_offset and still_wanted():
         part = log.read(offset, buffer_bytes, log.end_offset).slice
         if part is None:
             # Compaction has emptied the rest.
             break
-        # A cold disk must not hold up everybody else.
+        # Reading a cold disk would block the event loop.
         data = await asyncio.to_thread(part.read)
-        first = offset
-        for at, header in iter_batches(data):
-            batch = memoryview(data)[at : at + header.size]
-            if not check_crc(batch):
-                raise CorruptLogError(f"the batch at offset {header.base_offset} fails its checksum")
-            offset = header.last_offset + 1
-            for _ in replay(header, batch):
-                count += 1
-                if count % RECORDS_PER_LOOK == 0 and time.monotonic() > until:
-                    await asyncio.sleep(0)
-                    until = time.monotonic() + SLICE_S
-        if offset == first:
-            raise CorruptLogError(f"there is no whole batch at offset {offset}")
+        steps = _replay_batches(data, offset, replay)
+        offset, replayed = await scheduler.run(
+            steps, priority=Priority.REQUEST, name="the load of a coordinator"
+        )
+        count += replayed
     return count
+
+
+def _replay_batches(data: bytes, offset: int, replay: ReplayBatch) -> Steps[tuple[int, int]]:
+    """Replay what was read at ``offset``; returns the offset behind it and the number of records."""
+    first, count = offset, 0
+    for at, header in iter_batches(data):
+        batch = memoryview(data)[at : at + header.size]
+        if not check_crc(batch):
+            raise CorruptLogError(f"the batch at offset {header.base_offset} fails its checksum")
+        offset = header.last_offset + 1
+        for _ in replay(header, batch):
+            count += 1
+            yield
+    if offset == first:
+        raise CorruptLogError(f"there is no whole batch at offset {offset}")
+    return offset, count

@@ -1,13 +1,17 @@
-"""Wakes a shard's machine at its deadline."""
+"""Wakes a shard's machine at its deadline.
+
+Many shards may have the same deadline: sessions that end together after a network fault, or the offsets of a
+deleted topic. Each machine's step is work for the scheduler, so requests are served in between.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.model.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -18,13 +22,14 @@ class ShardTimer:
         self,
         partition: Partition,
         clock: Clock,
-        turns: Turns,
+        scheduler: Scheduler,
         deadline_ms: Callable[[], int | None],
         fire: Callable[[], None],
     ) -> None:
         self._partition = partition
         self._fire = fire
-        self._timer = DeadlineTimer(clock, deadline_ms, lambda: turns.take(self._take_turn))
+        self._scheduler = scheduler
+        self._timer = DeadlineTimer(clock, deadline_ms, self._start)
         self._stopped = False
 
     def arm(self) -> None:
@@ -35,7 +40,10 @@ class ShardTimer:
         self._stopped = True
         self._timer.stop()
 
-    def _take_turn(self) -> None:
+    def _start(self) -> None:
+        self._scheduler.run(self._steps(), priority=Priority.REQUEST, name="a coordinator's timer")
+
+    def _steps(self) -> Steps[None]:
         if self._stopped:
             return
         try:
@@ -44,3 +52,4 @@ class ShardTimer:
             # One entry's trouble must not stop the clock of all others in the shard.
             logger.exception("a timer of %s-%d failed", self._partition.topic, self._partition.index)
             self.arm()
+        yield

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
 from ruslo.broker.coordinators.runtime.led_shards import LedShards
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.coordinators.txns.cluster_view import ImageClusterView
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.settings import txn_settings
@@ -20,6 +19,7 @@ from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.txn_verification import NO_NODE
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.feature_image import TRANSACTION_VERSION
@@ -54,6 +54,7 @@ class TransactionCoordinator:
         markers: MarkerWriter,
         links: BrokerLinks,
         clock: Clock,
+        scheduler: Scheduler,
         *,
         node_id: int,
         offsets_partition_of: Callable[[str], int],
@@ -66,10 +67,10 @@ class TransactionCoordinator:
         self._markers = markers
         self._links = links
         self._clock = clock
+        self._scheduler = scheduler
         self._node_id = node_id
         self._cluster = ImageClusterView(metadata, offsets_partition_of)
         self._commit_timeout_ms = config.int("request.timeout.ms")
-        self._turns = Turns()
         self._settings = self._current_settings()
         self._tasks: set[asyncio.Task[None]] = set()
         self._shards = LedShards(
@@ -77,6 +78,7 @@ class TransactionCoordinator:
             partitions,
             clock,
             self._make_shard,
+            scheduler,
             content="transactions",
             partition_count=config.int("transaction.state.log.num.partitions"),
             load_buffer_bytes=config.int("transaction.state.log.load.buffer.size"),
@@ -186,7 +188,7 @@ class TransactionCoordinator:
             TxnShard(self._settings, compile_pattern, self._cluster),
             partition,
             self._clock,
-            self._turns,
+            self._scheduler,
             commit_timeout_ms=self._commit_timeout_ms,
             send_markers=self._send_markers,
             get_producer_id=self._get_producer_id,

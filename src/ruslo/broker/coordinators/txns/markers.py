@@ -1,19 +1,19 @@
 """Writes transaction markers into partitions of this broker (WriteTxnMarkers).
 
 A marker is a control batch in each partition; these differ only in what lies outside their checksum. A
-transaction may have a thousand partitions: they are written in short slices. The response is sent when every
-marker that could be written is committed.
+transaction may have a thousand partitions: their markers are written in slices. The response is sent when
+every marker that could be written is committed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes, markers_of, response_of
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -21,8 +21,6 @@ from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.control import end_txn_batch
-
-MARKERS_PER_TURN = 64
 
 
 class LocalPartitions(Protocol):
@@ -41,14 +39,6 @@ class MarkerTaker(Protocol):
     def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended: ...
 
 
-class _Step(NamedTuple):
-    """A marker for one partition."""
-
-    batch: bytearray
-    marker: EndMarker
-    place: TopicPartition
-
-
 class _Written:
     """What became of the markers so far."""
 
@@ -61,11 +51,17 @@ class _Written:
 
 class MarkerWriter:
     def __init__(
-        self, partitions: LocalPartitions, groups: MarkerTaker, clock: Clock, timeout_ms: int
+        self,
+        partitions: LocalPartitions,
+        groups: MarkerTaker,
+        clock: Clock,
+        scheduler: Scheduler,
+        timeout_ms: int,
     ) -> None:
         self._partitions = partitions
         self._groups = groups
         self._clock = clock
+        self._scheduler = scheduler
         self._timeout_ms = timeout_ms
 
     def answer(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
@@ -84,71 +80,61 @@ class MarkerWriter:
 
     def write(self, markers: Iterable[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
         """Responds at once if the markers are few and committed at once."""
-        now_ms = self._clock.now_ms()
-        steps = deque(
-            _Step(batch, marker, place)
-            for marker in markers
-            for batch in (_batch(marker, now_ms),)
-            for place in marker.partitions
-        )
-        written = _Written()
-        self._turn(steps, written, now_ms)
-        if not steps and not written.uncommitted:
-            return written.codes
-        loop = asyncio.get_running_loop()
-        promise: asyncio.Future[MarkerCodes] = loop.create_future()
+        steps = self._append_all(list(markers))
+        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
+        if work.done() and not work.result().uncommitted:
+            return work.result().codes
+        promise: asyncio.Future[MarkerCodes] = asyncio.get_running_loop().create_future()
 
-        def finish() -> None:
-            if not promise.done():
-                promise.set_result(written.codes)
+        def wait(appended: asyncio.Future[_Written]) -> None:
+            self._when_committed(appended.result(), promise)
 
-        def go_on() -> None:
-            self._turn(steps, written, self._clock.now_ms())
-            wait()
-
-        def wait() -> None:
-            if steps:
-                loop.call_soon(go_on)
-            else:
-                self._when_committed(written, finish)
-
-        wait()
+        if work.done():
+            wait(work)
+        else:
+            work.add_done_callback(wait)
         return promise
 
-    def _turn(self, steps: deque[_Step], written: _Written, now_ms: int) -> None:
-        for _ in range(min(len(steps), MARKERS_PER_TURN)):
-            batch, marker, place = steps.popleft()
-            key = marker.producer_id, place
-            try:
-                partition = self._partitions.get(*place)
-                if place.topic == GROUP_OFFSETS_TOPIC:
-                    copy = bytearray(batch)
-                    appended = self._groups.append_marker(place.partition, copy, marker.transaction_version)
-                else:
-                    appended = partition.append_marker(batch, now_ms, marker.transaction_version)
-            except KafkaError as error:
-                written.codes[key] = error.code
-            except StorageError as error:
-                self._partitions.storage_failed(error)
-                written.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
-            else:
-                written.codes[key] = ErrorCode.NONE
-                if not partition.is_acked(appended.end_offset):
-                    written.uncommitted[key] = PendingAck(
-                        partition, appended.end_offset, partition.leader_epoch
-                    )
+    def _append_all(self, markers: Sequence[EndMarker]) -> Steps[_Written]:
+        written = _Written()
+        for marker in markers:
+            batch = _batch(marker, self._clock.now_ms())
+            for place in marker.partitions:
+                self._append(marker, batch, place, written)
+                yield
+        return written
 
-    def _when_committed(self, written: _Written, finish: Callable[[], None]) -> None:
+    def _append(self, marker: EndMarker, batch: bytearray, place: TopicPartition, written: _Written) -> None:
+        key = marker.producer_id, place
+        try:
+            partition = self._partitions.get(*place)
+            if place.topic == GROUP_OFFSETS_TOPIC:
+                copy = bytearray(batch)
+                appended = self._groups.append_marker(place.partition, copy, marker.transaction_version)
+            else:
+                appended = partition.append_marker(batch, self._clock.now_ms(), marker.transaction_version)
+        except KafkaError as error:
+            written.codes[key] = error.code
+        except StorageError as error:
+            self._partitions.storage_failed(error)
+            written.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            written.codes[key] = ErrorCode.NONE
+            if not partition.is_acked(appended.end_offset):
+                written.uncommitted[key] = PendingAck(partition, appended.end_offset, partition.leader_epoch)
+
+    def _when_committed(self, written: _Written, promise: asyncio.Future[MarkerCodes]) -> None:
         def complete(results: list[AckResult]) -> None:
             for key, result in zip(written.uncommitted, results, strict=True):
                 written.codes[key] = result.code
-            finish()
+            if not promise.done():
+                promise.set_result(written.codes)
 
         AckWait(list(written.uncommitted.values()), self._timeout_ms, complete)
 
 
 def _batch(marker: EndMarker, now_ms: int) -> bytearray:
-    """Written into every partition in turn: offset and leader epoch are set in place each time."""
+    """The batch for every partition: offset and leader epoch are set in place each time."""
     return end_txn_batch(
         commit=marker.commits,
         producer_id=marker.producer_id,

@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from ruslo.broker.coordinators.runtime.record_codec import decode_records
 from ruslo.broker.coordinators.runtime.shard_timer import ShardTimer
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.coordinators.runtime.waiter import Waiter
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.machines.txns.decision import Decision, TxnReply
 from ruslo.machines.txns.events import (
     Loaded,
@@ -62,7 +62,7 @@ class TxnShardDriver:
         shard: TxnShard,
         partition: Partition,
         clock: Clock,
-        turns: Turns,
+        scheduler: Scheduler,
         *,
         commit_timeout_ms: int,
         send_markers: SendMarkers,
@@ -89,7 +89,9 @@ class TxnShardDriver:
         """Of the turn under way, by both clocks: it is over before they move far."""
         self._uncommitted: dict[int, Decision] = {}
         """Decisions by the end offset of their batch, which the high watermark has not reached yet."""
-        self._timer = ShardTimer(partition, clock, turns, shard.deadline_ms, lambda: self.run(TimerFired()))
+        self._timer = ShardTimer(
+            partition, clock, scheduler, shard.deadline_ms, lambda: self.run(TimerFired())
+        )
 
     def is_of(self, partition: Partition) -> bool:
         """A new leader epoch is a new coordinator, also on the same node: its markers must fence the old."""

@@ -13,7 +13,7 @@ from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.cleaner import SimCleaner
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
-from ruslo.testing.simulation.nodes.slice_clock import SliceClock
+from ruslo.testing.simulation.slice_clock import SliceClock
 
 RESTART_PAUSE_MS = 300
 """As a service manager does it, with a process that ended by itself."""

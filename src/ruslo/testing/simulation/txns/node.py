@@ -6,7 +6,6 @@ import asyncio
 from typing import Protocol, TypeVar
 
 from ruslo.broker.coordinators.groups.shard_driver import ADAPTIVE_LINGER_MS, ShardDriver, WriteSettings
-from ruslo.broker.coordinators.runtime.turns import Turns
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
 from ruslo.broker.coordinators.txns.shard_driver import TxnShardDriver
@@ -14,6 +13,7 @@ from ruslo.broker.partitions.partition import Appended, Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import CoordinatorAsks
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.groups.consumer.ports import InlineAssignors
@@ -38,6 +38,7 @@ from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitReq
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.reader import iter_batches
 from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.slice_clock import SliceClock
 from ruslo.testing.simulation.txns.data_path import DataPath
 from ruslo.testing.simulation.txns.flusher import disk_failed
 from ruslo.testing.simulation.txns.network import Answer, ReplyT
@@ -87,12 +88,13 @@ class SimTxnNode:
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
         self._cluster = cluster
         self._clock = cluster.clock
+        self._scheduler = Scheduler(SliceClock(self._clock, self._clock.random))
         self._txns: dict[int, TxnShardDriver] = {}
         self._groups: dict[int, ShardDriver] = {}
         asks = CoordinatorAsks(self, self._verify_here)
         appends = TransactionalAppends(asks, lambda: cluster.config, self._clock)
         self._data = DataPath(self, appends, self._clock)
-        self._markers = MarkerWriter(self, self, self._clock, REQUEST_TIMEOUT_MS)
+        self._markers = MarkerWriter(self, self, self._clock, self._scheduler, REQUEST_TIMEOUT_MS)
         self._offset_commits = TransactionalOffsetCommits(
             asks, self, self, lambda: cluster.config, self._clock
         )
@@ -134,8 +136,7 @@ class SimTxnNode:
             TxnShard(self._cluster.txn_settings, compile_pattern, self._cluster.view),
             partition,
             self._clock,
-            # One for each: what shards share is spread over turns by real time, which nobody could repeat.
-            Turns(),
+            self._scheduler,
             commit_timeout_ms=REQUEST_TIMEOUT_MS,
             send_markers=self._send_markers,
             get_producer_id=lambda give: give(self._cluster.new_producer_id()),
@@ -148,7 +149,7 @@ class SimTxnNode:
             partition,
             self._clock,
             _WRITES,
-            Turns(),
+            self._scheduler,
             on_ask=lambda shard, ask: None,
             on_storage_error=disk_failed,
             on_broken=lambda shard: None,

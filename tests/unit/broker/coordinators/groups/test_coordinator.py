@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.coordinators.runtime import loading
 from ruslo.broker.coordinators.runtime.record_codec import encode_record
+from ruslo.broker.scheduling import scheduler
 from ruslo.machines.groups.records import offset_record
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -73,7 +73,7 @@ async def test_a_long_load_leaves_the_loop_free_and_tells_clients_to_wait(
         await find_coordinator(client, "g")
         for start in range(0, 4000, 1000):
             write(node, *(committed(start + at, at % 4) for at in range(1000)))
-    monkeypatch.setattr(loading, "SLICE_S", 0.0)
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         assert not node.node.broker.groups.is_active(0)
         assert await commit(client, "g", {0: 1}) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ruslo.broker.scheduling.scheduler import SLICE_NS
-from ruslo.testing.simulation.nodes.process_loop import ProcessClock
+from ruslo.model.clock import Clock
 
 MEAN_STEPS_PER_SLICE = 8
 
@@ -13,7 +13,7 @@ MEAN_STEPS_PER_SLICE = 8
 class SliceClock:
     """A ``model.clock.Clock`` whose nanoseconds move at every reading, because virtual time does not."""
 
-    def __init__(self, clock: ProcessClock, random: Random) -> None:
+    def __init__(self, clock: Clock, random: Random) -> None:
         self.now_ms = clock.now_ms
         self.monotonic_ms = clock.monotonic_ms
         self._random = random
