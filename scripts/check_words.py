@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SUFFIXES = set(".py .md .html .js .css .yaml .yml .toml .sh .properties .java .c .h".split())
+SUFFIXES = {".py", ".md", ".html", ".js", ".css", ".yaml", ".yml", ".toml", ".sh", ".java", ".c", ".h"}
 SKIPPED = ("src/ruslo/protocol/messages/", "scripts/check_words.py")
 
 BANNED = {
@@ -29,7 +29,7 @@ BANNED = {
     r"made anew": "rebuilt, recreated",
     r"look_around|take_turn|take_turns|used_up|in_turns": "a verb that a reader can guess",
     r"which there is not|which there are not|that is none": "does not exist, is invalid",
-    r"is no(?= (?:whole|sound|record|replica|leader|voter|member|batch|topic|broker|number|host))": "is not a",
+    r"is no(?= (?:whole|sound|record|replica|leader|voter|member|batch|topic|broker|host))": "is not a",
 }
 PATTERN = re.compile(
     "|".join(rf"(?P<w{at}>(?<![A-Za-z])(?:{words})(?![A-Za-z]))" for at, words in enumerate(BANNED)),
