@@ -7,8 +7,8 @@ import sys
 import click
 
 from ruslo.cli.arguments.options import examples
+from ruslo.cli.arguments.profiles import choose_profile
 from ruslo.cli.lazy import LazyCommand, LazyGroup
-from ruslo.cli.profile.profiles import choose_profile
 
 COMMANDS = {
     "dev": LazyCommand("ruslo.cli.serve.dev", "dev", "Run a broker for development in the foreground."),

@@ -18,7 +18,7 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
     """
     import asyncio
 
-    from ruslo.cli.profile.profiles import check_plain
+    from ruslo.cli.arguments.profiles import check_plain
     from ruslo.client.admin.admin import Admin
     from ruslo.client.wire.listener_probe import refuse_tls
     from ruslo.net.errors import ConnectionLost

@@ -88,7 +88,8 @@ class ConfigProblem(NamedTuple):
 
     def __str__(self) -> str:
         setting = self.key if self.value is None else f"{self.key}={self.value}"
-        return f"Invalid configuration {setting}: {self.reason}. {self.fix[:1].upper()}{self.fix[1:]}."
+        fix = f"{self.fix[:1].upper()}{self.fix[1:]}{'' if self.fix.endswith('?') else '.'}"
+        return f"Invalid configuration {setting}: {self.reason}. {fix}"
 
 
 class InvalidConfig(ConfigError):

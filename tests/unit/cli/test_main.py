@@ -190,10 +190,10 @@ def test_errors_of_ours_become_messages_and_bugs_keep_their_traceback(
         raise error
 
     monkeypatch.setattr("ruslo.cli.running.with_admin", lambda *_: raise_(ConfigError("what and why")))
-    monkeypatch.setattr("ruslo.cli.topic.topic.with_admin", lambda *_: raise_(ConfigError("what and why")))
+    monkeypatch.setattr("ruslo.cli.topic.list.with_admin", lambda *_: raise_(ConfigError("what and why")))
     result = CliRunner().invoke(cli, ["topic", "list"])
     assert (result.exit_code, result.stderr) == (1, "Error: what and why\n")
-    monkeypatch.setattr("ruslo.cli.topic.topic.with_admin", lambda *_: raise_(ZeroDivisionError("a bug")))
+    monkeypatch.setattr("ruslo.cli.topic.list.with_admin", lambda *_: raise_(ZeroDivisionError("a bug")))
     assert isinstance(CliRunner().invoke(cli, ["topic", "list"]).exception, ZeroDivisionError)
 
 
@@ -201,7 +201,7 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ruslo.cli.topic.topic.with_admin", interrupted)
+    monkeypatch.setattr("ruslo.cli.topic.list.with_admin", interrupted)
     result = CliRunner().invoke(cli, ["topic", "list"])
     assert (result.exit_code, result.output) == (130, "")
 

@@ -18,7 +18,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 def default_bootstrap() -> str:
-    from ruslo.cli.profile.profiles import BOOTSTRAP, active_profile
+    from ruslo.cli.arguments.profiles import BOOTSTRAP, active_profile
 
     profile = active_profile()
     return DEFAULT_BOOTSTRAP if profile is None else profile.settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP)
@@ -26,7 +26,7 @@ def default_bootstrap() -> str:
 
 def _chosen_bootstrap(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """Who names a profile on the command line means it, whatever the environment says."""
-    from ruslo.cli.profile.profiles import chosen_by_flag
+    from ruslo.cli.arguments.profiles import chosen_by_flag
 
     source = None if param.name is None else ctx.get_parameter_source(param.name)
     by_environment = source is click.core.ParameterSource.ENVIRONMENT

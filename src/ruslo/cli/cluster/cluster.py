@@ -1,29 +1,19 @@
-"""``ruslo cluster``: the nodes, the quorum of controllers, the features, where replicas lie and who leads."""
+"""``ruslo cluster``: nodes, controller quorum, features, replica placement and leaders."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
-from ruslo.cli.cluster.brokers import broker, brokers
+from ruslo.cli.arguments.options import examples
+from ruslo.cli.cluster.broker import broker
+from ruslo.cli.cluster.brokers import brokers
 from ruslo.cli.cluster.elect import elect
 from ruslo.cli.cluster.health import health
-from ruslo.cli.cluster.reassign import reassign
-from ruslo.cli.cluster.starting import fail_if_all_are_starting, in_words
+from ruslo.cli.cluster.info import info
+from ruslo.cli.cluster.quorum import quorum
+from ruslo.cli.cluster.reassign.reassign import reassign
 from ruslo.cli.cluster.topics_at_risk import topics_at_risk
-from ruslo.cli.cluster.voter import quorum, voter
-from ruslo.cli.running import with_admin
-from ruslo.cli.terminal.output import human_bytes, print_fields, print_json, print_table
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.brokers import ClusterDescription, Feature
-    from ruslo.client.admin.log_dirs import LogDirectory
-    from ruslo.client.admin.quorum import Quorum
-    from ruslo.client.views.partition_health import PartitionAtRisk
-    from ruslo.client.wire.metadata import TopicInfo
+from ruslo.cli.cluster.voter import voter
 
 
 @click.group(
@@ -39,182 +29,5 @@ def cluster() -> None:
     """See the nodes, the quorum and partitions at risk; move replicas, elect leaders, change voters."""
 
 
-for command in (health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
+for command in (info, health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
     cluster.add_command(command)
-
-
-class Overview:
-    """All that ``cluster info`` shows."""
-
-    def __init__(
-        self,
-        description: ClusterDescription,
-        quorum: Quorum,
-        features: list[Feature],
-        topics: list[TopicInfo],
-        directories: list[LogDirectory],
-        at_risk: list[PartitionAtRisk],
-    ) -> None:
-        self.description = description
-        self.quorum = quorum
-        self.features = features
-        self.topics = topics
-        self.directories = directories
-        self.partitions = sum(len(topic.partitions) for topic in topics)
-        self.leaderless = sum(p.leader_id < 0 for topic in topics for p in topic.partitions)
-        self.under_replicated = sum(
-            len(p.isr) < len(p.replicas) for topic in topics for p in topic.partitions
-        )
-        self.at_min_isr = sum(each.risk.label == "at-min-isr" for each in at_risk)
-        self.under_min_isr = sum(each.risk.label == "under-min-isr" for each in at_risk)
-
-    def replicas_on(self, node_id: int) -> int:
-        return sum(node_id in p.replicas for topic in self.topics for p in topic.partitions)
-
-    def leaders_on(self, node_id: int) -> int:
-        return sum(node_id == p.leader_id for topic in self.topics for p in topic.partitions)
-
-
-@cluster.command(
-    epilog=examples("ruslo cluster info", "ruslo cluster info -b broker1:9092,broker2:9092 -o json")
-)
-@bootstrap_option
-@output_option
-def info(bootstrap: str, output: str) -> None:
-    """Show brokers, controllers, log directories, features and the health of partitions.
-
-    Of a broker that starts after a crash it shows how far the recovery of its logs is. Exit code 1: no broker
-    serves yet.
-    """
-    from ruslo.client.views.partition_health import partitions_at_risk
-
-    async def gather(admin: Admin) -> Overview:
-        description = await admin.brokers.describe_cluster()
-        directories = []
-        for node, fenced in description.brokers:
-            if fenced:
-                directories += await admin.log_dirs.recovering(node)
-            else:
-                directories += await admin.log_dirs.describe(node.id)
-        topics = await admin.topics.list()
-        return Overview(
-            description,
-            await admin.quorum.describe(),
-            await admin.brokers.features(),
-            topics,
-            directories,
-            await partitions_at_risk(admin, topics),
-        )
-
-    fail_if_all_are_starting(bootstrap, output)
-    overview = with_admin(bootstrap, gather)
-    if output == "json":
-        print_json(_as_json(overview))
-    else:
-        _print_text(overview)
-
-
-def _print_text(overview: Overview) -> None:
-    description, quorum = overview.description, overview.quorum
-    print_fields(
-        [
-            ("Cluster", description.cluster_id),
-            ("Topics", len(overview.topics)),
-            ("Partitions", overview.partitions),
-            ("Without leader", overview.leaderless),
-            ("Under-replicated", overview.under_replicated),
-            ("Under min ISR", overview.under_min_isr),
-            ("At min ISR", overview.at_min_isr),
-            ("Active controller", quorum.leader_id),
-            ("Voters", [voter.replica_id for voter in quorum.voters]),
-            ("Metadata offset", f"{quorum.high_watermark} in epoch {quorum.leader_epoch}"),
-            ("Features", " ".join(f"{f.name}={f.finalized}" for f in overview.features if f.finalized)),
-        ]
-    )
-    click.echo()
-    print_table(
-        ["BROKER", "ADDRESS", "RACK", "STATE", "LEADERS", "REPLICAS"],
-        [
-            (
-                node.id,
-                node.address,
-                node.rack,
-                "fenced" if fenced else "active",
-                overview.leaders_on(node.id),
-                overview.replicas_on(node.id),
-            )
-            for node, fenced in description.brokers
-        ],
-    )
-    click.echo()
-    print_table(
-        ["BROKER", "LOG DIRECTORY", "STATE", "USED", "FREE"],
-        [
-            (
-                d.node_id,
-                d.path,
-                _state(d),
-                human_bytes(sum(replica.size_bytes for replica in d.replicas)),
-                "-" if d.usable_bytes < 0 else human_bytes(d.usable_bytes),
-            )
-            for d in overview.directories
-        ],
-    )
-
-
-def _state(directory: LogDirectory) -> str:
-    if directory.recovery is not None:
-        return in_words(directory.recovery)
-    return "online" if directory.error is None else directory.error.code.name
-
-
-def _as_json(overview: Overview) -> dict[str, object]:
-    description, quorum = overview.description, overview.quorum
-    return {
-        "cluster_id": description.cluster_id,
-        "topics": len(overview.topics),
-        "partitions": overview.partitions,
-        "partitions_without_leader": overview.leaderless,
-        "partitions_under_replicated": overview.under_replicated,
-        "partitions_under_min_isr": overview.under_min_isr,
-        "partitions_at_min_isr": overview.at_min_isr,
-        "brokers": [
-            {
-                "id": node.id,
-                "host": node.host,
-                "port": node.port,
-                "rack": node.rack,
-                "fenced": fenced,
-                "leaders": overview.leaders_on(node.id),
-                "replicas": overview.replicas_on(node.id),
-            }
-            for node, fenced in description.brokers
-        ],
-        "quorum": {
-            "leader_id": quorum.leader_id,
-            "leader_epoch": quorum.leader_epoch,
-            "high_watermark": quorum.high_watermark,
-            "voters": [
-                {"id": voter.replica_id, "log_end_offset": voter.log_end_offset} for voter in quorum.voters
-            ],
-            "observers": [
-                {"id": other.replica_id, "log_end_offset": other.log_end_offset} for other in quorum.observers
-            ],
-        },
-        "features": {
-            f.name: {"finalized": f.finalized, "min": f.supported_min, "max": f.supported_max}
-            for f in overview.features
-        },
-        "log_directories": [
-            {
-                "broker": d.node_id,
-                "path": d.path,
-                "error": None if d.error is None else d.error.code.name,
-                "used_bytes": sum(replica.size_bytes for replica in d.replicas),
-                "usable_bytes": d.usable_bytes,
-                "total_bytes": d.total_bytes,
-                "recovery": None if d.recovery is None else d.recovery._asdict(),
-            }
-            for d in overview.directories
-        ],
-    }

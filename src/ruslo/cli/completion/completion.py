@@ -43,11 +43,12 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from ruslo.cli.main import cli
-
     kind = get_completion_class(shell)
     assert kind is not None, "click knows these shells"
     # Not source(), which wants a bash to ask for its version: the script may be made for another machine.
-    click.echo(kind.source_template % kind(cli, {}, "ruslo", VARIABLE).source_vars())
+    click.echo(
+        kind.source_template
+        % kind(click.get_current_context().find_root().command, {}, "ruslo", VARIABLE).source_vars()
+    )
     if shell == "bash":
         click.echo(_WHOLE_ADDRESSES)

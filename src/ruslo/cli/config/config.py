@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
+from ruslo.cli.terminal.config_changes import config_changes, print_config_changes
 from ruslo.cli.terminal.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from ruslo.client.admin.configs import ConfigEntry, Resource
+    from ruslo.client.admin.configs import Change, ConfigEntry, Resource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -151,7 +152,7 @@ def set_config(
         if not separator or not key:
             raise click.UsageError(f"{word!r} is not KEY=VALUE.")
         pairs[key] = value
-    apply_changes(bootstrap, resource, pairs, (), validate_only, output)
+    _alter(bootstrap, resource, config_changes(pairs, ()), validate_only, output)
 
 
 @config.command(
@@ -175,36 +176,12 @@ def unset(
     output: str,
 ) -> None:
     """Put settings back to their defaults."""
-    apply_changes(bootstrap, _resource(topic, group, broker, all_brokers), {}, keys, validate_only, output)
+    resource = _resource(topic, group, broker, all_brokers)
+    _alter(bootstrap, resource, config_changes({}, keys), validate_only, output)
 
 
-def apply_changes(
-    bootstrap: str,
-    resource: Resource,
-    settings: Mapping[str, str],
-    removed: Iterable[str],
-    validate_only: bool,
-    output: str,
+def _alter(
+    bootstrap: str, resource: Resource, changes: dict[str, Change], validate_only: bool, output: str
 ) -> None:
-    from ruslo.client.admin.configs import Change, Operation
-
-    both = sorted(set(settings) & set(removed))
-    if both:
-        raise click.UsageError(f"{both[0]} cannot be set and unset at once.")
-    changes = {key: Change(Operation.SET, value) for key, value in settings.items()}
-    changes |= {key: Change(Operation.DELETE) for key in removed}
     with_admin(bootstrap, lambda admin: admin.configs.alter(resource, changes, validate_only=validate_only))
-    where = f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
-    if output == "json":
-        print_json(
-            {
-                "resource": where,
-                "validate_only": validate_only,
-                "set": dict(settings),
-                "unset": [key for key, change in changes.items() if change.operation == Operation.DELETE],
-            }
-        )
-        return
-    verb = "valid" if validate_only else "changed"
-    for key, change in changes.items():
-        click.echo(f"{verb} {where}: {key} " + ("unset" if change.value is None else f"= {change.value}"))
+    print_config_changes(resource, changes, validate_only, output)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, property_option
 from ruslo.cli.arguments.position import position_callback
-from ruslo.cli.completion.names import complete_topics
 from ruslo.cli.terminal.output_format import stream_item
 from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
 
@@ -101,8 +101,8 @@ def consume(
 
     Order is kept within each partition. No consumer group takes part and nothing is committed.
     """
+    from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.consume.record_format import ENCODERS, compile_format
-    from ruslo.cli.profile.profiles import client_settings
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.settings.tables import for_consumers
     from ruslo.client.views.record_json import record_fields

@@ -19,6 +19,7 @@ import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
+from ruslo.cli.arguments.escapes import unescape
 from ruslo.client.librdkafka.consumer import ConsumedRecord
 
 Encoder: TypeAlias = Callable[[bytes], bytes]
@@ -30,29 +31,7 @@ ENCODERS: dict[str, Encoder] = {
     "base64": base64.b64encode,
 }
 
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
-_SIMPLE_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
 _TOKEN = re.compile(rb"%(.)", re.DOTALL)
-
-
-def unescape(text: str) -> bytes:
-    """The bytes of a delimiter or format in which C's escapes are spelled out."""
-    out = bytearray()
-    end = 0
-    for match in _ESCAPE.finditer(text):
-        out += text[end : match.start()].encode()
-        end = match.end()
-        code = match[1]
-        if len(code) == 3:
-            out.append(int(code[1:], 16))
-        elif code in _SIMPLE_ESCAPES:
-            out += _SIMPLE_ESCAPES[code]
-        else:
-            raise ValueError(f"unknown escape {match[0]!r}: use \\n \\r \\t \\\\ \\0 or \\xHH")
-    tail = text[end:]
-    if tail.endswith("\\"):
-        raise ValueError("a backslash at the end stands for nothing: write \\\\ for the character itself")
-    return bytes(out + tail.encode())
 
 
 def compile_format(text: str, *, null: bytes = b"", encode: Encoder = bytes) -> Formatter:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.arguments.console import console_options, start_console
 from ruslo.cli.arguments.options import Amount, examples, output_option
-from ruslo.cli.console.beside import console_options, start_console
 
 if TYPE_CHECKING:
     from ruslo.cli.demo.run import DemoRun

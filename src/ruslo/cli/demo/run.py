@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ruslo.cli.demo.events import TOPICS, Event, EventSource, summarize
 from ruslo.cli.demo.ledger import Ledger
 from ruslo.cli.demo.results import Results
-from ruslo.cli.perf.latencies import Latencies
+from ruslo.cli.terminal.latencies import Latencies
 from ruslo.client.librdkafka.consumer import Consumer
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
 from ruslo.client.settings.setting import ConfigValue

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
+from ruslo.cli.arguments.completion import complete_groups
 from ruslo.cli.arguments.duration import duration_callback
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
-from ruslo.cli.completion.names import complete_groups
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
 from ruslo.client.views.partition_lists import shown_partitions

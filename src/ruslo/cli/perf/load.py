@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ruslo.cli.perf.latencies import Latencies
+from ruslo.cli.terminal.latencies import Latencies
 from ruslo.cli.terminal.progress import Progress
 from ruslo.client.librdkafka.consumer import END, START, ConsumedRecord, Consumer
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import Amount, bootstrap_option, examples, output_option, property_option
-from ruslo.cli.completion.names import complete_topics
 from ruslo.cli.terminal.output import print_fields, print_json
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def produce(
             raw_produce_load(bootstrap, topic, size, batch_bytes, compression, acks_number, limits)
         )
     else:
+        from ruslo.cli.arguments.profiles import client_settings
         from ruslo.cli.perf.load import produce_load
-        from ruslo.cli.profile.profiles import client_settings
         from ruslo.client.settings.tables import for_producers
 
         config: dict[str, ConfigValue] = {
@@ -166,8 +166,8 @@ def consume(
 
         measured = asyncio.run(raw_consume_load(bootstrap, topic, limits))
     else:
+        from ruslo.cli.arguments.profiles import client_settings
         from ruslo.cli.perf.load import consume_load
-        from ruslo.cli.profile.profiles import client_settings
         from ruslo.client.settings.tables import for_consumers
 
         config = {
@@ -208,8 +208,8 @@ def latency(
     output: str,
 ) -> None:
     """Send one record at a time: half of them timed to the acknowledgement, half until a consumer has it."""
+    from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.perf.load import latency_load
-    from ruslo.cli.profile.profiles import client_settings
     from ruslo.client.settings.tables import for_consumers, for_producers
     from ruslo.model.topics import TopicPartition
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from ruslo.cli.perf.latencies import Latencies
 from ruslo.cli.perf.load import Measured, random_payload
+from ruslo.cli.terminal.latencies import Latencies
 from ruslo.cli.terminal.progress import Progress
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.raw import RawClient

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import (
     Amount,
     bootstrap_option,
@@ -18,7 +19,6 @@ from ruslo.cli.arguments.options import (
     pairs_callback,
     property_option,
 )
-from ruslo.cli.completion.names import complete_topics
 from ruslo.cli.terminal.errors import explain
 from ruslo.cli.terminal.output import hint, print_json
 from ruslo.cli.terminal.progress import Progress
@@ -112,9 +112,9 @@ def produce(
 
     Ends when the input ends and every record is acknowledged; exits 1 if one was not.
     """
-    from ruslo.cli.consume.record_format import unescape
+    from ruslo.cli.arguments.escapes import unescape
+    from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.produce.record_input import InputRecord, delimited_records, json_records
-    from ruslo.cli.profile.profiles import client_settings
     from ruslo.client.librdkafka.producer import Producer
     from ruslo.client.settings.tables import for_producers
     from ruslo.client.wire.listener_probe import check_reachable

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.arguments.completion import complete_profiles
 from ruslo.cli.arguments.options import confirm, examples, output_option, pairs_callback, yes_option
-from ruslo.cli.completion.names import complete_profiles
 from ruslo.cli.terminal.output import hint, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
-    from ruslo.cli.profile.profiles import Profile
+    from ruslo.cli.arguments.profiles import Profile
 
 _SECRET_WORDS = ("password", "secret", "passphrase", "jaas", "key.pem", "keystore.key", "token")
 
@@ -57,7 +57,7 @@ def profile() -> None:
 @output_option
 def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, output: str) -> None:
     """Make the profile NAME; the first one is in use at once."""
-    from ruslo.cli.profile.profiles import BOOTSTRAP, Profile, ProfileStore
+    from ruslo.cli.arguments.profiles import BOOTSTRAP, Profile, ProfileStore
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.librdkafka.producer import Producer
     from ruslo.client.settings.tables import for_consumers, for_producers
@@ -85,7 +85,7 @@ def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, o
 @output_option
 def use(name: str, output: str) -> None:
     """Let commands work with the cluster of profile NAME from now on."""
-    from ruslo.cli.profile.profiles import BOOTSTRAP, ProfileStore
+    from ruslo.cli.arguments.profiles import BOOTSTRAP, ProfileStore
 
     store = ProfileStore()
     store.use(name)
@@ -100,7 +100,7 @@ def use(name: str, output: str) -> None:
 @output_option
 def list_profiles(output: str) -> None:
     """List the profiles; * marks the one in use."""
-    from ruslo.cli.profile.profiles import BOOTSTRAP, ProfileStore
+    from ruslo.cli.arguments.profiles import BOOTSTRAP, ProfileStore
 
     store = ProfileStore()
     in_use = store.in_use()
@@ -122,7 +122,7 @@ def list_profiles(output: str) -> None:
 @output_option
 def show(name: str | None, output: str) -> None:
     """Show the settings of a profile, by default of the active one; secrets stay hidden."""
-    from ruslo.cli.profile.profiles import ProfileStore, active_profile
+    from ruslo.cli.arguments.profiles import ProfileStore, active_profile
 
     store = ProfileStore()
     shown = active_profile() if name is None else store.read(name)
@@ -140,7 +140,7 @@ def show(name: str | None, output: str) -> None:
 @output_option
 def delete(name: str, yes: bool, output: str) -> None:
     """Delete the profile NAME; the cluster is left alone."""
-    from ruslo.cli.profile.profiles import ProfileStore
+    from ruslo.cli.arguments.profiles import ProfileStore
 
     store = ProfileStore()
     store.read(name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from ruslo.cli.arguments.console import console_options, start_console
 from ruslo.cli.arguments.options import (
     LOG_FORMAT_KEY,
     broker_settings_callback,
@@ -19,7 +20,6 @@ from ruslo.cli.arguments.options import (
     log_format_option,
     output_option,
 )
-from ruslo.cli.console.beside import console_options, start_console
 from ruslo.cli.terminal.output import hint, print_json_line
 from ruslo.model.errors import ConfigError
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.options import LOG_FORMAT_KEY, broker_settings_callback, examples, log_format_option
+from ruslo.cli.arguments.options import LOG_FORMAT_KEY, examples, log_format_option
+from ruslo.cli.arguments.property_file import load_config, load_properties, property_file_options
 
 if TYPE_CHECKING:
     from ruslo.broker.node.node import Node
-    from ruslo.config.broker import BrokerConfig
 
 
 @click.command(
@@ -23,22 +23,7 @@ if TYPE_CHECKING:
         "ruslo serve -c server.properties --cores 4 --log-format json",
     ),
 )
-@click.option(
-    "-c",
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A property file as Apache Kafka reads it.",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=broker_settings_callback,
-    help="Overrides the file. May be repeated.",
-)
+@property_file_options
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -96,18 +81,6 @@ def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: in
     for config in further:
         format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
     return NodeProcesses(nodes, log_level).run(lambda addresses: _say_ready(",".join(addresses)))
-
-
-def load_properties(path: Path, settings: dict[str, str]) -> dict[str, str]:
-    from ruslo.config.properties import decode_properties, parse_properties
-
-    return {**parse_properties(decode_properties(path.read_bytes())), **settings}
-
-
-def load_config(path: Path, settings: dict[str, str]) -> BrokerConfig:
-    from ruslo.config.broker import BrokerConfig
-
-    return BrokerConfig.from_properties(load_properties(path, settings))
 
 
 def _announce(node: Node) -> None:

@@ -6,25 +6,9 @@ from pathlib import Path
 
 import click
 
-from ruslo.cli.arguments.options import broker_settings_callback, examples, output_option
+from ruslo.cli.arguments.options import examples, output_option
+from ruslo.cli.arguments.property_file import load_config, property_file_options
 from ruslo.cli.terminal.output import hint, print_json, print_table
-
-_config_option = click.option(
-    "-c",
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The node's property file.",
-)
-_set_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=broker_settings_callback,
-    help="Overrides the file. May be repeated.",
-)
 
 
 @click.group(
@@ -44,8 +28,7 @@ def storage() -> None:
         "ruslo storage format -c server.properties -t ID -I 1@a:9093:DIR1,2@b:9093:DIR2,3@c:9093:DIR3",
     ),
 )
-@_config_option
-@_set_option
+@property_file_options
 @click.option("-t", "--cluster-id", metavar="ID", help="The cluster's id; a random one for a new cluster.")
 @click.option(
     "-s", "--standalone", is_flag=True, help="This node is the cluster's first and only controller."
@@ -85,7 +68,6 @@ def format_command(
     """Prepare the log directories of a new node. Directories with data are never touched."""
     from ruslo.broker.node.bootstrap_features import parse_feature
     from ruslo.broker.node.format import QuorumOptions, format_storage
-    from ruslo.cli.serve.serve import load_config
 
     result = format_storage(
         load_config(path, settings),
@@ -126,13 +108,11 @@ def random_uuid_command(output: str) -> None:
 
 
 @storage.command(epilog=examples("ruslo storage info -c server.properties"))
-@_config_option
-@_set_option
+@property_file_options
 @output_option
 def info(path: Path, settings: dict[str, str], output: str) -> None:
     """Show whose the log directories are. Exits 1 if one is not formatted."""
     from ruslo.broker.node.identity import all_directories
-    from ruslo.cli.serve.serve import load_config
     from ruslo.model.ids import uuid_to_text
     from ruslo.storage.disk import LocalDisk
     from ruslo.storage.meta_properties import read_meta_properties

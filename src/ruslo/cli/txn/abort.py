@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
-from ruslo.cli.completion.names import complete_topics
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json
 from ruslo.client.views.partition_lists import by_topic, shown_partitions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruslo.cli.consume.record_format import ENCODERS, compile_format, unescape
+from ruslo.cli.consume.record_format import ENCODERS, compile_format
 from ruslo.cli.produce.record_input import InputRecord, json_record
 from ruslo.client.librdkafka.consumer import ConsumedRecord
 from ruslo.client.views.record_json import json_line
@@ -48,10 +48,6 @@ def test_encodings(encoding: str, expected: bytes) -> None:
 def test_mistakes(text: str) -> None:
     with pytest.raises(ValueError, match=r"unknown|stands for nothing"):
         compile_format(text)
-
-
-def test_unescape_keeps_other_text() -> None:
-    assert unescape("a\\x41é\\n") == b"aA" + "é".encode() + b"\n"
 
 
 def test_json_has_text_as_text_and_the_rest_as_base64() -> None:

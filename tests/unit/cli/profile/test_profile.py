@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ruslo.cli.arguments.profiles import ProfileStore
 from ruslo.cli.main import cli
-from ruslo.cli.profile.profiles import ProfileStore
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +72,8 @@ def test_secrets_are_kept(home: Path) -> None:
         (["profile", "show"], "'ruslo profile use NAME' chooses one"),
         (["profile", "create", "../x", "-b", "a:1"], "cannot be a profile's name"),
         (["profile", "create", "x", "-b", "nowhere"], "is not HOST:PORT"),
-        (["profile", "create", "x", "-b", "a:1", "-X", "linger.mss=1"], "did you mean linger.ms?"),
-        (["profile", "create", "x", "-b", "a:1", "-X", "acks=7"], "use one of all"),
+        (["profile", "create", "x", "-b", "a:1", "-X", "linger.mss=1"], "Did you mean linger.ms?"),
+        (["profile", "create", "x", "-b", "a:1", "-X", "acks=7"], "Use one of all"),
         (["--profile", "none", "topic", "list"], "'ruslo profile create none -b HOST:PORT' makes one"),
     ],
 )
@@ -97,4 +97,4 @@ def test_a_profile_that_cannot_be_read_is_named(home: Path) -> None:
     broken.write_text("bootstrap.servers=\\uZZ\n")
     result = ruslo("profile", "list")
     assert result.exit_code == 1
-    assert f"{broken}: Line 1" in result.stderr
+    assert f"{broken}: Invalid property file" in result.stderr

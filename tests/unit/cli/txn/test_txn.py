@@ -4,7 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from ruslo.cli.main import cli
-from ruslo.cli.txn.txn import STATES, txn
+from ruslo.cli.txn.list import STATES
+from ruslo.cli.txn.txn import txn
 from ruslo.client.admin import transactions
 
 BY_HAND = ["--producer-id", "1", "--producer-epoch", "0", "--coordinator-epoch", "0"]

@@ -31,7 +31,7 @@ def test_a_name_that_nobody_knows(client: type[Producer] | type[Consumer]) -> No
 def test_a_mistyped_name_is_told_the_nearest(
     client: type[Producer] | type[Consumer], wrong: str, right: str
 ) -> None:
-    with pytest.raises(ConfigError, match=rf"did you mean {right}\?"):
+    with pytest.raises(ConfigError, match=rf"Did you mean {right}\?"):
         client({**NOWHERE, wrong: 1})
 
 

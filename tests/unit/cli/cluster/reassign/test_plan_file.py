@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ruslo.cli.cluster.reassignment_file import format_plan, parse_plan, plan_as_json
+from ruslo.cli.cluster.reassign.plan_file import format_plan, parse_plan, plan_as_json
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import TopicPartition
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+import click
 
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import TopicPartition
@@ -36,6 +39,13 @@ def format_plan(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
         for partition, replicas in sorted(plan.items())
     ]
     return f"{head}\n" + ",\n".join(f"  {line}" for line in lines) + "\n]}\n" if lines else f"{head}]}}\n"
+
+
+def read_plan(file: TextIO) -> dict[TopicPartition, tuple[int, ...]]:
+    try:
+        return parse_plan(file.read())
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise click.ClickException(f"{file.name}: {error}") from None
 
 
 def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:

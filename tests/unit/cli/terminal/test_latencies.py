@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ruslo.cli.perf.latencies import PERCENTILES, Latencies
+from ruslo.cli.terminal.latencies import PERCENTILES, Latencies
 
 
 def test_nothing_measured() -> None:

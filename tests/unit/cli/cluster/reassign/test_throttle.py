@@ -3,7 +3,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from ruslo.cli.cluster.replication_throttle import (
+from ruslo.cli.cluster.reassign.throttle import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     Move,

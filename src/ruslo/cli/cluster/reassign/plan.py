@@ -93,7 +93,7 @@ def plan(
     broker with the fewest. Read the plan, edit it if you like, and give it to 'ruslo cluster reassign
     execute'.
     """
-    from ruslo.cli.cluster.reassignment_file import format_plan, plan_as_json
+    from ruslo.cli.cluster.reassign.plan_file import format_plan, plan_as_json
 
     if not drain and not to_brokers and replication_factor is None:
         raise click.UsageError("Say what is wanted: --drain, --to-brokers or --replication-factor.")

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ruslo.cli.terminal.output import human_bytes
+import click
+
+from ruslo.cli.terminal.output import human_bytes, print_json, print_table
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
@@ -142,3 +144,39 @@ async def _bytes_left(
         partition: sum(max(held.values()) - held.get(broker, 0) for broker in ongoing[partition].adding)
         for partition, held in sizes.items()
     }
+
+
+def print_moves(
+    statuses: list[MoveStatus], output: str, refused: Mapping[TopicPartition, KafkaError]
+) -> None:
+    if output == "json":
+        print_json(
+            {
+                "partitions": [each.as_json() for each in statuses],
+                "refused": [
+                    {"topic": topic, "partition": number, "error": error.code.name}
+                    for (topic, number), error in refused.items()
+                ],
+            }
+        )
+        return
+    if not statuses:
+        if not refused:
+            click.echo("Nothing is being moved.")
+        return
+    print_table(
+        ["TOPIC", "PARTITION", "STATE", "TARGET", "REPLICAS", "ADDING", "REMOVING", "TO COPY"],
+        [
+            (
+                *each.partition,
+                each.state.value,
+                each.target,
+                each.replicas,
+                each.adding,
+                each.removing,
+                "-" if each.bytes_left is None else human_bytes(each.bytes_left),
+            )
+            for each in statuses
+        ],
+    )
+    click.echo(f"{summary(statuses)}.", err=True)

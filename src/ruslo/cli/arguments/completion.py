@@ -31,7 +31,7 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from ruslo.cli.profile.profiles import ProfileStore
+    from ruslo.cli.arguments.profiles import ProfileStore
 
     return _matching(ProfileStore().names(), incomplete)
 

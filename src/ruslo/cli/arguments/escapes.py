@@ -1,0 +1,28 @@
+"""C escapes in delimiters and format strings: ``\\n \\r \\t \\\\ \\0 \\xHH``."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_SIMPLE_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
+
+
+def unescape(text: str) -> bytes:
+    """The bytes of a delimiter or format in which C's escapes are spelled out."""
+    out = bytearray()
+    end = 0
+    for match in _ESCAPE.finditer(text):
+        out += text[end : match.start()].encode()
+        end = match.end()
+        code = match[1]
+        if len(code) == 3:
+            out.append(int(code[1:], 16))
+        elif code in _SIMPLE_ESCAPES:
+            out += _SIMPLE_ESCAPES[code]
+        else:
+            raise ValueError(f"unknown escape {match[0]!r}: use \\n \\r \\t \\\\ \\0 or \\xHH")
+    tail = text[end:]
+    if tail.endswith("\\"):
+        raise ValueError("a backslash at the end stands for nothing: write \\\\ for the character itself")
+    return bytes(out + tail.encode())

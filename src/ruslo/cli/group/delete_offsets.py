@@ -1,0 +1,80 @@
+"""``ruslo group delete-offsets``: delete committed offsets of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
+from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.running import with_admin
+from ruslo.cli.terminal.output import print_json
+from ruslo.client.views.partition_lists import shown_partitions
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.admin.group_offsets import Outcomes
+    from ruslo.model.topics import TopicPartition
+
+
+@click.command(
+    "delete-offsets",
+    epilog=examples(
+        "ruslo group delete-offsets billing --topic orders",
+        "ruslo group delete-offsets billing --topic orders:0-3 --topic payments --yes",
+        "ruslo group delete-offsets billing --all-topics",
+    ),
+)
+@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
+@bootstrap_option
+@click.option(
+    "--topic",
+    "scopes",
+    multiple=True,
+    metavar="TOPIC[:PARTITIONS]",
+    callback=scopes_callback,
+    help="What to forget, as orders or orders:0,2 or orders:0-3. May be repeated.",
+)
+@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
+@yes_option
+@output_option
+def delete_offsets(
+    name: str, bootstrap: str, scopes: list[Scope], all_topics: bool, yes: bool, output: str
+) -> None:
+    """Forget what a group has committed. Its consumers then begin where auto.offset.reset tells them."""
+    from ruslo.cli.group.reset_scope import committed_in
+    from ruslo.cli.terminal.errors import fail_for
+
+    if bool(scopes) == all_topics:
+        raise click.UsageError("Say what to forget: --topic TOPIC[:PARTITIONS], or --all-topics.")
+    what = "all topics" if all_topics else ", ".join(scope.topic for scope in scopes)
+    confirm(f"Forget the offsets that {name} has committed for {what}?", yes)
+
+    async def run(admin: Admin) -> Outcomes:
+        partitions = committed_in(name, await admin.group_offsets.fetch(name), scopes)
+        return await admin.group_offsets.delete(name, partitions)
+
+    outcomes = with_admin(bootstrap, run)
+    if output == "json":
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "status": "failed" if error else "deleted",
+                    "error": error.code.name if error else None,
+                }
+                for partition, error in sorted(outcomes.items(), key=_by_partition)
+            ]
+        )
+    else:
+        deleted = [partition for partition, error in outcomes.items() if error is None]
+        if deleted:
+            click.echo(f"deleted offsets of {name}: {shown_partitions(deleted)}")
+    fail_for({p: error for p, error in sorted(outcomes.items(), key=_by_partition) if error})
+
+
+def _by_partition(item: tuple[TopicPartition, object]) -> TopicPartition:
+    return item[0]

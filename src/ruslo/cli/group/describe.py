@@ -1,0 +1,107 @@
+"""``ruslo group describe``: committed offsets and lag of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.running import with_admin
+from ruslo.cli.terminal.output import print_fields, print_json, print_table
+
+if TYPE_CHECKING:
+    from ruslo.client.admin.admin import Admin
+    from ruslo.client.admin.group_descriptions import GroupDescription
+    from ruslo.client.views.group_view import GroupView
+
+
+@click.command(
+    epilog=examples("ruslo group describe billing", "ruslo group describe billing shipping -o json")
+)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@bootstrap_option
+@output_option
+def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
+    """Show how far a group is in every partition, and who reads it.
+
+    LAG counts records up to the end of the partition. SECONDS is the time of the newest record minus the time
+    of the next one to be read; '-' where records have no time.
+    """
+    from ruslo.cli.terminal.progress import Progress
+    from ruslo.client.views.group_view import describe_group
+
+    progress = Progress()
+
+    async def gather(admin: Admin) -> list[GroupView]:
+        views: list[GroupView] = []
+        for name in dict.fromkeys(names):
+            views.append(await describe_group(admin, name))
+            progress.tick(
+                lambda: f"described {len(views)} of {len(names)} groups", lambda: len(views) / len(names)
+            )
+        progress.clear()
+        return views
+
+    views = with_admin(bootstrap, gather)
+    if output == "json":
+        print_json([view.as_json() for view in views])
+        return
+    for number, view in enumerate(views):
+        if number:
+            click.echo()
+        _print_view(view)
+
+
+def _print_view(view: GroupView) -> None:
+    found = view.description
+    fields: list[tuple[str, object]] = [
+        *head_fields(found),
+        ("Coordinator", f"{found.coordinator_id} ({view.coordinator_address})"),
+        ("Members", len(found.members)),
+        ("Lag", _shown_lag(view)),
+    ]
+    if view.assignor_error:
+        fields.append(("Assignor error", view.assignor_error))
+    print_fields(fields)
+    if not view.partitions:
+        return
+    click.echo()
+    print_table(
+        ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "SECONDS", "MEMBER", "HOST", "INSTANCE"],
+        [
+            (
+                row.topic,
+                row.partition,
+                row.committed_offset,
+                row.end_offset,
+                row.lag,
+                row.lag_seconds,
+                row.member_id,
+                row.host,
+                row.instance_id,
+            )
+            for row in view.partitions
+        ],
+    )
+
+
+def head_fields(found: GroupDescription) -> list[tuple[str, object]]:
+    epoch = None
+    if found.group_epoch is not None:
+        epoch = f"{found.group_epoch} (assignment {found.assignment_epoch})"
+    return [
+        ("Group", found.group_id),
+        ("Type", found.type),
+        ("State", found.state),
+        ("Assignor", found.assignor),
+        ("Epoch", epoch),
+    ]
+
+
+def _shown_lag(view: GroupView) -> str | None:
+    if view.lag is None:
+        return None
+    seconds = "" if view.lag_seconds is None else f", up to {view.lag_seconds:.1f} seconds"
+    return f"{view.lag} records{seconds}"
