@@ -18,6 +18,7 @@ from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.quorum.metadata_log import MetadataLogListener
 from ruslo.broker.quorum.metadata_transactions import TransactionFilter
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint
 from ruslo.machines.controller.events import Activated, Requested, TimerFired
@@ -308,16 +309,23 @@ class AdminNode:
         overrides: Mapping[str, str] | None = None,
         features: Mapping[str, int] = FEATURES,
         clock: Clock | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         self.config = broker_config(overrides)
         self.node_id, self.cluster_id = self.config.node_id, CLUSTER_ID
         self.clock = clock or SystemClock()
+        self.scheduler = Scheduler(self.clock) if scheduler is None else scheduler
         self.raft = MemoryMetadataLog()
         self.metadata = MetadataDriver()
         self.dynamic_config = DynamicConfig(self.config, self.metadata, node_id=self.node_id)
         self.machine = new_machine(self.config, features)
         self.controller = ControllerDriver(
-            self.machine, self.raft, self.metadata, node_id=self.node_id, clock=self.clock
+            self.machine,
+            self.raft,
+            self.metadata,
+            node_id=self.node_id,
+            clock=self.clock,
+            scheduler=self.scheduler,
         )
         self.raft.listeners += [self.metadata, self.controller]
         self.lifecycle = self.new_lifecycle()
@@ -349,10 +357,12 @@ class AdminNode:
 
 @asynccontextmanager
 async def admin_node(
-    overrides: Mapping[str, str] | None = None, features: Mapping[str, int] = FEATURES
+    overrides: Mapping[str, str] | None = None,
+    features: Mapping[str, int] = FEATURES,
+    scheduler: Scheduler | None = None,
 ) -> AsyncIterator[AdminNode]:
     """A node that leads, whose broker is registered and unfenced."""
-    node = AdminNode(overrides, features)
+    node = AdminNode(overrides, features, scheduler=scheduler)
     node.raft.lead()
     await node.lifecycle.register()
     await node.lifecycle.unfence()

@@ -6,8 +6,8 @@ with several voters they may still be lost. Sharing one image would save some 15
 is not worth that. When leadership is lost with such records outstanding, the machine starts again from the
 broker's image, which holds exactly what is committed.
 
-A change of thousands of partitions is worked out, encoded, appended and replayed over several turns of the
-event loop, so that others are served meanwhile; events that come in between wait until it is through.
+A change is made by the scheduler: its records are computed, encoded, appended and replayed in small steps, so
+a change of thousands of partitions does not delay requests. Events that come meanwhile wait until it is made.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple, Protocol, cast
 
 from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, Work
 from ruslo.machines.controller.broker_image import FENCE
 from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
 from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
@@ -53,19 +53,16 @@ class AppendableLog(Protocol):
     ) -> int: ...
 
 
-RECORDS_PER_TURN = 300
-"""Worked out, or encoded, before the event loop gets a turn; each takes some 10 µs, more when it is busy."""
-
-
 class _Pending(NamedTuple):
     offset: int
     """Released when this one is committed."""
     replies: tuple[Reply[Hashable, Answer], ...]
 
 
-class _LongChange(NamedTuple):
-    turns: Iterator[None]
-    """Each step does a turn's work."""
+class _Change(NamedTuple):
+    """The event that is being handled, and the replies to release when its records are committed."""
+
+    event: ControllerEvent
     replies: tuple[Reply[Hashable, Answer], ...]
 
 
@@ -78,12 +75,14 @@ class ControllerDriver:
         *,
         node_id: int,
         clock: Clock,
+        scheduler: Scheduler,
     ) -> None:
         self._machine = machine
         self._log = log
         self._metadata = metadata
         self._node_id = node_id
         self._clock = clock
+        self._scheduler = scheduler
         self._epoch = -1
         self._active = False
         self._replayed = -1
@@ -92,10 +91,11 @@ class ControllerDriver:
         """Offset of the last record of ours that listeners will be shown."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
-        self._long_change: _LongChange | None = None
-        self._next_turn: asyncio.Handle | None = None
+        self._change: _Change | None = None
+        """The change that is being made."""
+        self._work: Work[None] | None = None
         self._waiting: deque[ControllerEvent] = deque()
-        """What came during a long change."""
+        """Events that came while a change was being made."""
         self.suspect: Callable[[int, int], None] | None = None
         """Told of every broker that should be there, and its epoch, when this node becomes the controller:
         one of them may have died together with the controller before."""
@@ -163,43 +163,74 @@ class ControllerDriver:
     # -- the machine -----------------------------------------------------------------------------------------
 
     def _run(self, event: ControllerEvent) -> None:
-        if self._long_change is not None:
+        if self._change is not None:
             self._waiting.append(event)
-        elif isinstance(event, Requested):
-            try:
-                self._handle(event)
-            except Exception as error:
-                _fail([event.token], error)
-        else:
-            try:
-                self._handle(event)
-            except KafkaError as error:
-                if not self._active:
-                    return  # Whoever is the active controller next sees to it.
-                if isinstance(event, Activated):
-                    raise
-                # The log took nothing, its disk is full, say. The machine comes to it again in a while.
-                logger.error("%s came to nothing: %s", type(event).__name__, error)
-                self._timer.arm()
-
-    def _handle(self, event: ControllerEvent) -> None:
-        self._machine.state.kraft_version = self._log.kraft_version
-        outcome = self._machine.handle(event, self._clock.monotonic_ms())
+            return
+        try:
+            self._machine.state.kraft_version = self._log.kraft_version
+            outcome = self._machine.handle(event, self._clock.monotonic_ms())
+        except Exception as error:
+            self._fail_event(event, error)
+            return
         if outcome.append is None:
             _release(outcome.replies)
+            self._timer.arm()
+            return
+        change = self._change = _Change(event, outcome.replies)
+        steps = self._make(change, outcome.append)
+        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="a change of the metadata")
+        if work.done():
+            work.result()
         else:
-            remaining = iter(outcome.append)
-            records = list(islice(remaining, RECORDS_PER_TURN))
-            if len(records) == RECORDS_PER_TURN:
-                turns = self._append_in_turns(records, remaining)
-                self._long_change = _LongChange(turns, outcome.replies)
-                self._turn_later()
-                return
-            if records:
-                base_offset = self._append(records)
-                self._machine.replay(base_offset, [record for record, _ in records])
-            self._release_when_committed(outcome.replies)
-        self._timer.arm()
+            self._work = work
+
+    def _make(self, change: _Change, records: Iterable[VersionedRecord]) -> Steps[None]:
+        try:
+            yield from self._append_and_replay(records)
+        except Exception as error:
+            if self._change is change:
+                self._change = None
+                self._fail_event(change.event, error, change.replies)
+        else:
+            self._change = None
+            self._release_when_committed(change.replies)
+            self._timer.arm()
+        while self._waiting and self._change is None:
+            event = self._waiting.popleft()
+            if isinstance(event, Requested):
+                event = replace(event, next_offset=self._log.end_offset)
+            self._run(event)
+
+    def _fail_event(
+        self, event: ControllerEvent, error: Exception, replies: tuple[Reply[Hashable, Answer], ...] = ()
+    ) -> None:
+        _fail([reply.token for reply in replies], error)
+        if isinstance(event, Requested):
+            _fail([event.token], error)
+        elif not isinstance(error, KafkaError):
+            raise error
+        elif self._active:
+            if isinstance(event, Activated):
+                raise error
+            # The log refused the records: its disk may be full. The machine tries again later.
+            logger.error("%s had no effect: %s", type(event).__name__, error)
+            self._timer.arm()
+        # Otherwise the next active controller handles the event.
+
+    def _append_and_replay(self, changes: Iterable[VersionedRecord]) -> Steps[None]:
+        """Append nothing before all records are computed."""
+        records: list[VersionedRecord] = []
+        values: list[bytes] = []
+        for change in changes:
+            records.append(change)
+            values.append(encode_metadata_record(*change))
+            yield
+        # Only the changes of a broker that comes or goes can be longer than a batch; they need not be atomic.
+        for start in range(0, len(records), MAX_RECORDS_PER_REQUEST):
+            batch = records[start : start + MAX_RECORDS_PER_REQUEST]
+            base_offset = self._append(batch, values[start : start + MAX_RECORDS_PER_REQUEST])
+            yield
+            yield from self._machine.replay_steps(base_offset, (record for record, _ in batch))
 
     def _append(self, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None) -> int:
         """Returns the offset of the first; the machine must replay them next.
@@ -227,65 +258,15 @@ class ControllerDriver:
         elif replies:
             self._pending.append(_Pending(self._appended, replies))
 
-    # -- long changes ----------------------------------------------------------------------------------------
-
-    def _append_in_turns(
-        self, records: list[VersionedRecord], remaining: Iterator[VersionedRecord]
-    ) -> Iterator[None]:
-        """``records``: the first of them; nothing is appended before all are there."""
-        values: list[bytes] = []
-        while len(values) < len(records):
-            values += [encode_metadata_record(*each) for each in records[len(values) :]]
-            yield
-            records += islice(remaining, RECORDS_PER_TURN)
-        # Only what a broker's coming or going brings can be longer than a batch; it need not be atomic.
-        for start in range(0, len(records), MAX_RECORDS_PER_REQUEST):
-            batch = records[start : start + MAX_RECORDS_PER_REQUEST]
-            base_offset = self._append(batch, values[start : start + MAX_RECORDS_PER_REQUEST])
-            yield
-            replayed = (record for record, _ in batch)
-            yield from self._machine.replay_in_turns(base_offset, replayed, RECORDS_PER_TURN)
-            yield
-
-    def _turn_later(self) -> None:
-        self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        change = self._long_change
-        assert change is not None, "a turn is cancelled with its change"
-        try:
-            next(change.turns)
-        except StopIteration:
-            self._release_when_committed(change.replies)
-        except Exception as error:
-            unforeseen = None if isinstance(error, KafkaError) else error
-            if self._active or unforeseen is not None:
-                logger.error("a change of many partitions was not made: %s", error, exc_info=unforeseen)
-            _fail([reply.token for reply in change.replies], error)
-        else:
-            self._turn_later()
-            return
-        self._long_change = None
-        self._timer.arm()
-        waiting, self._waiting = self._waiting, deque()
-        for event in waiting:
-            self._run_late(event)
-
-    def _run_late(self, event: ControllerEvent) -> None:
-        """Behind another long change it waits again."""
-        if isinstance(event, Requested):
-            event = replace(event, next_offset=self._log.end_offset)
-        self._run(event)
-
-    def _drop_long_change(self) -> bool:
-        """The leadership is gone in the midst of it; False if there is none."""
-        change, self._long_change = self._long_change, None
+    def _drop_change(self) -> bool:
+        """The leadership is lost in the middle of a change; False if none is being made."""
+        change, self._change = self._change, None
         if change is None:
             return False
-        if self._next_turn is not None:
-            self._next_turn.cancel()
+        if self._work is not None:
+            self._work.cancel()
         waiting, self._waiting = self._waiting, deque()
-        tokens = [event.token for event in waiting if isinstance(event, Requested)]
+        tokens = [event.token for event in (change.event, *waiting) if isinstance(event, Requested)]
         _fail([*(reply.token for reply in change.replies), *tokens], _lost())
         return True
 
@@ -297,8 +278,8 @@ class ControllerDriver:
         pending, self._pending = self._pending, deque()
         for each in pending:
             _fail([reply.token for reply in each.replies], _lost())
-        # A change that was cut short may be committed and not replayed.
-        if self._drop_long_change() or self._appended > self.committed_offset:
+        # A change that was interrupted may be committed and not replayed.
+        if self._drop_change() or self._appended > self.committed_offset:
             self._begin_with_committed()
             self._appended = self._replayed
 

@@ -34,6 +34,7 @@ from ruslo.broker.requests.bounds import (
 )
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.parts import Division, merge, parts_of
+from ruslo.broker.scheduling.scheduler import Priority
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.log_ids import log_ids
@@ -263,7 +264,7 @@ class Dispatcher:
             responses.append(response)
             if asked.connection.closed:
                 return None
-            await asyncio.sleep(0)
+            await self._services.scheduler.checkpoint(Priority.REQUEST)
         asked.stats.answered(asked.begun_ns)
         return await self._thread.run(lambda: self._encoded(asked, merge(division, responses)))
 

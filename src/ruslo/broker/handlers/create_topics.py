@@ -7,11 +7,11 @@ the topic id (KIP-516).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Mapping
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.scheduling.scheduler import Priority
 from ruslo.config.resolution import describe_topic
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
 from ruslo.model.errors import KafkaError
@@ -23,7 +23,7 @@ from ruslo.protocol.messages.create_topics_response import (
     CreateTopicsResponse,
 )
 
-PARTITIONS_A_TURN = 250
+MAX_PARTITIONS_PER_PART = 250
 
 
 async def handle(
@@ -32,8 +32,7 @@ async def handle(
     promises: list[tuple[CreateTopicsRequest, Awaitable[Message]]] = []
     for part in parts_of(request, services.config.int("num.partitions")):
         if promises:
-            # Deciding on thousands of partitions takes a while: others get a turn in between.
-            await asyncio.sleep(0)
+            await services.scheduler.checkpoint(Priority.REQUEST)
         promises.append((part, services.controller.submit(part, context, timeout_ms=request.timeout_ms)))
     results: list[CreatableTopicResult] = []
     for part, promise in promises:
@@ -61,11 +60,11 @@ def parts_of(request: CreateTopicsRequest, default_partitions: int) -> list[Crea
     if request.validate_only or has_twins or records > MAX_RECORDS_PER_REQUEST:
         return [request]
     parts: list[list[CreatableTopic]] = [[]]
-    room = PARTITIONS_A_TURN
+    room = MAX_PARTITIONS_PER_PART
     for topic, size in zip(request.topics, sizes, strict=True):
         if size > room and parts[-1]:
             parts.append([])
-            room = PARTITIONS_A_TURN
+            room = MAX_PARTITIONS_PER_PART
         parts[-1].append(topic)
         room -= size
     return [CreateTopicsRequest(topics=part, timeout_ms=request.timeout_ms) for part in parts]

@@ -6,8 +6,8 @@ client finds the topic when it asks again.
 v0: an empty list of topics means all; from v1 null does, and an empty one means none. v4: the client says
 whether topics may be created. v8: authorized operations (KIP-430). v10: topic ids, to ask by from v12 on.
 
-After thousands of partitions have got other leaders, their answers are made anew in turns; the response is
-then put together at once, of one state of the metadata.
+After thousands of partitions have got other leaders, their part of the response is rebuilt in slices. The
+response is then put together in one step, from one state of the metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ruslo.broker.metadata.controller_id import controller_id
 from ruslo.broker.metadata.topic_responses import TopicAnswer
 from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.scheduling.turns import in_turns
+from ruslo.broker.scheduling.scheduler import Priority, for_each
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid
@@ -44,7 +44,7 @@ _CREATION_TIMEOUT_MS = 30_000
 USE_DEFAULT = -1
 """The controller chooses."""
 MANY_PARTITIONS = 500
-"""Whose answers are not made in one turn: each takes some 10 µs."""
+"""Above this number the response is built in slices: each partition takes some 10 µs."""
 MAX_CREATED_TOPICS = 250
 """Topics that one request creates; the client asks again for the others."""
 _ROUNDS = 5
@@ -57,7 +57,7 @@ def handle(
     missing = _to_create(services, request)
     outdated = _outdated(services, request, context)
     if outdated:
-        response: MetadataResponse | Awaitable[MetadataResponse] = _answer_in_turns(
+        response: MetadataResponse | Awaitable[MetadataResponse] = _answer_in_slices(
             services, request, context, outdated
         )
     else:
@@ -94,7 +94,7 @@ def _partition_count(topics: Iterable[TopicImage]) -> int:
     return sum(len(topic.partitions) for topic in topics)
 
 
-async def _answer_in_turns(
+async def _answer_in_slices(
     services: Services, request: MetadataRequest, context: RequestContext, outdated: list[TopicImage]
 ) -> MetadataResponse:
     metadata = services.metadata
@@ -107,7 +107,8 @@ async def _answer_in_turns(
 
     for _ in range(_ROUNDS):
         lost = metadata.topic_answers.lost_leaders()
-        await in_turns([topic.id for topic in outdated], make)
+        steps = for_each([topic.id for topic in outdated], make)
+        await services.scheduler.run(steps, priority=Priority.REQUEST, name="a Metadata response")
         outdated = _outdated(services, request, context)
         if not outdated:
             break

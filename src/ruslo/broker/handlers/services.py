@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ruslo.broker.metadata.loader import MetadataDriver
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.quorum.raft import RaftDriver
+    from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
     from ruslo.storage.lost_data import LostDataList
@@ -76,6 +77,7 @@ class NodeServices:
     node_id: int
     cluster_id: str
     clock: Clock
+    scheduler: Scheduler
     metadata: MetadataDriver
     controller: ControllerPort
     raft: RaftDriver

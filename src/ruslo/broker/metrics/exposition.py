@@ -1,23 +1,20 @@
 """Metrics as text, in the format that Prometheus reads (version 0.0.4).
 
-Ours, because a broker with thousands of partitions has tens of thousands of samples: they are written in
-short turns on the event loop, so that clients never wait for a scrape. In a thread it would be worse: each
-time the loop comes back from the kernel it would have to wait for the interpreter's lock.
+A broker with thousands of partitions has tens of thousands of samples. The scheduler has them written in
+slices, so clients never wait for a scrape. A thread would be worse: each time the event loop comes back from
+the kernel it would have to wait for the interpreter lock.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from time import perf_counter
 from typing import NamedTuple
 
 from ruslo.broker.counters.durations import Durations
 from ruslo.broker.metrics.catalog import Metric
+from ruslo.broker.scheduling.scheduler import Steps
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-TURN_S = 0.002
-_LOOK_EVERY = 64
 
 SHOWN_BITS = range(16, 36)
 """Buckets of durations: from 66 µs to 34 s."""
@@ -31,8 +28,8 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """All samples of a metric. They are taken one by one while other work goes on: what they come from must
-    not be a collection that changes."""
+    """All samples of a metric. They are read one by one while other work goes on, so they must not come from
+    a collection that changes."""
 
     metric: Metric
     samples: Iterable[Sample]
@@ -63,15 +60,12 @@ def histogram_samples(durations: Durations, labels: Mapping[str, object], unit_n
     yield Sample(labels_text(labels), total, "_count")
 
 
-async def render(families: Iterable[Family]) -> bytes:
+def render(families: Iterable[Family]) -> Steps[bytes]:
     out: list[str] = []
-    until_s = perf_counter() + TURN_S
     for metric, samples in families:
         name = metric.name
         out.append(f"# HELP {name} {metric.help}\n# TYPE {name} {metric.kind}\n")
-        for at, (labels, value, suffix) in enumerate(samples):
+        for labels, value, suffix in samples:
             out.append(f"{name}{suffix}{labels} {value}\n")
-            if at % _LOOK_EVERY == 0 and perf_counter() > until_s:
-                await asyncio.sleep(0)
-                until_s = perf_counter() + TURN_S
+            yield
     return "".join(out).encode()

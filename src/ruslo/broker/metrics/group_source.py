@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, labels_text
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.list_offsets_request import (
@@ -61,15 +62,25 @@ class GroupSource:
         partitions: PartitionManager,
         metadata: MetadataDriver,
         links: BrokerLinks,
+        scheduler: Scheduler,
     ) -> None:
         self._groups = groups
         self._partitions = partitions
         self._metadata = metadata
         self._links = links
+        self._scheduler = scheduler
         self._ends_elsewhere: dict[TopicPartition, int] = {}
 
     async def refresh(self) -> None:
-        """Before a scrape: ask the leaders of what is not here."""
+        """Before a scrape: request the end offsets of partitions without a replica here."""
+        away = await self._scheduler.run(
+            self._partitions_elsewhere(), priority=Priority.BACKGROUND, name="partitions with a lag"
+        )
+        answers = await asyncio.gather(*(self._ask(leader, places) for leader, places in away.items()))
+        self._ends_elsewhere = {place: end for ends in answers for place, end in ends.items()}
+
+    def _partitions_elsewhere(self) -> Steps[dict[int, set[TopicPartition]]]:
+        """Return the partitions that groups have committed offsets of, by their leader."""
         away: dict[int, set[TopicPartition]] = {}
         topics = self._metadata.image.topics.by_name
         for state in self._groups.states():
@@ -79,11 +90,9 @@ class GroupSource:
                     continue
                 if place.partition < len(topic.partitions):
                     away.setdefault(topic.partitions[place.partition].leader, set()).add(place)
-            # Thousands of groups must not keep the event loop.
-            await asyncio.sleep(0)
+            yield
         away.pop(_NOBODY, None)
-        answers = await asyncio.gather(*(self._ask(leader, places) for leader, places in away.items()))
-        self._ends_elsewhere = {place: end for ends in answers for place, end in ends.items()}
+        return away
 
     def families(self) -> Iterator[Family]:
         states = self._groups.states()

@@ -19,6 +19,7 @@ from ruslo.broker.metrics.listener import Health, MetricsListener
 from ruslo.broker.metrics.loop_watch import LoopWatch
 from ruslo.broker.metrics.process_source import loop_families, process_families
 from ruslo.broker.metrics.traffic_source import request_families
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.validators import split_host_port
 from ruslo.model.errors import ConfigError
@@ -30,9 +31,10 @@ logger = logging.getLogger(__name__)
 
 
 class NodeMetrics:
-    def __init__(self, config: BrokerConfig, health: Callable[[], Health]) -> None:
+    def __init__(self, config: BrokerConfig, health: Callable[[], Health], scheduler: Scheduler) -> None:
         self._config = config
         self._health = health
+        self._scheduler = scheduler
         self.requests = RequestStats()
         self.traffic = Traffic()
         self.loop = LoopWatch()
@@ -84,7 +86,8 @@ class NodeMetrics:
     async def _render(self) -> bytes:
         for prepare in self._before:
             await prepare()
-        return await render(family for source in tuple(self._sources) for family in source())
+        families = (family for source in tuple(self._sources) for family in source())
+        return await self._scheduler.run(render(families), priority=Priority.BACKGROUND, name="a scrape")
 
     def _own_families(self) -> Iterator[Family]:
         yield single(catalog.READY, int(self._health().ready))

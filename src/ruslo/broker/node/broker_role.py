@@ -240,7 +240,7 @@ class BrokerRole:
             self.partitions, self.groups, base.clock, base.scheduler, config.int("request.timeout.ms")
         )
         links = self._links()
-        lag = GroupSource(self.groups, self.partitions, base.metadata, links)
+        lag = GroupSource(self.groups, self.partitions, base.metadata, links, base.scheduler)
         base.metrics.add(lag.families, before=lag.refresh)
         self.transactions = TransactionCoordinator(
             config,
@@ -282,6 +282,7 @@ class BrokerRole:
             node_id=config.node_id,
             cluster_id=base.cluster_id,
             clock=base.clock,
+            scheduler=base.scheduler,
             metadata=base.metadata,
             controller=base.gateway,
             raft=base.raft,

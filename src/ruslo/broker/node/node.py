@@ -100,7 +100,7 @@ class Node:
         """Of a node with that role."""
         self.failure: str | None = None
         """Why the node stops by itself."""
-        self.metrics = NodeMetrics(config, self.health)
+        self.metrics = NodeMetrics(config, self.health, self._scheduler)
         self._state = "starting"
 
     @property
@@ -283,6 +283,7 @@ class Node:
                 self.metadata,
                 node_id=config.node_id,
                 clock=self._clock,
+                scheduler=self._scheduler,
             )
             self._undo.callback(self.controller.stop)
             self.raft.register(self.controller)
@@ -339,6 +340,7 @@ class Node:
             node_id=config.node_id,
             cluster_id=self.cluster_id,
             clock=self._clock,
+            scheduler=self._scheduler,
             metadata=self.metadata,
             controller=self.controller,
             raft=self.raft,

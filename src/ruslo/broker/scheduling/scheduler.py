@@ -86,6 +86,10 @@ class Scheduler:
             self._waiting[priority].append(work)
         return work
 
+    async def checkpoint(self, priority: Priority) -> None:
+        """For a coroutine with long work: return at once while the slice lasts, or else in a later one."""
+        await self.run(for_each((None,), lambda _: None), priority=priority, name="checkpoint")
+
     def _open_slice(self) -> None:
         self._slice_ends_ns = self._now_ns() + SLICE_NS
         asyncio.get_running_loop().call_soon(self._run_slice)

@@ -73,7 +73,7 @@ MAX_ELECTIONS_PER_ROUND = 1_000
 @dataclass(frozen=True, slots=True)
 class ControllerOutcome:
     """As in ``machines/outcome.py``, but the records may be worked out as they are asked for, partition by
-    partition: the driver may do so in turns, and gives the machine no event until it has replayed them."""
+    partition: the driver may do so in slices, and gives the machine no event until it has replayed them."""
 
     append: Iterable[VersionedRecord] | None = None
     """One atomic batch; nothing in it: only wait for what was appended before."""
@@ -104,26 +104,23 @@ class ControllerMachine:
         return self._look_around(now_ms)
 
     def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
-        """Take in one batch, at its place in the log. The only way the image changes."""
-        for _ in self.replay_in_turns(base_offset, records, 0):
+        """Replay one batch, at its offset in the log. The only way the image changes."""
+        for _ in self.replay_steps(base_offset, records):
             pass
 
-    def replay_in_turns(
-        self, base_offset: int, records: Iterable[MetadataRecord], records_per_turn: int
-    ) -> Iterator[None]:
-        """The same; the machine must be given no event before the last turn. 0: it takes only one."""
+    def replay_steps(self, base_offset: int, records: Iterable[MetadataRecord]) -> Iterator[None]:
+        """The same, a record in each step; the machine must be given no event before the last one."""
         image, sessions = self.state.image, self.state.sessions
         offset = base_offset - 1
         stopping: list[int] = []
         for offset, record in enumerate(records, base_offset):
-            if records_per_turn and offset > base_offset and (offset - base_offset) % records_per_turn == 0:
-                yield
             image.replay(record)
             if isinstance(record, RegisterBrokerRecord):
                 sessions.registration_offsets[record.broker_id] = offset
                 sessions.shutdown_offsets.pop(record.broker_id, None)
             elif isinstance(record, BrokerRegistrationChangeRecord) and record.in_controlled_shutdown:
                 stopping.append(record.broker_id)
+            yield
         for broker_id in stopping:
             sessions.shutdown_offsets[broker_id] = offset
         image.offset = max(image.offset, offset)

@@ -1,4 +1,4 @@
-"""Changes of thousands of partitions: made over several turns, whole or not at all, and nothing overtakes."""
+"""Changes of many partitions: made in several slices, whole or not at all, and no event overtakes another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ruslo.broker.controller.driver import RECORDS_PER_TURN
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.topic_image import NO_LEADER
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -17,9 +16,11 @@ from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from ruslo.protocol.metadata_records import encode_metadata_record
+from tests.support.brokers.stepping import stepping_scheduler
 from tests.support.machines.controller_bench import AdminNode, admin_node, registration
 
-PARTITIONS = 3 * RECORDS_PER_TURN
+STEPS_PER_SLICE = 300
+PARTITIONS = 3 * STEPS_PER_SLICE
 
 
 def creating(name: str, partitions: int = PARTITIONS) -> CreateTopicsRequest:
@@ -33,10 +34,10 @@ def code_of(answer: Message) -> int:
     return answer.topics[0].error_code
 
 
-async def test_others_get_their_turn_and_the_topic_comes_in_one_batch(
+async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         appended: list[tuple[int, bool]] = []
         append = node.raft.append
 
@@ -49,24 +50,24 @@ async def test_others_get_their_turn_and_the_topic_comes_in_one_batch(
 
         monkeypatch.setattr(node.raft, "append", watched)
         answer = node.controller.submit(creating("big"))
-        turns = 0
+        slices = 0
         while not answer.done():
-            turns += 1
+            slices += 1
             await asyncio.sleep(0)
         assert code_of(await answer) == ErrorCode.NONE
-        assert turns > PARTITIONS // RECORDS_PER_TURN
+        assert slices > PARTITIONS // STEPS_PER_SLICE
         assert appended == [(PARTITIONS + 1, True)]
         assert len(node.image.topics.by_name["big"].partitions) == PARTITIONS
         assert node.machine.image.topics.by_name == node.image.topics.by_name
 
 
 async def test_what_comes_meanwhile_waits_and_keeps_its_order() -> None:
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         requests = [
             creating("big"),
             creating("big"),
             DeleteTopicsRequest(topic_names=["big"]),
-            creating("big", 2 * RECORDS_PER_TURN),
+            creating("big", 2 * STEPS_PER_SLICE),
             creating("small", 1),
         ]
         first, refused, deleted, second, small = await asyncio.gather(
@@ -76,28 +77,28 @@ async def test_what_comes_meanwhile_waits_and_keeps_its_order() -> None:
         assert deleted.responses[0].error_code == ErrorCode.NONE
         codes = [code_of(each) for each in (first, refused, second, small)]
         assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE, ErrorCode.NONE]
-        assert len(node.image.topics.by_name["big"].partitions) == 2 * RECORDS_PER_TURN
+        assert len(node.image.topics.by_name["big"].partitions) == 2 * STEPS_PER_SLICE
         assert node.machine.image.topics.by_name == node.image.topics.by_name
 
 
 async def test_a_registration_that_waited_is_numbered_by_where_it_is_written() -> None:
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         created = node.controller.submit(creating("big"))
         registered = node.controller.submit(registration(7))
         await asyncio.gather(created, registered)
         assert node.image.cluster.brokers[7].epoch == node.raft.end_offset - 1
 
 
-@pytest.mark.parametrize("turns", range(14))
-async def test_leadership_is_lost_at_every_turn_of_it(turns: int) -> None:
+@pytest.mark.parametrize("slices", range(14))
+async def test_leadership_is_lost_after_every_slice(slices: int) -> None:
     """The machine ends up with what is committed, and the next leadership begins from there."""
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         names = ("big", "waits")
         answers = [
             node.controller.submit(creating(names[0])),
             node.controller.submit(creating("waits", 1)),
         ]
-        for _ in range(turns):
+        for _ in range(slices):
             await asyncio.sleep(0)
         node.raft.resign()
         committed = set(node.image.topics.by_name)
@@ -115,7 +116,7 @@ async def test_leadership_is_lost_at_every_turn_of_it(turns: int) -> None:
 
 
 async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
 
         def full(epoch: int, records: Sequence[VersionedRecord], values: object = None) -> int:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
@@ -129,7 +130,7 @@ async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytes
 
 
 async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
-    async with admin_node() as node:
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         await node.controller.submit(creating("big"))
         broker = node.image.cluster.brokers[1]
         node.controller.broker_gone(1, broker.epoch)
@@ -143,13 +144,13 @@ async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
         node.raft.resign()
 
 
-@pytest.mark.parametrize("turns", range(14))
-async def test_leadership_is_lost_at_every_turn_of_a_broker_going(turns: int) -> None:
-    """Its partitions change in pieces: no change is lost or made twice, wherever that is cut."""
-    async with admin_node() as node:
+@pytest.mark.parametrize("slices", range(14))
+async def test_leadership_is_lost_after_every_slice_of_fencing(slices: int) -> None:
+    """Its partitions change in several batches: no change is lost or made twice, wherever it stops."""
+    async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         await node.controller.submit(creating("big"))
         node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
-        for _ in range(turns):
+        for _ in range(slices):
             await asyncio.sleep(0)
         node.raft.resign()
         assert node.machine.image.topics.by_name == node.image.topics.by_name

@@ -10,7 +10,7 @@ import pytest
 
 from ruslo.broker.handlers import metadata
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.scheduling import turns
+from ruslo.broker.scheduling import scheduler
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -88,11 +88,11 @@ async def test_a_leader_that_has_just_died_is_not_named() -> None:
         assert await exchange(metadata.handle, node, asking("a")) == before
 
 
-async def test_answers_about_thousands_of_partitions_are_made_in_turns(
+async def test_responses_about_thousands_of_partitions_are_built_in_slices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What changes meanwhile is in the answer: it shows one state, that of its last turn."""
-    monkeypatch.setattr(turns, "TURN_S", 0)
+    """The response has what changes meanwhile: it shows one state, that of its last slice."""
+    monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     names = [f"t{number}" for number in range(8)]
     async with admin_node() as node:
         await create(node, *names, partitions=metadata.MANY_PARTITIONS // 4)
