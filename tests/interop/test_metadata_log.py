@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 import pytest
@@ -123,13 +124,12 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
         config=BrokerConfig.from_properties(node.server_properties() | CUT_AT_ONCE),
         disk=disk,
         clock=SystemClock(),
+        random=Random(),
         directory_id=meta.directory_id,
         endpoints=(Endpoint("CONTROLLER", "127.0.0.1", node.controller_port),),
         on_failure=failures.append,
     )
-    driver.register(collector)
-    driver.register(image)
-    await driver.start()
+    await driver.start([collector, image])
     if cut:
         await driver.write_snapshot(*driver.applied, image.snapshot_records())
         change = ConfigRecord(resource_type=2, resource_name=TOPIC, name="max.message.bytes", value="12345")

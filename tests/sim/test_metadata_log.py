@@ -46,7 +46,7 @@ class History:
         node = MetadataNode(self.directory, self.limits, disk=disk, take_snapshots=True)
         with contextlib.suppress(StorageError, KafkaError):
             try:
-                await node.driver.start()
+                await node.start()
                 self.check(node)
                 while not node.failures and not disk.medium.dead:
                     await self.step(node)
@@ -96,6 +96,6 @@ async def test_history(tmp_path: Path, seed: int) -> None:
         await history.live()
     disk = SimDisk(str(tmp_path))
     node = MetadataNode(tmp_path, history.limits, disk=disk)
-    await node.driver.start()
+    await node.start()
     history.check(node)
     await node.driver.stop()

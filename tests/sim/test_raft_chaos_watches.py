@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from ruslo.machines.raft import elections, following, leading, voter_changes
+from ruslo.machines.raft.effects import TruncateLog
 from ruslo.machines.raft.leader import Leader
 from ruslo.machines.raft.log_view import LogView
 from ruslo.machines.raft.quorum_node import QuorumNode
 from ruslo.machines.raft.roles import Follower
-from ruslo.machines.raft.rpc import EpochEnd, ReplicaKey, VoteAsk
+from ruslo.machines.raft.rpc import EpochEnd, RaftVoteRequest, ReplicaKey
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.testing.simulation.raft.chaos import ACTIONS, VOTER_ACTIONS, RaftChaos
 from ruslo.testing.simulation.raft.invariants import (
@@ -48,7 +49,7 @@ def old_epochs_are_committed_by_counting(monkeypatch: pytest.MonkeyPatch) -> Non
                 node.high_watermark,
                 node.role.majority_offset(node.voters, node.key, node.log.flushed_offset),
             )
-            leading.answer_news(node)
+            leading.complete_waiting_fetches(node)
 
     monkeypatch.setattr(leading, "advance_high_watermark", advance)
 
@@ -60,8 +61,8 @@ def followers_cut_back_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) 
     def become_follower(self: QuorumNode, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
         real(self, epoch, leader_id, endpoint)
         if isinstance(self.role, Follower):
-            self.effects.truncate_to = max(self.high_watermark, self.log.start_offset)
-            self.role.is_busy = True
+            self.effects.log_effect = TruncateLog(max(self.high_watermark, self.log.start_offset))
+            self.role.log_change_pending = True
 
     monkeypatch.setattr(QuorumNode, "become_follower", become_follower)
 
@@ -71,17 +72,19 @@ def followers_cut_below_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> N
         return max(self.start_offset, leaders.end_offset - 2)
 
     monkeypatch.setattr(LogView, "truncation_for", truncation_for)
-    monkeypatch.setattr(following, "_check_cut", lambda node, cut_at: None)
+    monkeypatch.setattr(following, "_check_truncation", lambda node, cut_at: None)
 
 
 def anybody_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = elections.on_vote_asked
+    real = elections.on_vote_request
 
-    def on_vote_asked(node: QuorumNode, token: object, ask: VoteAsk) -> None:
-        flattered = VoteAsk(ask.epoch, ask.candidate, ask.voter, 1 << 30, ask.end_offset, ask.pre_vote)
+    def on_vote_request(node: QuorumNode, token: object, request: RaftVoteRequest) -> None:
+        flattered = RaftVoteRequest(
+            request.epoch, request.candidate, request.voter, 1 << 30, request.end_offset, request.pre_vote
+        )
         real(node, token, flattered)
 
-    monkeypatch.setattr(elections, "on_vote_asked", on_vote_asked)
+    monkeypatch.setattr(elections, "on_vote_request", on_vote_request)
 
 
 def a_minority_commits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +105,7 @@ def followers_acknowledge_before_they_sync(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def voters_change_before_the_last_change_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(voter_changes, "_is_unsettled", lambda node, leader: False)
+    monkeypatch.setattr(voter_changes, "_has_pending_change", lambda node, leader: False)
 
 
 def leaders_do_not_check_the_followers_epoch(monkeypatch: pytest.MonkeyPatch) -> None:

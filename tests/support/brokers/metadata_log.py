@@ -1,4 +1,4 @@
-"""A raft driver on a temporary directory, with a listener that remembers what it was told."""
+"""A raft driver on a temporary directory with a listener that records every call."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 from ruslo.broker.quorum.raft import RaftDriver
@@ -22,6 +23,7 @@ from ruslo.storage.disk import Disk, LocalDisk
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from ruslo.broker.quorum.log_listener import MetadataLogListener
     from ruslo.model.clock import Clock
 
 DIRECTORY_ID = bytes(range(16))
@@ -29,7 +31,7 @@ ENDPOINT = Endpoint("CONTROLLER", "localhost", 9093)
 
 
 def broker_config(directory: Path, overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    """A node with both roles whose only voter it is, by its configuration."""
+    """A node with both roles that is the only, static voter."""
     return BrokerConfig.from_properties(
         {
             "process.roles": "broker,controller",
@@ -57,17 +59,17 @@ def remove_topic(name: str) -> tuple[Message, int]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  the driver has no event for every thing a test may wait for
+        while not condition():  # noqa: ASYNC110  the driver has no event for everything a test may wait for
             await asyncio.sleep(0)
 
 
 class TopicsListener:
-    """Keeps the names of topics, as the smallest thing that deserves to be called metadata."""
+    """A minimal metadata image: the names of topics."""
 
     def __init__(self) -> None:
         self.topics: dict[Uuid, str] = {}
-        self.told: list[str] = []
-        """Every call, in a line."""
+        self.calls: list[str] = []
+        """A line for every call."""
 
     @property
     def names(self) -> list[str]:
@@ -76,13 +78,13 @@ class TopicsListener:
     def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
         yield
         self.topics.clear()
-        self.told.append(f"snapshot {offset}-{epoch}: {self._apply(records)}")
+        self.calls.append(f"snapshot {offset}-{epoch}: {self._apply(records)}")
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
-        self.told.append(f"commit {base_offset}@{epoch}: {self._apply(records)}")
+        self.calls.append(f"commit {base_offset}@{epoch}: {self._apply(records)}")
 
     def handle_leader_change(self, leader_id: int, epoch: int) -> None:
-        self.told.append(f"leader {leader_id}@{epoch}")
+        self.calls.append(f"leader {leader_id}@{epoch}")
 
     def to_records(self) -> Iterator[tuple[Message, int]]:
         for name in self.topics.values():
@@ -103,7 +105,7 @@ class TopicsListener:
 
 
 class MetadataNode:
-    """A driver and its listener. ``failures`` holds what the driver reported to its node."""
+    """A driver and its listener. ``failures`` holds what the driver reported to ``on_failure``."""
 
     def __init__(
         self,
@@ -121,19 +123,23 @@ class MetadataNode:
             config=broker_config(directory, overrides),
             disk=disk or LocalDisk(str(directory)),
             clock=clock or SystemClock(),
+            random=Random(1),
             directory_id=directory_id,
             endpoints=(ENDPOINT,),
             on_failure=self.failures.append,
         )
-        self.driver.register(self.listener)
-        if take_snapshots:
-            self.driver.snapshot_from(self.listener.to_records)
+        self.extra_listeners: list[MetadataLogListener] = []
+        self._take_snapshots = take_snapshots
+
+    async def start(self) -> None:
+        source = self.listener.to_records if self._take_snapshots else None
+        await self.driver.start([self.listener, *self.extra_listeners], source)
 
     def append(self, *records: tuple[Message, int]) -> int:
         return self.driver.append(self.driver.epoch, records)
 
     async def committed(self, offset: int) -> None:
-        """Wait until the record at ``offset`` is committed and given to the listener."""
+        """Wait until the record at ``offset`` is committed and delivered."""
         await until(lambda: self.driver.applied.offset > offset)
 
     async def create(self, *names: str) -> int:
@@ -145,7 +151,7 @@ class MetadataNode:
 
 @asynccontextmanager
 async def running(node: MetadataNode) -> AsyncIterator[MetadataNode]:
-    await node.driver.start()
+    await node.start()
     try:
         yield node
     finally:

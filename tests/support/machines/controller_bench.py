@@ -16,7 +16,7 @@ from ruslo.broker.dispatch.api_table import broker_catalog
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.node.config_rules import BrokerConfigRules
-from ruslo.broker.quorum.metadata_log import MetadataLogListener
+from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_transactions import TransactionFilter
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
@@ -235,7 +235,7 @@ class CalmQuorum:
     async def catch_up(self) -> None:
         pass
 
-    def heard_ms(self) -> int:
+    def last_contact_ms(self) -> int:
         return self._clock.monotonic_ms()
 
 

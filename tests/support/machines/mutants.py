@@ -80,7 +80,7 @@ def old_epochs_are_committed_by_counting() -> None:
                 node.high_watermark,
                 node.role.majority_offset(node.voters, node.key, node.log.flushed_offset),
             )
-            leading.answer_news(node)
+            leading.complete_waiting_fetches(node)
 
     leading.advance_high_watermark = advance
 

@@ -1,51 +1,60 @@
-"""A raft machine that is told a story, line by line, and answers in lines."""
+"""Runs a raft machine from the lines of a transcript and describes its effects as lines."""
 
 from __future__ import annotations
 
 from random import Random
-from typing import cast
 
-from ruslo.machines.raft.effects import RaftOutcome
+from ruslo.machines.machine import Instant
+from ruslo.machines.raft.effects import (
+    AppendControlRecords,
+    AppendFetchedBatches,
+    PersistQuorumState,
+    RaftEffect,
+    Respond,
+    SendRequest,
+    TruncateLog,
+    WriteSnapshotChunk,
+)
 from ruslo.machines.raft.events import (
-    Answered,
     Appended,
-    Asked,
+    FetchedBatchesAppended,
     Flushed,
     PeerGone,
     RaftEvent,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
     SnapshotLoaded,
-    SnapshotTaken,
+    SnapshotWritten,
     Started,
     Stopping,
-    Taken,
     TimerFired,
     Truncated,
-    Unanswered,
-    UpgradeAsked,
+    UpgradeRequested,
 )
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.quorum_state import NO_NODE, QuorumState
 from ruslo.machines.raft.rpc import (
-    AddVoterAsk,
-    Answer,
-    Ask,
-    BeginEpochAsk,
-    EndEpochAsk,
-    EpochAnswer,
+    AddVoterRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
     EpochEnd,
-    FetchAnswer,
-    FetchAsk,
-    RemoveVoterAsk,
+    EpochResponse,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+    RemoveVoterRequest,
     ReplicaKey,
-    SnapshotAnswer,
-    SnapshotAsk,
-    UpdateVoterAsk,
-    VersionsAnswer,
-    VersionsAsk,
-    VoteAnswer,
-    VoteAsk,
-    VoterChangeAnswer,
+    SnapshotRequest,
+    SnapshotResponse,
+    UpdateVoterRequest,
+    VersionsRequest,
+    VersionsResponse,
+    VoterChangeResponse,
 )
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.snapshots import SnapshotId
@@ -90,14 +99,14 @@ def parse_snapshot(text: str) -> SnapshotId:
     return SnapshotId(int(offset), int(epoch))
 
 
-class Story:
+class RaftTranscript:
     def __init__(self) -> None:
         self.machine: RaftMachine | None = None
         self.now_ms = 0
-        self.out: dict[int, Ask] = {}
-        """The last ask to each node."""
+        self.out: dict[int, RaftRequest] = {}
+        """The last request sent to each node."""
 
-    def tell(self, line: str) -> list[str]:
+    def run(self, line: str) -> list[str]:
         verb, *words = line.split()
         given: Words = {key: value for key, _, value in (word.partition("=") for word in words)}
         if verb == "at":
@@ -108,15 +117,16 @@ class Story:
             return []
         assert self.machine is not None
         if verb == "replay":
-            self.machine.replay(int(given["offset"]), _record(given))
+            self.machine.replay(_record(given), int(given["offset"]))
             return []
         try:
-            outcome = self.machine.handle(self._event(verb, words, given), self.now_ms)
+            outcome = self.machine.handle(self._event(verb, words, given), Instant(self.now_ms, self.now_ms))
         except (ConfigError, StorageError) as error:
             return [f"  refused: {error}"]
-        for send in outcome.sends:
-            self.out[send.node] = cast(Ask, send.request)
-        return _describe(outcome)
+        for effect in outcome.effects:
+            if isinstance(effect, SendRequest):
+                self.out[effect.node_id] = effect.request
+        return [line.rstrip() for effect in outcome.effects for line in _describe(effect)]
 
     def state(self) -> str:
         assert self.machine is not None
@@ -163,27 +173,29 @@ class Story:
                 return TimerFired()
             case "appended":
                 return Appended(int(given["end"]), int(given.get("epoch", self.machine.epoch)))
-            case "taken":
-                return Taken()
+            case "fetched-appended":
+                return FetchedBatchesAppended()
             case "flushed":
                 return Flushed(int(given["end"]))
             case "truncated":
                 return Truncated(int(given["end"]))
             case "loaded":
                 return SnapshotLoaded(parse_snapshot(given["id"]), ())
-            case "snapshot-taken":
-                return SnapshotTaken(parse_snapshot(given["id"]), int(given["start"]))
+            case "snapshot-written":
+                return SnapshotWritten(parse_snapshot(given["id"]), int(given["start"]))
             case "gone":
                 return PeerGone(int(words[0]))
-            case "silent":
-                return Unanswered(int(words[0]), self.out.pop(int(words[0])))
-            case "answers":
-                ask = self.out.pop(int(words[0]))
-                return Answered(int(words[0]), ask, _answer(ask, given, self.machine.epoch))
-            case "asked":
-                return Asked(words[0], _ask(words[0], given, self.machine.epoch))
+            case "fails":
+                return RequestFailed(int(words[0]), self.out.pop(int(words[0])))
+            case "responds":
+                request = self.out.pop(int(words[0]))
+                return ResponseReceived(
+                    int(words[0]), request, _parse_response(request, given, self.machine.epoch)
+                )
+            case "receives":
+                return RequestReceived(words[0], _parse_request(words[0], given, self.machine.epoch))
             case "upgrade":
-                return UpgradeAsked("upgrade")
+                return UpgradeRequested("upgrade")
             case "stopping":
                 return Stopping()
         raise AssertionError(f"no such verb: {verb}")
@@ -217,23 +229,23 @@ def _record(given: Words) -> QuorumRecord:
     return VoterSet(tuple(parse_voter(text) for text in given["voters"].split(","))).to_record()
 
 
-def _ask(kind: str, given: Words, epoch: int) -> Ask:
+def _parse_request(kind: str, given: Words, epoch: int) -> RaftRequest:
     epoch = int(given.get("epoch", epoch))
     sender = parse_key(given["from"]) if "from" in given else ReplicaKey(NO_NODE)
     match kind:
         case "vote" | "pre-vote":
             addressed = parse_key(given["to"]) if "to" in given else ReplicaKey(NO_NODE)
-            return VoteAsk(
+            return RaftVoteRequest(
                 epoch, sender, addressed, int(given["last"]), int(given["end"]), kind == "pre-vote"
             )
         case "begin":
             endpoint = (parse_endpoint(given["endpoint"]),) if "endpoint" in given else ()
-            return BeginEpochAsk(epoch, sender.node_id, ReplicaKey(NO_NODE), endpoint)
+            return BeginEpochRequest(epoch, sender.node_id, ReplicaKey(NO_NODE), endpoint)
         case "end":
             preferred = [parse_key(text) for text in given.get("preferred", "").split(",") if text]
-            return EndEpochAsk(epoch, sender.node_id, tuple(preferred))
+            return EndEpochRequest(epoch, sender.node_id, tuple(preferred))
         case "fetch":
-            return FetchAsk(
+            return RaftFetchRequest(
                 epoch,
                 sender,
                 int(given["offset"]),
@@ -242,29 +254,29 @@ def _ask(kind: str, given: Words, epoch: int) -> Ask:
                 int(given.get("wait", 500)),
             )
         case "snapshot":
-            return SnapshotAsk(epoch, sender, parse_snapshot(given["id"]), int(given["position"]))
+            return SnapshotRequest(epoch, sender, parse_snapshot(given["id"]), int(given["position"]))
         case "add":
-            return AddVoterAsk(parse_voter(given["voter"]), 5_000, "unacknowledged" not in given)
+            return AddVoterRequest(parse_voter(given["voter"]), 5_000, "unacknowledged" not in given)
         case "remove":
-            return RemoveVoterAsk(parse_key(given["voter"]))
+            return RemoveVoterRequest(parse_key(given["voter"]))
         case "update":
-            return UpdateVoterAsk(epoch, parse_voter(given["voter"]))
-    raise AssertionError(f"nobody asks for {kind}")
+            return UpdateVoterRequest(epoch, parse_voter(given["voter"]))
+    raise AssertionError(f"no such request: {kind}")
 
 
-def _answer(ask: Ask, given: Words, epoch: int) -> Answer:
+def _parse_response(request: RaftRequest, given: Words, epoch: int) -> RaftResponse:
     error = ErrorCode[given.get("error", "NONE")]
     epoch = int(given.get("epoch", epoch))
     leader = int(given.get("leader", NO_NODE))
     endpoint = parse_endpoint(given["endpoint"]) if "endpoint" in given else None
-    match ask:
-        case VoteAsk():
-            return VoteAnswer(error, epoch, leader, endpoint, "granted" in given)
-        case BeginEpochAsk() | EndEpochAsk():
-            return EpochAnswer(error, epoch, leader, endpoint)
-        case FetchAsk():
+    match request:
+        case RaftVoteRequest():
+            return RaftVoteResponse(error, epoch, leader, endpoint, "granted" in given)
+        case BeginEpochRequest() | EndEpochRequest():
+            return EpochResponse(error, epoch, leader, endpoint)
+        case RaftFetchRequest():
             diverging = tuple(map(int, given["diverging"].split(":"))) if "diverging" in given else None
-            return FetchAnswer(
+            return RaftFetchResponse(
                 error,
                 epoch,
                 leader,
@@ -274,44 +286,41 @@ def _answer(ask: Ask, given: Words, epoch: int) -> Answer:
                 snapshot=parse_snapshot(given["snapshot"]) if "snapshot" in given else None,
                 records=given.get("records", "").encode(),
             )
-        case SnapshotAsk():
-            return SnapshotAnswer(
+        case SnapshotRequest():
+            return SnapshotResponse(
                 error,
                 epoch,
                 leader,
                 endpoint,
-                id=ask.id,
-                position=ask.position,
+                id=request.id,
+                position=request.position,
                 size=int(given.get("size", 0)),
-                piece=given.get("piece", "").encode(),
+                chunk=given.get("chunk", "").encode(),
             )
-        case VersionsAsk():
+        case VersionsRequest():
             low, _, high = given.get("supports", "0-1").partition("-")
-            return VersionsAnswer(error, kraft_versions=(int(low), int(high)))
-    return VoterChangeAnswer(error, epoch, leader, endpoint)
+            return VersionsResponse(error, kraft_versions=(int(low), int(high)))
+    return VoterChangeResponse(error, epoch, leader, endpoint)
 
 
-def _describe(outcome: RaftOutcome) -> list[str]:
-    lines = []
-    if outcome.persist is not None:
-        state = outcome.persist
-        voted = f"{state.voted_id}{letter(state.voted_directory_id)}"
-        lines.append(f"  persist epoch={state.epoch} leader={state.leader_id} voted={voted}")
-    if outcome.truncate_to is not None:
-        lines.append(f"  truncate to {outcome.truncate_to}")
-    if outcome.take is not None:
-        lines.append(f"  take {bytes(outcome.take).decode()}")
-    if outcome.snapshot_piece is not None:
-        piece = outcome.snapshot_piece
-        last = ", the last" if piece.is_last else ""
-        lines.append(f"  piece of {piece.id.offset}-{piece.id.epoch} at {piece.position}{last}")
-    if outcome.append is not None:
-        lines += [line for record in outcome.append.records for line in _describe_record(record)]
-    for reply in outcome.replies:
-        lines.append(f"  reply to {reply.token}: {_describe_answer(cast(Answer, reply.message))}")
-    for send in outcome.sends:
-        lines.append(f"  ask {send.node}: {_describe_ask(cast(Ask, send.request))}")
-    return [line.rstrip() for line in lines]
+def _describe(effect: RaftEffect) -> list[str]:
+    match effect:
+        case PersistQuorumState(state):
+            voted = f"{state.voted_id}{letter(state.voted_directory_id)}"
+            return [f"  persist epoch={state.epoch} leader={state.leader_id} voted={voted}"]
+        case TruncateLog(offset):
+            return [f"  truncate to {offset}"]
+        case AppendFetchedBatches(batches):
+            return [f"  append fetched {bytes(batches).decode()}"]
+        case WriteSnapshotChunk():
+            last = ", the last" if effect.is_last else ""
+            return [f"  chunk of {effect.id.offset}-{effect.id.epoch} at {effect.position}{last}"]
+        case AppendControlRecords(records):
+            return [line for record in records for line in _describe_record(record)]
+        case Respond(token, response):
+            return [f"  respond to {token}: {_describe_response(response)}"]
+        case SendRequest(node_id, request):
+            return [f"  send to {node_id}: {_describe_request(request)}"]
 
 
 def _describe_record(record: QuorumRecord) -> list[str]:
@@ -329,46 +338,46 @@ def _describe_record(record: QuorumRecord) -> list[str]:
             return lines
 
 
-def _describe_answer(answer: Answer) -> str:
-    parts = [answer.error.name, f"epoch={answer.epoch}", f"leader={answer.leader_id}"]
-    match answer:
-        case VoteAnswer():
-            parts.append("granted" if answer.granted else "refused")
-        case FetchAnswer(error=ErrorCode.NONE):
-            parts.append(f"hw={answer.high_watermark}")
-            if answer.diverging is not None:
-                parts.append(f"diverging={answer.diverging.epoch}:{answer.diverging.end_offset}")
-            if answer.snapshot is not None:
-                parts.append(f"snapshot={answer.snapshot.offset}-{answer.snapshot.epoch}")
-            if answer.records_from is not None:
-                parts.append(f"records from {answer.records_from}")
-        case VoterChangeAnswer(message=str(message)):
+def _describe_response(response: RaftResponse) -> str:
+    parts = [response.error.name, f"epoch={response.epoch}", f"leader={response.leader_id}"]
+    match response:
+        case RaftVoteResponse():
+            parts.append("granted" if response.granted else "refused")
+        case RaftFetchResponse(error=ErrorCode.NONE):
+            parts.append(f"hw={response.high_watermark}")
+            if response.diverging is not None:
+                parts.append(f"diverging={response.diverging.epoch}:{response.diverging.end_offset}")
+            if response.snapshot is not None:
+                parts.append(f"snapshot={response.snapshot.offset}-{response.snapshot.epoch}")
+            if response.records_from is not None:
+                parts.append(f"records from {response.records_from}")
+        case VoterChangeResponse(message=str(message)):
             parts.append(f"({message})")
     return " ".join(parts)
 
 
-def _describe_ask(ask: Ask) -> str:
-    match ask:
-        case VoteAsk():
-            kind = "pre-vote" if ask.pre_vote else "vote"
-            return f"{kind} epoch={ask.epoch} last={ask.last_epoch} end={ask.end_offset}"
-        case BeginEpochAsk():
-            return f"begin epoch={ask.epoch}"
-        case EndEpochAsk():
-            preferred = ",".join(f"{key.node_id}{letter(key.directory_id)}" for key in ask.preferred)
-            return f"end epoch={ask.epoch} preferred={preferred}"
-        case FetchAsk():
+def _describe_request(request: RaftRequest) -> str:
+    match request:
+        case RaftVoteRequest():
+            kind = "pre-vote" if request.pre_vote else "vote"
+            return f"{kind} epoch={request.epoch} last={request.last_epoch} end={request.end_offset}"
+        case BeginEpochRequest():
+            return f"begin epoch={request.epoch}"
+        case EndEpochRequest():
+            preferred = ",".join(f"{key.node_id}{letter(key.directory_id)}" for key in request.preferred)
+            return f"end epoch={request.epoch} preferred={preferred}"
+        case RaftFetchRequest():
             return (
-                f"fetch epoch={ask.epoch} offset={ask.offset} last={ask.last_epoch} "
-                f"hw={ask.high_watermark} wait={ask.max_wait_ms}"
+                f"fetch epoch={request.epoch} offset={request.offset} last={request.last_epoch} "
+                f"hw={request.high_watermark} wait={request.max_wait_ms}"
             )
-        case SnapshotAsk():
-            return f"snapshot {ask.id.offset}-{ask.id.epoch} at {ask.position}"
-        case VersionsAsk():
+        case SnapshotRequest():
+            return f"snapshot {request.id.offset}-{request.id.epoch} at {request.position}"
+        case VersionsRequest():
             return "versions"
-        case AddVoterAsk():
-            return f"add voter {ask.voter.node_id}{letter(ask.voter.directory_id)}"
-        case RemoveVoterAsk():
-            return f"remove voter {ask.voter.node_id}{letter(ask.voter.directory_id)}"
-        case UpdateVoterAsk():
-            return f"update voter {ask.voter.node_id}{letter(ask.voter.directory_id)}"
+        case AddVoterRequest():
+            return f"add voter {request.voter.node_id}{letter(request.voter.directory_id)}"
+        case RemoveVoterRequest():
+            return f"remove voter {request.voter.node_id}{letter(request.voter.directory_id)}"
+        case UpdateVoterRequest():
+            return f"update voter {request.voter.node_id}{letter(request.voter.directory_id)}"

@@ -71,7 +71,7 @@ class Quorum(Protocol):
         """Return when everything that is committed by now is known here; raises KafkaError."""
         ...
 
-    def heard_ms(self) -> int:
+    def last_contact_ms(self) -> int:
         """Now; if this node is the controller, when the others last took it for that."""
         ...
 
@@ -384,7 +384,7 @@ class BrokerLifecycle:
     async def _heartbeat(
         self, *, want_fence: bool = False, want_shut_down: bool = False
     ) -> BrokerHeartbeatResponse:
-        heard_ms = self._quorum.heard_ms()
+        last_contact_ms = self._quorum.last_contact_ms()
         image = self._metadata.image
         offline_dirs = self._offline_log_dirs()
         request = BrokerHeartbeatRequest(
@@ -402,7 +402,7 @@ class BrokerLifecycle:
         assert isinstance(response, BrokerHeartbeatResponse)
         self.is_fenced = response.is_fenced
         self._lapses += not self._session_lasts
-        self._session_ends_ms = None if response.is_fenced else heard_ms + self._session_timeout_ms
+        self._session_ends_ms = None if response.is_fenced else last_contact_ms + self._session_timeout_ms
         if (
             not (response.is_fenced or self.has_session)
             and self._catching_up is None

@@ -5,10 +5,10 @@ v1 can be answered before the change is committed (KIP-1186).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import foreign_cluster
+from ruslo.broker.handlers.quorum_responses import foreign_cluster
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import AddVoterAsk, VoterChangeAnswer
+from ruslo.machines.raft.rpc import AddVoterRequest, VoterChangeResponse
 from ruslo.machines.raft.voters import Endpoint, Voter
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
@@ -28,12 +28,12 @@ async def handle(
             error_message=f"the voter has no listener named {default_listener}, where others would reach it",
         )
     endpoints.sort(key=lambda at: at.listener != default_listener)
-    answer = await services.raft.ask(
-        AddVoterAsk(
+    result = await services.raft.handle_request(
+        AddVoterRequest(
             Voter(request.voter_id, request.voter_directory_id, tuple(endpoints)),
             timeout_ms=request.timeout_ms,
             ack_when_committed=request.ack_when_committed,
         )
     )
-    assert isinstance(answer, VoterChangeAnswer)
-    return AddRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+    assert isinstance(result, VoterChangeResponse)
+    return AddRaftVoterResponse(error_code=result.error, error_message=result.message)

@@ -5,10 +5,10 @@ v1 adds the voter it is meant for and where the leader is (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import BeginEpochAsk, ReplicaKey
+from ruslo.machines.raft.rpc import BeginEpochRequest, ReplicaKey
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.begin_quorum_epoch_request import BeginQuorumEpochRequest
@@ -38,8 +38,8 @@ async def handle(
                     PartitionData(partition_index=partition.partition_index, error_code=unknown)
                 )
                 continue
-            answer = await services.raft.ask(
-                BeginEpochAsk(
+            result = await services.raft.handle_request(
+                BeginEpochRequest(
                     epoch=partition.leader_epoch,
                     leader_id=partition.leader_id,
                     voter=ReplicaKey(request.voter_id, partition.voter_directory_id),
@@ -47,8 +47,8 @@ async def handle(
                 )
             )
             answered.partitions.append(
-                PartitionData(error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch)
+                PartitionData(error_code=result.error, leader_id=result.leader_id, leader_epoch=result.epoch)
             )
             if context.api_version >= 1:
-                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+                response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

@@ -5,10 +5,10 @@ v1 names them with their directory ids (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import EndEpochAsk, ReplicaKey
+from ruslo.machines.raft.rpc import EndEpochRequest, ReplicaKey
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.end_quorum_epoch_request import EndQuorumEpochRequest
 from ruslo.protocol.messages.end_quorum_epoch_response import (
@@ -43,12 +43,14 @@ async def handle(
                 )
             else:
                 preferred = tuple(ReplicaKey(node_id) for node_id in partition.preferred_successors)
-            answer = await services.raft.ask(
-                EndEpochAsk(epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=preferred)
+            result = await services.raft.handle_request(
+                EndEpochRequest(
+                    epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=preferred
+                )
             )
             answered.partitions.append(
-                PartitionData(error_code=answer.error, leader_id=answer.leader_id, leader_epoch=answer.epoch)
+                PartitionData(error_code=result.error, leader_id=result.leader_id, leader_epoch=result.epoch)
             )
             if context.api_version >= 1:
-                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+                response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

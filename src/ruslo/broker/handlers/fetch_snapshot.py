@@ -5,11 +5,11 @@ v1 adds the directory id of the replica and where the leader is (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft import snapshots
-from ruslo.machines.raft.rpc import ReplicaKey, SnapshotAnswer, SnapshotAsk
+from ruslo.machines.raft.rpc import ReplicaKey, SnapshotRequest, SnapshotResponse
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
 from ruslo.protocol.messages.fetch_snapshot_response import (
@@ -38,25 +38,25 @@ async def handle(
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answered.partitions.append(PartitionSnapshot(index=partition.partition, error_code=unknown))
                 continue
-            answer = await services.raft.ask(
-                SnapshotAsk(
+            result = await services.raft.handle_request(
+                SnapshotRequest(
                     epoch=partition.current_leader_epoch,
                     replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
                     id=snapshots.SnapshotId(asked.end_offset, asked.epoch),
                     position=partition.position,
                 )
             )
-            assert isinstance(answer, SnapshotAnswer)
+            assert isinstance(result, SnapshotResponse)
             answered.partitions.append(
                 PartitionSnapshot(
-                    error_code=answer.error,
+                    error_code=result.error,
                     snapshot_id=SnapshotId(end_offset=asked.end_offset, epoch=asked.epoch),
-                    current_leader=LeaderIdAndEpoch(leader_id=answer.leader_id, leader_epoch=answer.epoch),
-                    size=answer.size,
-                    position=answer.position,
-                    unaligned_records=memoryview(answer.piece)[: request.max_bytes],
+                    current_leader=LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.epoch),
+                    size=result.size,
+                    position=result.position,
+                    unaligned_records=memoryview(result.chunk)[: request.max_bytes],
                 )
             )
             if context.api_version >= 1:
-                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+                response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

@@ -6,11 +6,11 @@ watermark it knows (KIP-1166). By name (v12 and older) the log is not fetched.
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import cluster_error, node_endpoints
+from ruslo.broker.handlers.quorum_responses import cluster_error, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.quorum_state import NO_NODE
-from ruslo.machines.raft.rpc import FetchAnswer, FetchAsk, ReplicaKey
+from ruslo.machines.raft.rpc import RaftFetchRequest, RaftFetchResponse, ReplicaKey
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import METADATA_TOPIC_ID
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest
@@ -56,8 +56,8 @@ async def handle(services: NodeServices, request: FetchRequest, context: Request
                     )
                 )
                 continue
-            answer = await services.raft.ask(
-                FetchAsk(
+            result = await services.raft.handle_request(
+                RaftFetchRequest(
                     epoch=partition.current_leader_epoch,
                     replica=ReplicaKey(replica_id, partition.replica_directory_id),
                     offset=partition.fetch_offset,
@@ -66,10 +66,10 @@ async def handle(services: NodeServices, request: FetchRequest, context: Request
                     max_wait_ms=request.max_wait_ms,
                 )
             )
-            assert isinstance(answer, FetchAnswer)
-            answered.partitions.append(_partition(answer, services.raft.start_offset))
+            assert isinstance(result, RaftFetchResponse)
+            answered.partitions.append(_partition(result, services.raft.start_offset))
             if version >= ENDPOINTS_FROM:
-                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+                response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response
 
 
@@ -78,21 +78,21 @@ def _known_high_watermark(partition: FetchPartition, version: int) -> int:
     return partition.high_watermark if version >= HIGH_WATERMARK_FROM else _ANY_HIGH_WATERMARK
 
 
-def _partition(answer: FetchAnswer, start_offset: int) -> PartitionData:
+def _partition(result: RaftFetchResponse, start_offset: int) -> PartitionData:
     partition = PartitionData(
-        error_code=answer.error,
-        high_watermark=answer.high_watermark,
-        last_stable_offset=answer.high_watermark,
-        log_start_offset=start_offset if answer.error is ErrorCode.NONE else -1,
+        error_code=result.error,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.high_watermark,
+        log_start_offset=start_offset if result.error is ErrorCode.NONE else -1,
         aborted_transactions=[],
-        records=answer.records,
+        records=result.records,
     )
-    if answer.epoch >= 0:
-        leader_id = answer.leader_id if answer.leader_id != NO_NODE else -1
-        partition.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=answer.epoch)
-    if answer.diverging is not None:
-        epoch, end_offset = answer.diverging
+    if result.epoch >= 0:
+        leader_id = result.leader_id if result.leader_id != NO_NODE else -1
+        partition.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=result.epoch)
+    if result.diverging is not None:
+        epoch, end_offset = result.diverging
         partition.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    if answer.snapshot is not None:
-        partition.snapshot_id = SnapshotId(end_offset=answer.snapshot.offset, epoch=answer.snapshot.epoch)
+    if result.snapshot is not None:
+        partition.snapshot_id = SnapshotId(end_offset=result.snapshot.offset, epoch=result.snapshot.epoch)
     return partition

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import foreign_cluster
+from ruslo.broker.handlers.quorum_responses import foreign_cluster
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import RemoveVoterAsk, ReplicaKey, VoterChangeAnswer
+from ruslo.machines.raft.rpc import RemoveVoterRequest, ReplicaKey, VoterChangeResponse
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from ruslo.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
@@ -16,6 +16,8 @@ async def handle(
 ) -> RemoveRaftVoterResponse:
     if foreign_cluster(services, request.cluster_id):
         return RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None)
-    answer = await services.raft.ask(RemoveVoterAsk(ReplicaKey(request.voter_id, request.voter_directory_id)))
-    assert isinstance(answer, VoterChangeAnswer)
-    return RemoveRaftVoterResponse(error_code=answer.error, error_message=answer.message)
+    result = await services.raft.handle_request(
+        RemoveVoterRequest(ReplicaKey(request.voter_id, request.voter_directory_id))
+    )
+    assert isinstance(result, VoterChangeResponse)
+    return RemoveRaftVoterResponse(error_code=result.error, error_message=result.message)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
-from ruslo.machines.raft.rpc import VoterChangeAnswer
+from ruslo.machines.raft.rpc import VoterChangeResponse
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.update_features_request import UpdateFeaturesRequest
 from ruslo.protocol.messages.update_features_response import UpdateFeaturesResponse
@@ -57,8 +57,8 @@ async def _upgrade_quorum(
     )
     response = await _submit(services, trial, context)
     if not response.error_code:
-        answer = await services.raft.upgrade_kraft_version()
-        if answer.error is not ErrorCode.NONE:
-            message = answer.message if isinstance(answer, VoterChangeAnswer) else None
-            raise KafkaError(answer.error, message)
+        result = await services.raft.upgrade_kraft_version()
+        if result.error is not ErrorCode.NONE:
+            message = result.message if isinstance(result, VoterChangeResponse) else None
+            raise KafkaError(result.error, message)
     return response

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import foreign_cluster
+from ruslo.broker.handlers.quorum_responses import foreign_cluster
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import UpdateVoterAsk
+from ruslo.machines.raft.rpc import UpdateVoterRequest
 from ruslo.machines.raft.voters import Endpoint, Voter
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.update_raft_voter_request import UpdateRaftVoterRequest
@@ -18,8 +18,8 @@ async def handle(
     if foreign_cluster(services, request.cluster_id):
         return UpdateRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     supported = request.kraft_version_feature
-    answer = await services.raft.ask(
-        UpdateVoterAsk(
+    result = await services.raft.handle_request(
+        UpdateVoterRequest(
             request.current_leader_epoch,
             Voter(
                 request.voter_id,
@@ -29,9 +29,9 @@ async def handle(
             ),
         )
     )
-    response = UpdateRaftVoterResponse(error_code=answer.error)
-    response.current_leader = CurrentLeader(leader_id=answer.leader_id, leader_epoch=answer.epoch)
-    if answer.endpoint is not None:
-        response.current_leader.host = answer.endpoint.host
-        response.current_leader.port = answer.endpoint.port
+    response = UpdateRaftVoterResponse(error_code=result.error)
+    response.current_leader = CurrentLeader(leader_id=result.leader_id, leader_epoch=result.epoch)
+    if result.endpoint is not None:
+        response.current_leader.host = result.endpoint.host
+        response.current_leader.port = result.endpoint.port
     return response

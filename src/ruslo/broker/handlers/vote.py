@@ -5,10 +5,10 @@ v1 adds directory ids and endpoints (KIP-853), v2 the pre-vote (KIP-996).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_answers import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.raft.rpc import ReplicaKey, VoteAnswer, VoteAsk
+from ruslo.machines.raft.rpc import RaftVoteRequest, RaftVoteResponse, ReplicaKey
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.vote_request import VoteRequest
 from ruslo.protocol.messages.vote_response import NodeEndpoint, PartitionData, TopicData, VoteResponse
@@ -29,8 +29,8 @@ async def handle(services: NodeServices, request: VoteRequest, context: RequestC
                     PartitionData(partition_index=partition.partition_index, error_code=unknown)
                 )
                 continue
-            answer = await services.raft.ask(
-                VoteAsk(
+            result = await services.raft.handle_request(
+                RaftVoteRequest(
                     epoch=partition.replica_epoch,
                     candidate=ReplicaKey(partition.replica_id, partition.replica_directory_id),
                     voter=ReplicaKey(request.voter_id, partition.voter_directory_id),
@@ -39,15 +39,15 @@ async def handle(services: NodeServices, request: VoteRequest, context: RequestC
                     pre_vote=partition.pre_vote,
                 )
             )
-            assert isinstance(answer, VoteAnswer)
+            assert isinstance(result, RaftVoteResponse)
             answered.partitions.append(
                 PartitionData(
-                    error_code=answer.error,
-                    leader_id=answer.leader_id,
-                    leader_epoch=answer.epoch,
-                    vote_granted=answer.granted,
+                    error_code=result.error,
+                    leader_id=result.leader_id,
+                    leader_epoch=result.epoch,
+                    vote_granted=result.granted,
                 )
             )
             if context.api_version >= 1:
-                response.node_endpoints = node_endpoints(answer, NodeEndpoint)
+                response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import resource
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
+from random import Random
 
 import uvloop
 
@@ -51,6 +51,7 @@ from ruslo.broker.node.identity import (
 )
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
+from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
@@ -83,12 +84,14 @@ class Node:
         open_disk: DiskOpener | None = None,
         new_cleaner: Callable[[], Cleaner] = CleanerProcess,
         scheduler: Scheduler | None = None,
+        random: Random | None = None,
     ) -> None:
-        """Without them the node uses the system's clock, its disks, and processes that compact."""
+        """By default the node uses the system's clock, disks and randomness, and a process for compaction."""
         self.config = config
         self._new_cleaner = new_cleaner
         self._clock = clock or SystemClock()
         self._scheduler = scheduler or Scheduler(self._clock)
+        self._random = random or Random()
         self._open_disk = open_disk
         self._stop_requested = asyncio.Event()
         self._undo = contextlib.AsyncExitStack()
@@ -267,6 +270,7 @@ class Node:
             config=config,
             disk=directory.disk,
             clock=self._clock,
+            random=self._random,
             directory_id=directory.directory_id,
             endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],
             on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
@@ -275,7 +279,7 @@ class Node:
         )
         self._undo.push_async_callback(self.raft.stop)
         self._abandon.append(self.raft.abandon)
-        self.raft.register(self.metadata)
+        listeners: list[MetadataLogListener] = [self.metadata]
         if config.is_controller:
             self.controller = ControllerDriver(
                 ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
@@ -286,7 +290,7 @@ class Node:
                 scheduler=self._scheduler,
             )
             self._undo.callback(self.controller.stop)
-            self.raft.register(self.controller)
+            listeners.append(self.controller)
         self.gateway = ControllerGateway(
             self.controller,
             self.raft,
@@ -322,8 +326,7 @@ class Node:
             fail=self.request_stop,
             new_cleaner=self._new_cleaner,
         )
-        self.raft.snapshot_from(self.metadata.snapshot_records)
-        await self.raft.start()
+        await self.raft.start(listeners, self.metadata.snapshot_records)
         self.metrics.add(lambda: quorum_families(self.raft))
         self.metrics.add(lambda: controller_families(self.controller, self.metadata))
 
@@ -373,7 +376,7 @@ class Node:
             leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
-        return ControllerState(settings, rules, SUPPORTED_FEATURES, random.Random())
+        return ControllerState(settings, rules, SUPPORTED_FEATURES, self._random)
 
 
 def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""Waits until this node's metadata holds everything that is committed on any node.
+"""Waits until this node's metadata contains everything that is committed on any node.
 
-A broker that has passed a change on to the active controller waits so before it answers: whoever asks it next
-must find what it was just told to be done.
+A broker that forwarded a change to the active controller waits for it before it responds, so that the next
+request to this broker sees the change.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import asyncio
 from ruslo.broker.quorum.peers import Peers
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.quorum_state import NO_NODE
-from ruslo.machines.raft.rpc import Answer, FetchAnswer, FetchAsk, ReplicaKey
+from ruslo.machines.raft.rpc import RaftFetchRequest, RaftFetchResponse, RaftResponse, ReplicaKey
 from ruslo.model.errors import ErrorCode, KafkaError
 
 _PROBE_ID = -1
-"""A connection besides those of the quorum: behind a fetch that waits there nothing would be answered."""
+"""A connection of its own: on the quorum's connection the request would queue behind a waiting fetch."""
 
 
 class CatchUp:
@@ -25,17 +25,17 @@ class CatchUp:
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait(self, machine: RaftMachine) -> None:
-        """Raises KafkaError if the leader cannot be asked."""
+        """Raises KafkaError if the leader does not respond."""
         high_watermark = machine.high_watermark
         if machine.leader_id != machine.node_id:
-            high_watermark = await self._ask_high_watermark(machine)
+            high_watermark = await self._fetch_high_watermark(machine)
         if self._applied < high_watermark:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((high_watermark, reached))
             await reached
 
-    def applied(self, offset: int) -> None:
-        """The listeners have been given everything before ``offset``."""
+    def advance(self, offset: int) -> None:
+        """Everything before ``offset`` has been delivered to the listeners."""
         self._applied = offset
         if self._waiters:
             for wanted, reached in self._waiters:
@@ -43,12 +43,12 @@ class CatchUp:
                     reached.set_result(None)
             self._waiters = [waiter for waiter in self._waiters if waiter[0] > offset]
 
-    async def _ask_high_watermark(self, machine: RaftMachine) -> int:
+    async def _fetch_high_watermark(self, machine: RaftMachine) -> int:
         endpoint = machine.leader_endpoint
         if endpoint is None:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads the metadata log")
-        told: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        probe = FetchAsk(
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata log has no leader")
+        received: asyncio.Future[RaftResponse | None] = asyncio.get_running_loop().create_future()
+        probe = RaftFetchRequest(
             epoch=machine.epoch,
             replica=ReplicaKey(NO_NODE),
             offset=machine.log.end_offset,
@@ -57,12 +57,12 @@ class CatchUp:
             max_wait_ms=0,
         )
 
-        def tell(answer: Answer | None) -> None:
-            if not told.done():  # Whoever waits may have given up.
-                told.set_result(answer)
+        def complete(response: RaftResponse | None) -> None:
+            if not received.done():  # The caller may have given up.
+                received.set_result(response)
 
-        self._peers.ask(_PROBE_ID, endpoint, probe, tell)
-        answer = await told
-        if not isinstance(answer, FetchAnswer) or answer.error is not ErrorCode.NONE:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "the leader of the metadata log did not answer")
-        return answer.high_watermark
+        self._peers.send(_PROBE_ID, endpoint, probe, complete)
+        response = await received
+        if not isinstance(response, RaftFetchResponse) or response.error is not ErrorCode.NONE:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The leader of the metadata log did not respond")
+        return response.high_watermark

@@ -1,9 +1,10 @@
-"""A checkpoint: metadata as a file of its own, in Kafka's layout.
+"""A checkpoint: metadata in a file of its own, in Kafka's layout.
 
-A control batch with the snapshot header and, under kraft.version 1, the quorum's KRaftVersion and Voters;
-data batches; a control batch with the footer. Offsets count from 0 and say nothing about the log. Snapshots
-of the metadata log and the ``bootstrap.checkpoint`` of a fresh log directory both have this form. The footer
-is how a reader knows that nothing is missing at the end.
+- a control batch with the snapshot header and, under kraft.version 1, KRaftVersion and Voters
+- data batches; their offsets count from 0 and are unrelated to the log
+- a control batch with the footer, which proves that nothing is missing at the end
+
+Snapshots of the metadata log and the ``bootstrap.checkpoint`` of a fresh log directory have this form.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ _READ_ONLY = 0o400
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose batches are whole and have right checksums."""
+    """A checkpoint whose batches are complete and have valid checksums."""
 
     path: str
     last_timestamp_ms: int
-    """Timestamp of the last record of the log that it contains."""
+    """The timestamp of the last log record in it."""
     control: tuple[ControlRecord, ...]
-    """KRaftVersion and Voters, if it has them."""
+    """KRaftVersion and Voters, if present."""
     _data: tuple[memoryview, ...]
 
     def records(self) -> Iterator[Message]:
@@ -61,7 +62,7 @@ def write_checkpoint(
     now_ms: int,
     read_only: bool = False,
 ) -> int:
-    """Write it beside, sync, rename: under ``path`` it is whole or absent. Returns the size in bytes."""
+    """Write a temporary file, sync and rename it, so ``path`` is complete or absent. Returns the size."""
     partial = path + PARTIAL_SUFFIX
     disk.unlink(partial)
     file = disk.open(partial, create=True)
@@ -79,14 +80,14 @@ def write_checkpoint(
         seal_checkpoint(disk, file, path, read_only=read_only)
     except BaseException:
         file.close()
-        with contextlib.suppress(DiskError):  # The first failure is the one to report.
+        with contextlib.suppress(DiskError):  # Report the first failure.
             disk.unlink(partial)
         raise
     return size
 
 
 def seal_checkpoint(disk: Disk, file: DiskFile, path: str, *, read_only: bool = True) -> None:
-    """Sync and close what was written under the partial name, and give it its own."""
+    """Sync and close the file with the partial name and rename it."""
     if read_only:
         _make_read_only(file)
     file.sync()
@@ -96,7 +97,7 @@ def seal_checkpoint(disk: Disk, file: DiskFile, path: str, *, read_only: bool = 
 
 
 def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
-    """Raises CorruptLogError unless it is whole from header to footer, with every checksum right."""
+    """Raises CorruptLogError unless it is complete from header to footer and every checksum matches."""
     content = memoryview(disk.read_file(path))
     control: list[ControlRecord] = []
     data: list[memoryview] = []
@@ -114,10 +115,10 @@ def read_checkpoint(disk: Disk, path: str) -> Checkpoint:
     except ProtocolError as error:
         raise CorruptLogError(f"{path} is damaged: {error}") from error
     if end != len(content) or len(control) < 2:
-        raise CorruptLogError(f"{path} is not a whole checkpoint: it is cut short")
+        raise CorruptLogError(f"{path} is not a complete checkpoint: it is truncated")
     first, *between, last = control
     if not isinstance(first, SnapshotHeaderRecord) or not isinstance(last, SnapshotFooterRecord):
-        raise CorruptLogError(f"{path} is not a whole checkpoint: it lacks the header or the footer record")
+        raise CorruptLogError(f"{path} is not a complete checkpoint: it lacks the header or the footer")
     return Checkpoint(path, first.last_contained_log_timestamp, tuple(between), tuple(data))
 
 
@@ -128,9 +129,9 @@ def _chunks(records: Iterable[VersionedRecord]) -> Iterator[list[VersionedRecord
 
 
 def _make_read_only(file: DiskFile) -> None:
-    """As Kafka does: nobody is to edit a snapshot by accident."""
+    """As in Kafka, so that a snapshot is not edited by accident."""
     try:
         descriptor = file.fileno()
     except OSError:
-        return  # A disk without descriptors, as in the simulator, has no permissions either.
+        return  # A simulated disk has neither descriptors nor permissions.
     os.fchmod(descriptor, _READ_ONLY)

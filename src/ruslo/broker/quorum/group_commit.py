@@ -1,8 +1,7 @@
-"""One sync for many appends.
+"""Group commit: one sync for many appends.
 
-A sync is asked for after each append. Everything appended in the same turn of the event loop, or while a sync
-is under way, shares the next one. It runs in a thread of its own: a disk may take its time, and the event
-loop serves the data path too.
+Every append requests a sync. Appends of the same event-loop iteration, or made while a sync is running, share
+the next one. It runs in a thread of its own, because the event loop also serves the data path.
 """
 
 from __future__ import annotations
@@ -28,25 +27,25 @@ class GroupCommit:
         self._on_synced = on_synced
         self._on_failure = on_failure
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-sync")
-        self._under_way = False
+        self._sync_pending = False
         self._failed = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     def request(self) -> None:
-        if not self._under_way and not self._failed:
-            self._under_way = True
+        if not self._sync_pending and not self._failed:
+            self._sync_pending = True
             self._idle.clear()
             asyncio.get_running_loop().call_soon(self._start)
 
     def sync_now(self) -> None:
-        """On the spot, blocking: for the start of the node."""
+        """Sync now, blocking: for the start of the node."""
         targets = self._log.sync_targets()
         targets.run()
         self._on_synced(targets)
 
     async def finish(self) -> None:
-        """Wait until everything appended is synced, or a sync failed; then let the thread go."""
+        """Wait until everything appended is synced or a sync has failed; then end the thread."""
         await self._idle.wait()
         self._thread.shutdown(wait=True)
 
@@ -56,15 +55,15 @@ class GroupCommit:
         done.add_done_callback(functools.partial(self._done, targets))
 
     def _done(self, targets: SyncTargets, done: asyncio.Future[None]) -> None:
-        self._under_way = False
+        self._sync_pending = False
         error = done.exception()
         if error is not None:
-            # Never tried again: after a failed sync the kernel may have dropped the bytes.
+            # Never retried: after a failed sync the kernel may have dropped the pages.
             self._failed = True
             self._on_failure(error)
         else:
             self._on_synced(targets)
             if self._log.end_offset > targets.end_offset:
                 self.request()
-        if not self._under_way:
+        if not self._sync_pending:
             self._idle.set()

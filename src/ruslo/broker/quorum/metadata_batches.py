@@ -1,7 +1,7 @@
-"""Metadata records to batches and back: the content of the metadata log and of its snapshots.
+"""Encodes and decodes the batches of the metadata log and of its snapshots.
 
-Data batches hold metadata records (null key), control batches the quorum's own records and the marks at both
-ends of a snapshot. None is compressed or belongs to a producer; the batch's leader epoch is the raft epoch.
+Data batches hold metadata records (null key). Control batches hold the quorum's own records, and the header
+and footer of a snapshot. Batches are uncompressed and have no producer; the leader epoch is the raft epoch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ControlRecord: TypeAlias = (
     LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
 )
 VersionedRecord: TypeAlias = tuple[Message, int]
-"""A metadata record and the version to write it in, which follows from the metadata.version in force."""
+"""A metadata record and its version, which follows from the finalized metadata.version."""
 
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
-"""Kafka's limit for a batch of metadata; its followers must be able to take ours."""
+"""Kafka's limit for a batch of metadata records, which its followers enforce."""
 
 _CONTROL_TYPES: Final[dict[int, type[ControlRecord]]] = {
     ControlType.LEADER_CHANGE: LeaderChangeMessage,
@@ -53,7 +53,7 @@ def data_batch(
     timestamp_ms: int,
     values: Sequence[bytes] | None = None,
 ) -> bytearray:
-    """``values``: the records as ``encode_metadata_record`` gives them, where that has been done before."""
+    """``values``: the records as encoded by ``encode_metadata_record``, if the caller has done it."""
     if values is None:
         values = [encode_metadata_record(record, version) for record, version in records]
     return build_batch(
@@ -78,18 +78,19 @@ def control_batch(
 
 
 def read_data(batch: ReadBuffer) -> Iterator[Message]:
-    """The metadata records of a data batch, decoded as they are asked for. A type or version that is not
-    known stops everything: to skip it would be to run on metadata that differs from everybody else's."""
+    """The metadata records of a data batch, decoded lazily. An unknown type or version raises: skipping it
+    would let the metadata of this node differ from the cluster's."""
     for record in _records(batch):
         if record.value is None:
-            raise CorruptLogError(f"the metadata record at offset {record.offset} has no value")
+            raise CorruptLogError(f"The metadata record at offset {record.offset} has no value")
         try:
             message, _ = decode_metadata_record(record.value)
         except ProtocolError as error:
             raise StorageError(
-                f"the metadata record at offset {record.offset} cannot be understood: {error}. It was "
-                "written by a newer release, or is damaged. Start a release of Ruslo that supports the "
-                "cluster's metadata.version, or restore the metadata directory from a copy"
+                f"The metadata record at offset {record.offset} cannot be decoded: {error}. It was written "
+                "by "
+                "a newer release or is damaged. Start a release of Ruslo that supports the cluster's "
+                "metadata.version, or restore the metadata directory from a backup"
             ) from error
         yield message
 
@@ -104,9 +105,9 @@ def read_control(batch: ReadBuffer) -> list[tuple[int, ControlRecord]]:
             message = _CONTROL_TYPES[kind].from_bytes(record.value or b"", version)
         except (struct.error, KeyError, ProtocolError) as error:
             raise StorageError(
-                f"the control record at offset {record.offset} of the metadata log cannot be understood "
-                f"({error!r}). It was written by a newer release, or is damaged: start a newer release of "
-                "Ruslo, or restore the metadata directory from a copy"
+                f"The control record at offset {record.offset} of the metadata log cannot be decoded "
+                f"({error!r}). It was written by a newer release or is damaged. Start a newer release of "
+                "Ruslo, or restore the metadata directory from a backup"
             ) from error
         found.append((record.offset, message))
     return found
@@ -116,4 +117,4 @@ def _records(batch: ReadBuffer) -> Iterator[Record]:
     try:
         yield from read_records(batch)
     except ProtocolError as error:
-        raise CorruptLogError(f"metadata cannot be read: {error}") from error
+        raise CorruptLogError(f"A metadata batch cannot be decoded: {error}") from error

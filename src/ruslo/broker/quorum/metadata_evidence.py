@@ -1,15 +1,15 @@
-"""Whether the metadata log can be the one that this node had when it stopped.
+"""Detects that the metadata log is not the one that this node had when it stopped.
 
-A node whose metadata log is empty starts as the first node of a new cluster: none of its partitions is in the
+A node with an empty metadata log starts as the first node of a new cluster: none of its partitions is in the
 metadata, so every log would be set aside. That is right after ``ruslo storage format`` and wrong after a disk
-lost the metadata log. What tells the two apart:
+lost the metadata log. The evidence:
 
-| evidence                                                  | means that                                     |
-|-----------------------------------------------------------|------------------------------------------------|
-| partitions in ``log.dirs``, or the mark of a clean stop   | the node has been in a cluster before          |
-| the broker epoch in that mark, an offset of the metadata  | the metadata log reached beyond that offset    |
+| evidence                                                    | it proves that                              |
+|-------------------------------------------------------------|---------------------------------------------|
+| partitions in ``log.dirs``, or a clean-shutdown file        | the node has been in a cluster before       |
+| the broker epoch in that file, an offset of the metadata    | the metadata log extended past that offset  |
 
-With other voters an empty metadata log is no loss: this node fetches it from them, as Kafka's does.
+With other voters an empty metadata log is not a loss: this node fetches it from them, as Kafka's does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataLost(StorageError):
-    """The metadata in use is older than what this node has already seen."""
+    """The metadata is older than what this node has already seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class MetadataEvidence:
     partition_path: str | None
     """One of the partitions in the log directories."""
     was_clean: bool
-    """A log directory has the mark of a clean stop."""
+    """A log directory has a clean-shutdown file."""
     broker_epoch: int
-    """The broker epoch in that mark, or -1."""
+    """The broker epoch in that file, or -1."""
 
     @classmethod
     def of(cls, logs: LogManager) -> MetadataEvidence:
@@ -61,41 +61,41 @@ class MetadataEvidence:
     def check_log(self, directory: str, end_offset: int, other_voters: Collection[int] | None) -> None:
         """Raise MetadataLost if the metadata log is too short and no other voter has it.
 
-        ``end_offset``: of the log or its newest snapshot. ``other_voters`` is None if the voters are unknown
-        and nothing but this node could know them.
+        ``end_offset``: the end of the log or of its newest snapshot. ``other_voters``: None if the voters are
+        unknown and no other node could know them.
         """
         problem = self._problem(directory, end_offset)
         if problem is None:
             return
         if other_voters is None or not other_voters:
             raise MetadataLost(
-                f"{problem}, and no other controller has a copy. A start would begin an empty cluster and "
-                f"set every topic aside. Restore {directory} from a copy. To begin a new cluster instead, "
+                f"{problem}, and no other controller has a copy. Starting would create an empty cluster and "
+                f"set every topic aside. Restore {directory} from a backup. To create a new cluster instead, "
                 "move the content of all log directories away and run 'ruslo storage format'"
             )
-        logger.warning("%s: it is fetched from the other voters %s", problem, sorted(other_voters))
+        logger.warning("%s: fetching it from the other voters %s", problem, sorted(other_voters))
 
     def _problem(self, directory: str, end_offset: int) -> str | None:
         if end_offset == 0 and self.partition_path is not None:
             return (
-                f"the metadata log in {directory} is empty, but there are partitions: {self.partition_path}"
+                f"The metadata log in {directory} is empty, but there are partitions: {self.partition_path}"
             )
         if end_offset == 0 and self.was_clean:
-            return f"the metadata log in {directory} is empty, but this node has been stopped cleanly before"
+            return f"The metadata log in {directory} is empty, but this node was shut down cleanly before"
         if self.broker_epoch >= end_offset > 0:
             return (
-                f"the metadata log in {directory} ends at offset {end_offset}, but this node has seen offset "
-                f"{self.broker_epoch} of it before it stopped"
+                f"The metadata log in {directory} ends at offset {end_offset}, but this node has seen offset "
+                f"{self.broker_epoch} before it stopped"
             )
         return None
 
     def check_epoch(self, broker_epoch: int) -> None:
-        """Raise MetadataLost if the cluster registered this broker at an offset that it has seen before."""
+        """Raise MetadataLost if this broker is registered at an offset that it has seen before."""
         if UNKNOWN_BROKER_EPOCH < broker_epoch <= self.broker_epoch:
             raise MetadataLost(
-                f"the cluster registered this broker at offset {broker_epoch} of its metadata, but before "
-                f"its last stop it was registered at offset {self.broker_epoch}: the controllers have "
-                "lost metadata. A start would set aside every topic that they do not know. Restore the "
-                "metadata logs of the controllers. If these are the metadata to go on with, remove "
-                f"{CLEAN_SHUTDOWN} from every log directory of this broker and start again"
+                f"The cluster registered this broker at metadata offset {broker_epoch}, but before its last "
+                f"stop it was registered at offset {self.broker_epoch}: the controllers have lost metadata. "
+                "Starting would set aside every topic that they do not know. Restore the metadata logs of "
+                f"the controllers. To keep the current metadata instead, remove {CLEAN_SHUTDOWN} from every "
+                "log directory of this broker and start again"
             )

@@ -1,9 +1,8 @@
-"""Looks through the segments of the metadata log before they are opened.
+"""Scans the segments of the metadata log before it is opened.
 
-Opening a log cuts it at the first damaged batch, which is right for the torn tail that a crash leaves: it was
-never synced, so it was never acknowledged. The metadata log must not lose more than that. If a sound batch
-follows the damage, what is damaged was written before it and may well have been committed: then a human
-decides.
+Opening a log truncates it at the first damaged batch. That is right for the torn tail of a crash, which was
+never synced, so never acknowledged. The metadata log must not lose more than that. If a valid batch follows
+the damage, the damaged part was written earlier and may be committed: then the operator decides.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ruslo.storage.batch_scan import scan_batches
 from ruslo.storage.disk import Disk, DiskFile
 
 _SEGMENT: Final = re.compile(r"(\d{20})\.log\Z")
-# Offsets begin with a zero byte; the magic stands 16 bytes on.
+# An offset starts with a zero byte; the magic byte follows 16 bytes later.
 _MAYBE_BATCH: Final = re.compile(rb"\x00(?=.{15}\x02)", re.DOTALL)
 
 
@@ -31,18 +30,18 @@ class TornTail:
     path: str
     position: int
     size: int
-    """How many bytes of the file are no sound batches."""
+    """The number of bytes at the end of the file that are not valid batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataScan:
     control: tuple[tuple[int, ControlRecord], ...]
-    """The quorum's records in the log, with their offsets."""
+    """The control records in the log with their offsets."""
     torn_tail: TornTail | None
 
 
 def scan_metadata_log(disk: Disk, directory: str, from_offset: int) -> MetadataScan:
-    """Check every batch from the segment that holds ``from_offset`` on; raises CorruptLogError."""
+    """Check every batch from the segment that contains ``from_offset`` on. Raises CorruptLogError."""
     control: list[tuple[int, ControlRecord]] = []
     segments = [
         (base, path) for base, path in _segments(disk, directory) if (disk.status(path) or (0,))[0] > 0
@@ -63,7 +62,7 @@ def scan_metadata_log(disk: Disk, directory: str, from_offset: int) -> MetadataS
             end = position + len(batch)
         expected = next_offset
         if end < size:
-            followed = index + 1 < len(segments) or _sound_batch_after(file, end, size, next_offset)
+            followed = index + 1 < len(segments) or _valid_batch_after(file, end, size, next_offset)
             if followed:
                 raise _damaged(path, end, next_offset)
             return MetadataScan(tuple(control), TornTail(path, end, size - end))
@@ -76,7 +75,7 @@ def _segments(disk: Disk, directory: str) -> Iterator[tuple[int, str]]:
         yield int(base), os.path.join(directory, name)
 
 
-def _sound_batch_after(file: DiskFile, position: int, size: int, next_offset: int) -> bool:
+def _valid_batch_after(file: DiskFile, position: int, size: int, next_offset: int) -> bool:
     rest = memoryview(file.pread(size - position, position))
     for match in _MAYBE_BATCH.finditer(rest):
         at = match.start()
@@ -91,8 +90,9 @@ def _sound_batch_after(file: DiskFile, position: int, size: int, next_offset: in
 
 def _damaged(path: str, position: int, offset: int) -> CorruptLogError:
     return CorruptLogError(
-        f"the metadata log is damaged: {path} has no sound batch at byte {position}, where offset {offset} "
-        "is due, but sound ones follow, so metadata that was committed would be lost. Restore this directory "
-        "from a copy. If there is none and the loss is accepted (topics created or changed since then are "
-        f"forgotten), cut the file to {position} bytes, remove the segments behind it, and start again"
+        f"The metadata log is damaged: {path} has no valid batch at byte {position}, where offset {offset} "
+        "should be, but valid batches follow, so committed metadata would be lost. Restore this directory "
+        "from a backup. Without one, accept the loss of topics created or changed since then: truncate the "
+        "file "
+        f"to {position} bytes, remove the later segments and start again"
     )

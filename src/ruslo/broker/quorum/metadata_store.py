@@ -1,5 +1,5 @@
-"""Everything about the metadata log on disk: its segments, its snapshots and the quorum state, in
-``__cluster_metadata-0`` of the metadata log directory."""
+"""The metadata log on disk: segments, snapshots and quorum state in ``__cluster_metadata-0`` of the metadata
+log directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ruslo.broker.quorum.snapshot_store import SnapshotStore
 from ruslo.config.log_config import NO_LIMIT, LogConfig
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.quorum_state import QuorumState
-from ruslo.machines.raft.snapshots import SnapshotId, next_cut
+from ruslo.machines.raft.snapshots import SnapshotId, next_truncation
 from ruslo.machines.raft.voters import VoterSet
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.clock import Clock
@@ -35,18 +35,18 @@ from ruslo.storage.trash import Trash
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _READ_BYTES: Final = 1 << 20
 _SMALL_SEGMENT_BYTES: Final = 1 << 20
-"""Not worth to be closed at a snapshot: there will be more than one in a segment."""
+"""A smaller active segment is not rolled at a snapshot: one segment may span several snapshots."""
 
 logger = logging.getLogger(__name__)
 
 
 class MetadataStore:
-    """Blocking, and meant for the event loop's thread; ``snapshots`` may be written in another."""
+    """Blocking, for the event loop's thread; ``snapshots`` may be written in another thread."""
 
     def __init__(
         self, disk: Disk, clock: Clock, *, segment_bytes: int, segment_ms: int, snapshot_bytes: int
     ) -> None:
-        """``snapshot_bytes``: how much log there is between two snapshots."""
+        """``snapshot_bytes``: the size of the log between two snapshots."""
         self.directory = os.path.join(disk.directory, str(METADATA_PARTITION))
         self._disk = disk
         self._clock = clock
@@ -60,8 +60,8 @@ class MetadataStore:
         self._control_in_log = scan.control
         if scan.torn_tail is not None:
             logger.warning(
-                "%s ends in %d bytes that are no whole batch, from byte %d on: a write that the last stop "
-                "interrupted. They were never acknowledged and are cut off",
+                "truncating %s: its last %d bytes, from byte %d on, are an incomplete batch that a crash "
+                "interrupted and that was never acknowledged",
                 scan.torn_tail.path,
                 scan.torn_tail.size,
                 scan.torn_tail.position,
@@ -70,7 +70,7 @@ class MetadataStore:
         config = LogConfig(
             segment_bytes=segment_bytes,
             segment_ms=segment_ms,
-            retention_ms=NO_LIMIT,  # It is cut at snapshots only.
+            retention_ms=NO_LIMIT,  # Its start moves to snapshots only.
             retention_bytes=NO_LIMIT,
             file_delete_delay_ms=0,
         )
@@ -81,9 +81,9 @@ class MetadataStore:
         return self.log.end_offset
 
     def control_records(self) -> Iterator[tuple[int, ControlRecord]]:
-        """What the quorum wrote about itself: the snapshot's records, then those of the log behind it."""
+        """The control records of the snapshot, then those of the log after it."""
         if self.snapshot is not None:
-            # What format wrote stands before the log, so that a leader copies it into the log.
+            # The records that format wrote come before the log, so the first leader copies them into it.
             offset = self.snapshot_id.offset - 1
             for record in self.snapshot.control:
                 yield offset, record
@@ -119,43 +119,43 @@ class MetadataStore:
         return header if header.last_offset == offset - 1 else None
 
     def mark_flushed(self, targets: SyncTargets) -> bool:
-        """False if the log was truncated meanwhile: then nobody knows what of it has been synced."""
+        """False if the log was truncated meanwhile: then it is unknown what has been synced."""
         self.log.mark_flushed(targets, self._clock.now_ms())
         return self.log.sync_targets().generation == targets.generation
 
     def truncate(self, offset: int) -> int:
-        """Cut from the batch that holds ``offset`` on; returns where the log ends then."""
+        """Truncate from the batch that contains ``offset`` on; returns the new end offset."""
         self.log.truncate_to(offset)
         return self.log.end_offset
 
-    def begin_at(self, id: SnapshotId) -> None:
-        """A snapshot of the leader's takes the place of the whole log."""
+    def restart_at(self, id: SnapshotId) -> None:
+        """A snapshot of the leader replaces the whole log."""
         self.log.truncate_fully_and_start_at(id.offset)
         self._trash.remove_due()
         self.snapshots.delete_before(id)
 
     def log_view(self) -> LogView:
-        """What the raft machine is given at start."""
+        """The raft machine's view at start, with all control records replayed."""
         view = LogView(
             end_offset=self.end_offset,
             epochs=self.log.epochs.entries(),
             start_offset=self.log.start_offset,
-            # The one at offset 0 is what format wrote; it holds nothing of the log.
+            # The snapshot at offset 0 was written by format and contains nothing of the log.
             snapshot=self.snapshot_id if self.snapshot_id.offset else None,
         )
         for offset, record in self.control_records():
             if isinstance(record, QuorumRecord):
-                view.replay(offset, record)
+                view.replay(record, offset)
         return view
 
-    def cut(self, *, max_retention_bytes: int, max_retention_ms: int) -> None:
-        """After a snapshot was written: drop snapshots that are too old or too much, and the log before."""
+    def apply_retention(self, *, max_retention_bytes: int, max_retention_ms: int) -> None:
+        """After a snapshot was written: delete snapshots beyond the retention, and the log before them."""
         now_ms = self._clock.now_ms()
         if self.log.active.size >= self._small_segment:
-            # Only closed segments can go.
+            # Only closed segments can be deleted.
             self.log.roll(self.log.end_offset, now_ms)
         while True:
-            id = next_cut(
+            id = next_truncation(
                 self.snapshots.stored(),
                 self.log.size_bytes,
                 now_ms,
@@ -164,15 +164,15 @@ class MetadataStore:
             )
             if id is None:
                 return
-            logger.info("cutting the metadata log at its snapshot of offset %d", id.offset)
+            logger.info("moving the start of the metadata log to its snapshot at offset %d", id.offset)
             self.log.advance_start_offset(id.offset)
             self.log.delete_old_segments(now_ms)
             self.snapshots.delete_before(id)
             self._trash.remove_due()
 
-    def close(self, *, in_order: bool) -> None:
-        """Leave the files as a clean stop does; after a failure, as they are."""
-        if in_order:
+    def close(self, *, cleanly: bool) -> None:
+        """Close the files as at a clean shutdown; after a failure, leave them as they are."""
+        if cleanly:
             self.log.close(self._clock.now_ms())
         else:
             self.log.release()
@@ -190,12 +190,12 @@ class MetadataStore:
             try:
                 return id, self.snapshots.read(id)
             except CorruptLogError as error:
-                logger.error("%s. It is set aside, and an older snapshot with more of the log used", error)
+                logger.error("%s. Set it aside and use an older snapshot and more of the log", error)
                 self.snapshots.set_aside(id)
         return SnapshotId(0, 0), None
 
     def _open_log(self, config: LogConfig) -> Log:
-        # What a snapshot holds was committed, so synced.
+        # The content of a snapshot was committed, so it was synced.
         last_stop = LastStop(clean=False, recovery_point=self.snapshot_id.offset)
         log = open_log(
             self._disk,
@@ -206,16 +206,16 @@ class MetadataStore:
             self._clock.now_ms(),
             last_stop,
         )
-        # So that a power loss can damage the last segment only: before it, damage is no loss of what nobody
-        # has synced (see metadata_scan). Its segments are closed every few days, or after a snapshot.
+        # A power loss can then damage only the last segment, so damage before it is detected as a loss of
+        # synced data (see metadata_scan). Segments are rolled every few days, or after a snapshot.
         log.syncs_before_roll = True
         is_older = 0 <= log.epochs.latest < self.snapshot_id.epoch
         if log.end_offset < self.snapshot_id.offset or is_older:
-            # A leader's snapshot was to take its place. A log that is longer, but of an earlier epoch, holds
-            # behind that point what was never committed.
+            # The leader's snapshot was about to replace the log. A log that is longer but of an earlier epoch
+            # was never committed beyond that point.
             logger.warning(
-                "the metadata log ends at offset %d, epoch %d, before the snapshot at %d, epoch %d; it "
-                "begins anew there",
+                "the metadata log ends at offset %d, epoch %d, before the snapshot at offset %d, epoch %d: "
+                "restarting it at the snapshot",
                 log.end_offset,
                 log.epochs.latest,
                 *self.snapshot_id,
@@ -224,8 +224,8 @@ class MetadataStore:
             self._control_in_log = ()
         if log.start_offset > self.snapshot_id.offset:
             raise CorruptLogError(
-                f"the metadata log in {self.directory} begins at offset {log.start_offset}, but the newest "
-                f"sound snapshot ends at offset {self.snapshot_id.offset}: metadata in between is missing. "
-                "Restore the directory from a copy"
+                f"The metadata log in {self.directory} starts at offset {log.start_offset}, but the newest "
+                f"valid snapshot ends at offset {self.snapshot_id.offset}: metadata in between is missing. "
+                "Restore the directory from a backup"
             )
         return log

@@ -1,8 +1,7 @@
-"""Shows metadata transactions (KIP-868) whole or not at all.
+"""Delivers metadata transactions (KIP-868) as a whole or not at all.
 
-A change too big for one batch is written as BeginTransaction, any number of batches, EndTransaction. Whoever
-applies the log holds back from Begin on; a leader that finds an open one in the log of its predecessor
-writes AbortTransaction.
+A change that is too big for one batch is written as BeginTransaction, any number of batches, EndTransaction.
+Records after Begin are held back until End. A new leader that finds an open transaction in the log aborts it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class CommittedRun(NamedTuple):
     epoch: int
     records: Sequence[Message]
     is_transaction: bool = False
-    """It must be seen as a whole."""
+    """Listeners must see it as a whole."""
 
 
 class TransactionFilter:
@@ -37,7 +36,7 @@ class TransactionFilter:
         return self._held is not None
 
     def feed(self, base_offset: int, epoch: int, records: Sequence[Message]) -> Iterator[CommittedRun]:
-        """Take the next batch; gives what may now be shown."""
+        """Process the next batch; yields what may be delivered now."""
         if self._held is None and not any(isinstance(record, _MARKERS) for record in records):
             yield CommittedRun(base_offset, epoch, records)
             return
@@ -71,6 +70,6 @@ class TransactionFilter:
     def _require(condition: bool, problem: str, offset: int) -> None:
         if not condition:
             raise CorruptLogError(
-                f"a metadata transaction {problem}, at offset {offset}: the metadata log is not "
-                "as any controller writes it. Restore the metadata directory from a copy"
+                f"A metadata transaction {problem} at offset {offset}, which no controller writes. Restore "
+                "the metadata directory from a backup"
             )

@@ -1,9 +1,9 @@
-"""Connections to the other nodes of the quorum: one to each, opened when there is something to ask.
+"""Connections to the other nodes of the quorum: one to each, opened with the first request.
 
-Death is noticed, not waited out: when a connection ends, somebody knocks at once at the same address. If the
-answer is "connection refused", the peer's process has ended, and ``on_gone`` is told. No answer at all proves
-nothing, so a silent host is left to the time-outs. A leader, which asks its voters nothing as long as they
-fetch, keeps a connection to each of them for this alone.
+A process that ends is noticed without waiting for a timeout. When a connection is lost, a liveness probe
+connects to the same address. "Connection refused" proves that the peer's process has ended, and ``on_gone``
+is called. No reply proves nothing, so a silent host is left to the timeouts. A leader sends its voters no
+requests while they fetch, so it keeps a connection to each of them just for this.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ruslo.broker.quorum import wire
+from ruslo.broker.quorum import rpc_codec
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
-from ruslo.machines.raft.rpc import Answer, Ask, FetchAsk, VersionsAnswer, VersionsAsk, VoteAnswer, VoteAsk
+from ruslo.machines.raft.rpc import (
+    RaftFetchRequest,
+    RaftRequest,
+    RaftResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+    VersionsRequest,
+    VersionsResponse,
+)
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.net.channel import Connection, ConnectionSettings
@@ -27,10 +35,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_KNOCKS_S = (0.0, 0.03, 0.1, 0.3)
-"""Pauses before each. A process that dies closes its sockets one by one: it may still seem to listen."""
-_KEEP_INTERVAL_S = 1.0
-"""Between two attempts to reach a node that is only to be watched."""
+_PROBE_DELAYS_S = (0.0, 0.03, 0.1, 0.3)
+"""The delay before each liveness probe. A dying process closes its sockets one by one, so it may still seem
+to listen."""
+_WATCH_INTERVAL_S = 1.0
+"""Interval between two attempts to connect to a node that is only watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +58,29 @@ class Peers:
         self._connections: dict[int, asyncio.Task[Connection]] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._once_connected: set[tuple[int, tuple[str, int]]] = set()
-        self._kept_at_s: dict[int, float] = {}
+        self._watch_again_at_s: dict[int, float] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._closed = False
 
-    def ask(
-        self, node_id: int, endpoint: Endpoint, ask: Ask, on_answer: Callable[[Answer | None], None]
+    def send(
+        self,
+        node_id: int,
+        endpoint: Endpoint,
+        request: RaftRequest,
+        on_response: Callable[[RaftResponse | None], None],
     ) -> None:
-        """``on_answer`` is called once, later: None if no answer could be had."""
-        self._spawn(self._ask(node_id, (endpoint.host, endpoint.port), ask, on_answer))
+        """``on_response`` is called once, later: None if the request failed."""
+        self._spawn(self._send(node_id, (endpoint.host, endpoint.port), request, on_response))
 
-    def keep(self, node_id: int, endpoint: Endpoint) -> None:
-        """It is alive: have a connection by whose end its death is noticed. Cheap to call often."""
+    def watch(self, node_id: int, endpoint: Endpoint) -> None:
+        """The node is alive: hold a connection, so that the end of its process is noticed. Cheap to call
+        often."""
         existing = self._connections.get(node_id)
         if existing is not None and (not existing.done() or not _has_failed(existing)):
             return
         now_s = asyncio.get_running_loop().time()
-        if now_s >= self._kept_at_s.get(node_id, now_s):
-            self._kept_at_s[node_id] = now_s + _KEEP_INTERVAL_S
+        if now_s >= self._watch_again_at_s.get(node_id, now_s):
+            self._watch_again_at_s[node_id] = now_s + _WATCH_INTERVAL_S
             self._spawn(self._reach(node_id, (endpoint.host, endpoint.port)))
 
     async def close(self) -> None:
@@ -82,56 +96,60 @@ class Peers:
             if isinstance(outcome, Connection):
                 await outcome.close()
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
-    async def _ask(
+    async def _send(
         self,
         node_id: int,
         address: tuple[str, int],
-        ask: Ask,
-        on_answer: Callable[[Answer | None], None],
+        request: RaftRequest,
+        on_response: Callable[[RaftResponse | None], None],
     ) -> None:
-        answer: Answer | None = None
+        response: RaftResponse | None = None
         try:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
                 connection = await self._connect(node_id, address)
-            answer = await self._exchange(connection, ask)
+            response = await self._exchange(connection, request)
         except (KafkaError, ProtocolError, TimeoutError, OSError) as error:
-            logger.debug("node %d at %s:%d does not answer %s: %s", node_id, *address, ask, error)
+            logger.debug("node %d at %s:%d did not respond to %s: %s", node_id, *address, request, error)
         if not self._closed:
-            on_answer(answer)
+            on_response(response)
 
-    async def _exchange(self, connection: Connection, ask: Ask) -> Answer:
-        if isinstance(ask, VersionsAsk):
+    async def _exchange(self, connection: Connection, request: RaftRequest) -> RaftResponse:
+        if isinstance(request, VersionsRequest):
             return _versions(connection)
-        request_type = wire.REQUESTS[type(ask)]
-        version = connection.version_for(request_type, wire.LOWEST_VERSION.get(request_type, 0))
-        if isinstance(ask, VoteAsk) and ask.pre_vote and version < wire.PRE_VOTE_FROM:
-            return VoteAnswer(ErrorCode.UNSUPPORTED_VERSION)
-        wait_ms = ask.max_wait_ms if isinstance(ask, FetchAsk) else 0
+        request_type = rpc_codec.REQUESTS[type(request)]
+        version = connection.version_for(request_type, rpc_codec.LOWEST_VERSION.get(request_type, 0))
+        if (
+            isinstance(request, RaftVoteRequest)
+            and request.pre_vote
+            and version < rpc_codec.PRE_VOTE_MIN_VERSION
+        ):
+            return RaftVoteResponse(ErrorCode.UNSUPPORTED_VERSION)
+        wait_ms = request.max_wait_ms if isinstance(request, RaftFetchRequest) else 0
         response = await connection.request(
-            wire.encode(ask, version, self._settings),
-            wire.RESPONSES[type(ask)],
+            rpc_codec.encode(request, version, self._settings),
+            rpc_codec.RESPONSES[type(request)],
             max_version=version,
             timeout_ms=self._settings.request_timeout_ms + wait_ms,
         )
-        return wire.decode(ask, response)
+        return rpc_codec.decode(request, response)
 
     # -- connecting ------------------------------------------------------------------------------------------
 
     async def _connect(self, node_id: int, address: tuple[str, int]) -> Connection:
-        """The connection there is, or a new one; those who need it at the same time share it."""
+        """The open connection or a new one; concurrent callers share the attempt."""
         existing = self._connections.get(node_id)
         if existing is not None and existing.done():
             if _has_failed(existing):
                 existing = None
             elif self._addresses[node_id] != address:
-                self._spawn(existing.result().close())  # It moved.
+                self._spawn(existing.result().close())  # Its address changed.
                 existing = None
         if existing is None:
             self._addresses[node_id] = address
             existing = asyncio.create_task(self._open(node_id, address))
-            existing.add_done_callback(_look_at)
+            existing.add_done_callback(_retrieve_error)
             self._connections[node_id] = existing
         return await asyncio.shield(existing)
 
@@ -148,10 +166,10 @@ class Peers:
                 self._on_gone(node_id)
             raise
         self._once_connected.add((node_id, address))
-        self._spawn(self._watch(node_id, address, connection))
+        self._spawn(self._probe_when_lost(node_id, address, connection))
         return connection
 
-    async def _watch(self, node_id: int, address: tuple[str, int], connection: Connection) -> None:
+    async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Connection) -> None:
         await connection.wait_lost()
         current = self._connections.get(node_id)
         if self._closed or current is None or not current.done() or current.exception() is not None:
@@ -159,17 +177,17 @@ class Peers:
         if current.result() is not connection:
             return
         del self._connections[node_id]
-        for pause_s in _KNOCKS_S:
+        for pause_s in _PROBE_DELAYS_S:
             await asyncio.sleep(pause_s)
             if self._closed or await self._reach(node_id, address):
                 return
 
     async def _reach(self, node_id: int, address: tuple[str, int]) -> bool:
-        """Whether it is known what became of the node: it is there, or nobody listens any more."""
+        """Connect to the node; True if that showed whether it is alive or its process has ended."""
         try:
             await self._connect(node_id, address)
         except KafkaError as error:
-            logger.info("there is no connection to node %d: %s", node_id, error.message)
+            logger.info("cannot connect to node %d: %s", node_id, error.message)
             return isinstance(error, BrokerUnreachable) and error.refused
         return True
 
@@ -180,20 +198,20 @@ class Peers:
 
 
 def _has_failed(attempt: asyncio.Task[Connection]) -> bool:
-    """Of an attempt that is over: there is no connection (any more)."""
+    """Whether a finished attempt has left no open connection."""
     return attempt.cancelled() or attempt.exception() is not None or attempt.result().closed
 
 
-def _look_at(attempt: asyncio.Task[Connection]) -> None:
-    """Whoever wanted the connection may have given up; then nobody else hears that it failed."""
+def _retrieve_error(attempt: asyncio.Task[Connection]) -> None:
+    """The callers may have given up; mark the error as retrieved."""
     if not attempt.cancelled():
         attempt.exception()
 
 
-def _versions(connection: Connection) -> VersionsAnswer:
-    answer = connection.api_versions
-    assert answer is not None, "an open connection has negotiated"
-    for feature in answer.supported_features:
+def _versions(connection: Connection) -> VersionsResponse:
+    response = connection.api_versions
+    assert response is not None, "an open connection has negotiated"
+    for feature in response.supported_features:
         if feature.name == KRAFT_VERSION:
-            return VersionsAnswer(kraft_versions=(feature.min_version, feature.max_version))
-    return VersionsAnswer(kraft_versions=(0, 0))
+            return VersionsResponse(kraft_versions=(feature.min_version, feature.max_version))
+    return VersionsResponse(kraft_versions=(0, 0))

@@ -1,4 +1,4 @@
-"""The ``quorum-state`` file: epoch, vote and leader, synced before they count."""
+"""The ``quorum-state`` file: epoch, vote and leader, synced before they take effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAME = "quorum-state"
 
 
 def load(disk: Disk, directory: str) -> QuorumState:
-    """An absent file is the state of a node that never took part in an election."""
+    """A missing file is the state of a node that has never taken part in an election."""
     path = os.path.join(directory, NAME)
     if disk.status(path) is None:
         return QuorumState()
@@ -21,8 +21,8 @@ def load(disk: Disk, directory: str) -> QuorumState:
         return QuorumState.from_json(disk.read_file(path))
     except ProtocolError as error:
         raise CorruptLogError(
-            f"{path} is damaged: {error}. Restore it from a copy; if this node is the only voter, it may be "
-            "deleted, as the metadata log holds the last epoch too"
+            f"{path} is damaged: {error}. Restore it from a backup. If this node is the only voter, delete "
+            "the file instead: the metadata log also has the last epoch"
         ) from error
 
 

@@ -1,8 +1,9 @@
-"""What the configuration says about the quorum, for the raft machine and its connections."""
+"""Builds the raft machine and the settings of its connections from the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
 
 from ruslo.broker.quorum.peers import PeerSettings
 from ruslo.config.broker import BrokerConfig
@@ -14,13 +15,14 @@ from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.voters import Endpoint, VoterSet
 
 _FIRST_BOOTSTRAP_ID = -2
-"""Ids of addresses behind which it is not known who answers count down from here."""
+"""The first of the ids, counting down, of bootstrap addresses whose node id is unknown."""
 
 
 def new_machine(
     config: BrokerConfig,
     key: ReplicaKey,
     endpoints: tuple[Endpoint, ...],
+    random: Random,
     *,
     quorum: QuorumState,
     log: LogView,
@@ -34,6 +36,7 @@ def new_machine(
         quorum=quorum,
         log=log,
         settings=raft_settings(config),
+        random=random,
     )
 
 
@@ -64,10 +67,10 @@ def static_voters(config: BrokerConfig) -> VoterSet | None:
 
 
 def bootstrap_servers(config: BrokerConfig, own: Sequence[Endpoint]) -> dict[int, Endpoint]:
-    """Where to look for the leader as long as the voters are not known; not at this node itself."""
-    mine = {(at.host, at.port) for at in own}
+    """Addresses to find the leader at while the voters are unknown, except this node's own."""
+    own_addresses = {(at.host, at.port) for at in own}
     listener = config.controller_listener_names[0]
-    others = [at for at in config.quorum_bootstrap_servers if (at.host, at.port) not in mine]
+    others = [at for at in config.quorum_bootstrap_servers if (at.host, at.port) not in own_addresses]
     return {
         _FIRST_BOOTSTRAP_ID - index: Endpoint(listener, at.host, at.port) for index, at in enumerate(others)
     }

@@ -1,7 +1,7 @@
 """The snapshots of the metadata log: ``<end offset:20>-<epoch:10>.checkpoint`` beside its segments.
 
-The one at offset 0 is no snapshot of the log but what ``format`` wrote: the first voters. It goes with the
-first cut of the log.
+The one at offset 0 is not a snapshot of the log: ``format`` writes it with the first voters. It is deleted
+when the log start first moves.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SnapshotStore:
         return os.path.join(self._directory, snapshot_name(id))
 
     def sweep(self) -> None:
-        """Remove what an interrupted writer, or deletion, left behind."""
+        """Remove leftovers of an interrupted write or deletion."""
         for name in self._disk.list_names(self._directory):
             if _LEFTOVER.match(name):
                 self._disk.unlink(os.path.join(self._directory, name))
@@ -56,7 +56,7 @@ class SnapshotStore:
         return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
 
     def stored(self) -> list[StoredSnapshot]:
-        """Oldest first; the one that ``format`` wrote does not count."""
+        """The snapshots of the log, oldest first; not the one that ``format`` wrote."""
         return [
             StoredSnapshot(id, self._size(id), self._timestamp_ms(id)) for id in self.ids() if id.offset > 0
         ]
@@ -82,7 +82,7 @@ class SnapshotStore:
             read_only=True,
         )
         self._timestamps[id] = last_timestamp_ms
-        self.stored()  # Reads the timestamps of those that are not known yet, here in the writer's thread.
+        self.stored()  # Reads missing timestamps here, in the writer's thread.
         return size
 
     def read(self, id: SnapshotId) -> Checkpoint:
@@ -90,23 +90,24 @@ class SnapshotStore:
         self._timestamps[id] = checkpoint.last_timestamp_ms
         return checkpoint
 
-    def piece(self, id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes]:
-        """The size of the whole, and some of it; KafkaError if there is no such snapshot or position."""
+    def chunk(self, id: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes]:
+        """The size of the snapshot and a chunk of it. Raises KafkaError if either does not exist."""
         if id not in self.ids() or id.offset == 0:
-            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"there is no snapshot {snapshot_name(id)}")
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, f"Snapshot {snapshot_name(id)} does not exist")
         file = self._disk.open(self.path(id))
         try:
             size = file.size()
             if not 0 <= position < size:
                 raise KafkaError(
-                    ErrorCode.POSITION_OUT_OF_RANGE, f"{snapshot_name(id)} has {size} bytes, not {position}"
+                    ErrorCode.POSITION_OUT_OF_RANGE,
+                    f"Position {position} is outside of {snapshot_name(id)}, which has {size} bytes",
                 )
             return size, file.pread(min(max_bytes, size - position), position)
         finally:
             file.close()
 
     def set_aside(self, id: SnapshotId) -> None:
-        """Keep a damaged one for whoever wants to look at it, under a name that is no snapshot's."""
+        """Keep a damaged snapshot for inspection, under a name that is not a snapshot's."""
         self._disk.rename(self.path(id), self.path(id) + ".damaged")
 
     def delete_before(self, id: SnapshotId) -> None:
@@ -124,6 +125,6 @@ class SnapshotStore:
             try:
                 self.read(id)
             except CorruptLogError as error:
-                logger.warning("%s. It is not the newest, so nothing is lost; it goes at a later cut", error)
+                logger.warning("%s. Nothing is lost, since a newer snapshot exists", error)
                 self._timestamps[id] = 0
         return self._timestamps[id]

@@ -1,8 +1,8 @@
 """Takes snapshots of the metadata when they are due, without stopping the node.
 
-The state belongs to a listener, which changes it in place when it is given committed records. So the records
-of a snapshot are gathered over several turns of the event loop while the feed holds back; encoding and
-writing happen in a thread.
+A listener owns the state and changes it in place when records are committed. So the records of a snapshot are
+collected over several slices of the event loop while the feed is on hold; encoding and writing happen in a
+thread.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 SnapshotSource: TypeAlias = Callable[[], Iterable[VersionedRecord]]
-"""The state as records, metadata.version first, the rest in Kafka's order; nothing is applied meanwhile."""
+"""The state as records, metadata.version first, then in Kafka's order; nothing is applied meanwhile."""
 SnapshotWriter: TypeAlias = "Callable[[SnapshotId, list[VersionedRecord]], Coroutine[None, None, None]]"
 
-_RECORDS_PER_TURN: Final = 125
+_RECORDS_PER_SLICE: Final = 125
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Snapshotter:
     def __init__(
         self,
+        source: SnapshotSource,
         policy: SnapshotPolicy,
         feed: CommitFeed,
         clock: Clock,
@@ -42,7 +43,8 @@ class Snapshotter:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         """``resume`` is called when the feed may deliver again."""
-        self.source: SnapshotSource | None = None
+        self._source = source
+        self._stopped = False
         self._policy = policy
         self._feed = feed
         self._clock = clock
@@ -54,17 +56,17 @@ class Snapshotter:
         self._task: asyncio.Task[None] | None = None
 
     def check(self) -> None:
-        """Start a snapshot if one is due, or set the timer for when it will be; cheap when neither."""
-        if self.source is None or self._task is not None:
+        """Start a snapshot if one is due, or set the timer for the next one; cheap if neither."""
+        if self._stopped or self._task is not None:
             return
-        if self._feed.in_transaction or self._feed.amid_batch:
+        if self._feed.in_transaction or self._feed.is_within_batch:
             return
         now_ms = self._clock.monotonic_ms()
-        if self._policy.due(now_ms):
+        if self._policy.is_due(now_ms):
             self._cancel_timer()
             self._policy.taken()
             self._feed.hold()
-            take = self._take(self._feed.applied, self.source)
+            take = self._take(self._feed.applied)
             self._task = asyncio.get_running_loop().create_task(take, name="metadata-snapshot")
             self._task.add_done_callback(self._taken)
             return
@@ -76,27 +78,27 @@ class Snapshotter:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._timer_fired)
 
     async def stop(self) -> None:
-        """A snapshot under way is finished: it is nearly always there already."""
-        self.source = None
+        """Wait for a snapshot in progress, which takes little time."""
+        self._stopped = True
         self._cancel_timer()
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _take(self, id: SnapshotId, source: SnapshotSource) -> None:
+    async def _take(self, id: SnapshotId) -> None:
         records: list[VersionedRecord] = []
         try:
-            remaining = iter(source())
-            while chunk := list(itertools.islice(remaining, _RECORDS_PER_TURN)):
+            remaining = iter(self._source())
+            while chunk := list(itertools.islice(remaining, _RECORDS_PER_SLICE)):
                 records += chunk
                 await asyncio.sleep(0)
         finally:
             self._feed.release()
         self._resume()
         await self._write(id, records)
-        log.info("took a metadata snapshot at offset %d, epoch %d: %d records", *id, len(records))
+        logger.info("wrote a metadata snapshot at offset %d, epoch %d: %d records", *id, len(records))
         while records:
-            # To free thousands at once takes long, as it did to make them.
-            del records[-_RECORDS_PER_TURN:]
+            # Freeing thousands of records at once would block the event loop as well.
+            del records[-_RECORDS_PER_SLICE:]
             await asyncio.sleep(0)
 
     def _taken(self, task: asyncio.Task[None]) -> None:

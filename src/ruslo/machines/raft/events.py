@@ -1,7 +1,7 @@
-"""What can happen to the raft machine. The driver reports each as soon as it is true.
+"""The events of the raft machine. The driver reports each one as soon as it is true.
 
-Every ask that the machine sends is followed by exactly one ``Answered`` or ``Unanswered``, as long as the
-node lives."""
+For every request that the machine sends, the driver reports exactly one ``ResponseReceived`` or
+``RequestFailed`` while the node runs."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ruslo.machines.raft.log_view import QuorumRecord
-from ruslo.machines.raft.rpc import Answer, Ask
+from ruslo.machines.raft.rpc import RaftRequest, RaftResponse
 from ruslo.machines.raft.snapshots import SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The log and the quorum state are loaded and synced, every control record replayed."""
+    """The log and the quorum state are loaded and synced; every control record has been replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
-    """``deadline_ms()`` has come."""
+    """The time of ``deadline_ms()`` has been reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Another node, or a tool, asks; the reply carries the token."""
+class RequestReceived:
+    """Another node or an admin client sent a request; the response carries the token."""
 
     token: Hashable
-    ask: Ask
+    request: RaftRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ResponseReceived:
     node_id: int
-    ask: Ask
-    answer: Answer
+    request: RaftRequest
+    response: RaftResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
-    """No connection, or no answer in time; what was asked may have happened or not."""
+class RequestFailed:
+    """No connection, or no response in time; the peer may or may not have handled the request."""
 
     node_id: int
-    ask: Ask
+    request: RaftRequest
 
 
 @dataclass(frozen=True, slots=True)
 class PeerGone:
-    """The node's process has ended: its connection closed, and nobody listens at its address any more.
+    """The node's process has ended: its connection closed and its address refuses new ones.
 
-    A node that is merely silent is not gone; there the timeouts decide.
+    A silent node is not gone: timeouts decide about it.
     """
 
     node_id: int
@@ -59,34 +59,34 @@ class PeerGone:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The log grew up to ``end_offset`` (exclusive), not yet synced; its control records are replayed."""
+    """The log was extended to ``end_offset`` (exclusive), not yet synced; control records are replayed."""
 
     end_offset: int
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """What the machine wanted to be taken from the leader is in the log, each batch reported as appended."""
+class FetchedBatchesAppended:
+    """The batches fetched from the leader are in the log, each reported by ``Appended``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Everything below ``end_offset`` is on disk, synced."""
+    """Everything below ``end_offset`` is synced to disk."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The log was cut, as the machine asked, and ends here now."""
+    """The log was truncated as requested; ``end_offset`` is its new end."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotTaken:
-    """This node wrote a snapshot of its own; the log may begin later than before."""
+class SnapshotWritten:
+    """This node wrote a snapshot of its own; the log may start at a later offset than before."""
 
     id: SnapshotId
     start_offset: int
@@ -94,37 +94,37 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLoaded:
-    """A snapshot of the leader's has taken the place of the whole log."""
+    """A snapshot fetched from the leader replaced the whole log."""
 
     id: SnapshotId
     control: tuple[QuorumRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradeAsked:
-    """kraft.version is to go from 0 to 1: the voters are to stand in the log from now on."""
+class UpgradeRequested:
+    """Raise kraft.version from 0 to 1: the voters move from the configuration into the log."""
 
     token: Hashable
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The node goes down in good order."""
+    """The node shuts down in an orderly way."""
 
 
 RaftEvent: TypeAlias = (
     Started
     | TimerFired
-    | Asked
-    | Answered
-    | Unanswered
+    | RequestReceived
+    | ResponseReceived
+    | RequestFailed
     | PeerGone
     | Appended
-    | Taken
+    | FetchedBatchesAppended
     | Flushed
     | Truncated
-    | SnapshotTaken
+    | SnapshotWritten
     | SnapshotLoaded
-    | UpgradeAsked
+    | UpgradeRequested
     | Stopping
 )

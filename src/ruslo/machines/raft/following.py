@@ -1,46 +1,46 @@
-"""A node that is no leader: it looks for the leader, copies its log, and tells it who it is.
+"""A node that does not lead: it finds the leader, replicates its log and reports its own endpoints.
 
-The offset of a fetch is also the acknowledgement of everything before it. So a node that may vote fetches
-again only when what it got last is synced.
+The offset of a fetch acknowledges everything before it. So a node that may vote fetches again only when the
+previous records are synced.
 
-An answer to a fetch carries either records, or the place where the two logs part (then the follower cuts its
-own and asks again), or the id of a snapshot (then it downloads that, piece by piece, in place of its log).
+A fetch response carries records, or the point where the two logs diverge (the follower truncates and fetches
+again), or a snapshot id (the follower downloads that snapshot in chunks and replaces its log with it).
 """
 
 from __future__ import annotations
 
-from ruslo.machines.raft.effects import SnapshotPiece
-from ruslo.machines.raft.elections import on_leaderless
+from ruslo.machines.raft.effects import AppendFetchedBatches, TruncateLog, WriteSnapshotChunk
+from ruslo.machines.raft.elections import on_no_leader_known
 from ruslo.machines.raft.quorum_node import QuorumNode
 from ruslo.machines.raft.roles import NEVER_MS, Download, Follower, Unattached
 from ruslo.machines.raft.rpc import (
-    AddVoterAsk,
-    Answer,
-    Ask,
-    FetchAnswer,
-    FetchAsk,
-    RemoveVoterAsk,
+    AddVoterRequest,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RemoveVoterRequest,
     ReplicaKey,
-    SnapshotAnswer,
-    SnapshotAsk,
-    UpdateVoterAsk,
+    SnapshotRequest,
+    SnapshotResponse,
+    UpdateVoterRequest,
 )
 from ruslo.machines.raft.voters import Voter
 from ruslo.model.errors import ErrorCode, StorageError
 
 DISCOVERY_INTERVAL_MS = 100
-"""Between two questions of who leads to the same node, if it could not tell."""
+"""Interval between two fetches to the same node while no leader is known."""
 
 
-class LogsDisagreeError(StorageError):
-    """The leader says that something is not in the log which this node knows to be committed."""
+class DivergedCommittedLogError(StorageError):
+    """The leader's log lacks records that this node knows to be committed."""
 
 
-# -- looking for the leader ----------------------------------------------------------------------------------
+# -- finding the leader --------------------------------------------------------------------------------------
 
 
-def look_for_leader(node: QuorumNode) -> None:
-    """A voter asks every other voter, an observer one node after the other."""
+def find_leader(node: QuorumNode) -> None:
+    """A voter fetches from every other voter, an observer from one known node after another."""
     if node.is_voter:
         for voter in node.other_voters:
             node.send(voter.node_id, _fetch(node, max_wait_ms=0))
@@ -52,8 +52,8 @@ def look_for_leader(node: QuorumNode) -> None:
         node.send(node.random.choice(free), _fetch(node, max_wait_ms=0))
 
 
-def _fetch(node: QuorumNode, max_wait_ms: int) -> FetchAsk:
-    return FetchAsk(
+def _fetch(node: QuorumNode, max_wait_ms: int) -> RaftFetchRequest:
+    return RaftFetchRequest(
         epoch=node.epoch,
         replica=node.key,
         offset=node.log.end_offset,
@@ -63,100 +63,103 @@ def _fetch(node: QuorumNode, max_wait_ms: int) -> FetchAsk:
     )
 
 
-# -- following it --------------------------------------------------------------------------------------------
+# -- following the leader ------------------------------------------------------------------------------------
 
 
 def follow_leader(node: QuorumNode, role: Follower) -> None:
-    if role.leader_gone or role.is_busy:
+    if role.leader_gone or role.log_change_pending:
         return
     if role.download is not None:
-        ask: Ask = SnapshotAsk(node.epoch, node.key, role.download.id, role.download.position)
+        request: RaftRequest = SnapshotRequest(node.epoch, node.key, role.download.id, role.download.position)
     elif node.settings.may_vote and node.log.flushed_offset < node.log.end_offset:
         return
-    elif role.update_at_ms <= node.now_ms and (introduction := _introduction(node)) is not None:
-        ask = introduction
+    elif role.update_at_ms <= node.now_ms and (membership := _membership_request(node)) is not None:
+        request = membership
     else:
-        ask = _fetch(node, node.settings.fetch_max_wait_ms)
-    node.send(role.leader_id, ask)
+        request = _fetch(node, node.settings.fetch_max_wait_ms)
+    node.send(role.leader_id, request)
 
 
-def _introduction(node: QuorumNode) -> UpdateVoterAsk | AddVoterAsk | RemoveVoterAsk | None:
-    """What a voter tells every new leader, with static voters too; or how a controller becomes one."""
-    me = Voter(*node.key, node.endpoints)
+def _membership_request(node: QuorumNode) -> UpdateVoterRequest | AddVoterRequest | RemoveVoterRequest | None:
+    """UpdateVoter, which every voter sends to a new leader, or the request of a controller to be added."""
+    own = Voter(*node.key, node.endpoints)
     if not node.settings.may_vote or not node.endpoints:
         return None
     if node.is_voter:
-        return UpdateVoterAsk(node.epoch, me)
+        return UpdateVoterRequest(node.epoch, own)
     if not node.settings.auto_join or node.log.kraft_version == 0:
         return None
     former = next((each for each in node.voters.voters if each.node_id == node.key.node_id), None)
     if former is not None:
-        # The same node with the disk it had before; it cannot come back.
-        return RemoveVoterAsk(ReplicaKey(former.node_id, former.directory_id))
-    return AddVoterAsk(me, node.settings.fetch_timeout_ms, ack_when_committed=False)
+        # The voter is this node with its former disk, which cannot come back.
+        return RemoveVoterRequest(ReplicaKey(former.node_id, former.directory_id))
+    return AddVoterRequest(own, node.settings.fetch_timeout_ms, ack_when_committed=False)
 
 
-def on_introduced(node: QuorumNode, ask: Ask, answer: Answer) -> None:
+def on_voter_request_answered(node: QuorumNode, request: RaftRequest, response: RaftResponse) -> None:
     role = node.role
     if not isinstance(role, Follower):
         return
-    again_ms = node.now_ms + node.settings.fetch_timeout_ms
-    done = isinstance(ask, UpdateVoterAsk) and answer.error in (
+    retry_at_ms = node.now_ms + node.settings.fetch_timeout_ms
+    done = isinstance(request, UpdateVoterRequest) and response.error in (
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_VERSION,
     )
-    # Whoever is not a voter yet sees in the log when it has become one, and tries again until then.
-    role.update_at_ms = NEVER_MS if done else again_ms
+    # A node that is not a voter yet sees in the log when it has been added, and asks again until then.
+    role.update_at_ms = NEVER_MS if done else retry_at_ms
 
 
-def on_unanswered(node: QuorumNode, node_id: int) -> None:
-    """Whoever only looks for a leader can wait a little; everything else is urgent."""
-    node.pause(node_id, DISCOVERY_INTERVAL_MS if isinstance(node.role, Unattached) else None)
+def on_request_failed(node: QuorumNode, node_id: int) -> None:
+    """Discovery can wait a little; every other request is urgent."""
+    node.back_off(node_id, DISCOVERY_INTERVAL_MS if isinstance(node.role, Unattached) else None)
 
 
-def on_fetched(node: QuorumNode, from_id: int, ask: FetchAsk, answer: Answer) -> None:
+def on_fetch_response(
+    node: QuorumNode, from_id: int, request: RaftFetchRequest, response: RaftResponse
+) -> None:
     role = node.role
-    assert isinstance(answer, FetchAnswer)
+    assert isinstance(response, RaftFetchResponse)
     if isinstance(role, Unattached):
-        on_leaderless(node, from_id, answer)
-        node.pause(from_id, DISCOVERY_INTERVAL_MS)
+        on_no_leader_known(node, from_id, response)
+        node.back_off(from_id, DISCOVERY_INTERVAL_MS)
         return
-    if not isinstance(role, Follower) or role.leader_id != from_id or ask.epoch != node.epoch:
+    if not isinstance(role, Follower) or role.leader_id != from_id or request.epoch != node.epoch:
         return
-    if answer.error is not ErrorCode.NONE:
-        node.pause(from_id)
-        if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and answer.epoch == node.epoch:
-            on_leader_gone(node, role)  # It has resigned, and its good-bye has not come through.
+    if response.error is not ErrorCode.NONE:
+        node.back_off(from_id)
+        if response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and response.epoch == node.epoch:
+            on_leader_gone(node, role)  # It has resigned, but its EndQuorumEpoch was lost.
         return
-    _heard(node, role)
-    if answer.diverging is not None:
-        cut_at = node.log.truncation_for(answer.diverging)
-        _check_cut(node, cut_at)
-        node.effects.truncate_to = cut_at
-        role.is_busy = True
-    elif answer.snapshot is not None:
-        role.download = Download(answer.snapshot)
+    _note_fetch_response(node, role)
+    if response.diverging is not None:
+        truncate_to = node.log.truncation_for(response.diverging)
+        _check_truncation(node, truncate_to)
+        node.effects.log_effect = TruncateLog(truncate_to)
+        role.log_change_pending = True
+    elif response.snapshot is not None:
+        role.download = Download(response.snapshot)
     else:
-        role.leader_high_watermark = answer.high_watermark
-        if len(answer.records):
-            node.effects.take = answer.records
-            role.is_busy = True
+        role.leader_high_watermark = response.high_watermark
+        if len(response.records):
+            node.effects.log_effect = AppendFetchedBatches(response.records)
+            role.log_change_pending = True
         advance_high_watermark(node)
 
 
 def on_log_changed(node: QuorumNode) -> None:
-    """The driver has done what it was told to do with the log."""
+    """The driver has completed a change of the log."""
     if isinstance(node.role, Follower):
-        node.role.is_busy = False
+        node.role.log_change_pending = False
 
 
-def _check_cut(node: QuorumNode, cut_at: int) -> None:
+def _check_truncation(node: QuorumNode, truncate_to: int) -> None:
     committed = max(node.high_watermark, node.log.snapshot.offset if node.log.snapshot else 0)
-    if cut_at < committed:
-        raise LogsDisagreeError(
-            f"the leader of epoch {node.epoch} has a log that parts from this node's at offset {cut_at}, but "
-            f"everything before {committed} is known to be committed. A controller has lost its data, or "
-            "another cluster's controller answers; compare cluster.id and directory.id in meta.properties"
+    if truncate_to < committed:
+        raise DivergedCommittedLogError(
+            f"The log of the leader of epoch {node.epoch} diverges from this node's at offset {truncate_to}, "
+            "but "
+            f"everything below {committed} is committed. A controller has lost its data, or a controller of "
+            "another cluster responded. Compare cluster.id and directory.id in meta.properties"
         )
 
 
@@ -167,35 +170,38 @@ def advance_high_watermark(node: QuorumNode) -> None:
         node.high_watermark = max(node.high_watermark, known)
 
 
-def on_snapshot_piece(node: QuorumNode, from_id: int, ask: SnapshotAsk, answer: Answer) -> None:
+def on_snapshot_chunk(
+    node: QuorumNode, from_id: int, request: SnapshotRequest, response: RaftResponse
+) -> None:
     role = node.role
-    if not isinstance(role, Follower) or role.leader_id != from_id or ask.epoch != node.epoch:
+    if not isinstance(role, Follower) or role.leader_id != from_id or request.epoch != node.epoch:
         return
     download = role.download
-    if download is None or (ask.id, ask.position) != (download.id, download.position):
+    if download is None or (request.id, request.position) != (download.id, download.position):
         return
-    if answer.error is not ErrorCode.NONE:
-        # The leader may have a newer one by now; a fetch tells.
+    if response.error is not ErrorCode.NONE:
+        # The leader may have a newer snapshot by now; a fetch will tell.
         role.download = None
-        node.pause(from_id)
+        node.back_off(from_id)
         return
-    assert isinstance(answer, SnapshotAnswer)
-    _heard(node, role)
-    download.position += len(answer.piece)
-    is_last = download.position >= answer.size
-    node.effects.snapshot_piece = SnapshotPiece(download.id, answer.position, answer.piece, is_last)
+    assert isinstance(response, SnapshotResponse)
+    _note_fetch_response(node, role)
+    download.position += len(response.chunk)
+    is_last = download.position >= response.size
+    node.effects.log_effect = WriteSnapshotChunk(download.id, response.position, response.chunk, is_last)
     if is_last:
         role.download = None
-        role.is_busy = True
+        role.log_change_pending = True
 
 
-def _heard(node: QuorumNode, role: Follower) -> None:
+def _note_fetch_response(node: QuorumNode, role: Follower) -> None:
     role.has_fetched = True
     role.deadline_ms = node.now_ms + node.settings.fetch_timeout_ms
 
 
 def on_leader_gone(node: QuorumNode, role: Follower) -> None:
-    """The leader has resigned, or its process has ended: there is nothing to wait for."""
+    """The leader has resigned, or its process has ended: start an election without waiting for the
+    timeout."""
     role.leader_gone = True
     if not node.is_voter:
         node.become_unattached(node.epoch)

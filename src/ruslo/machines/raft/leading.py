@@ -1,7 +1,7 @@
-"""A node that leads: it lets others copy its log, works out what is committed, and notices when it is alone.
+"""A node that leads: it serves fetches, advances the high watermark and resigns when it loses its quorum.
 
-A fetch that finds nothing new waits here until something is appended, the high watermark moves, its time is
-up or the leadership ends."""
+A fetch without new data waits until something is appended, the high watermark advances, its time is up or
+the leadership ends."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from collections.abc import Hashable
 from ruslo.machines.raft.leader import Leader, WaitingFetch, replica_key
 from ruslo.machines.raft.quorum_node import UNKNOWN_HIGH_WATERMARK, QuorumNode
 from ruslo.machines.raft.rpc import (
-    Answer,
-    BeginEpochAsk,
+    BeginEpochRequest,
     EpochEnd,
-    FetchAnswer,
-    FetchAsk,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftResponse,
     ReplicaKey,
-    SnapshotAnswer,
-    SnapshotAsk,
-    VersionsAsk,
+    SnapshotRequest,
+    SnapshotResponse,
+    VersionsRequest,
 )
 from ruslo.machines.raft.snapshots import SnapshotId
-from ruslo.machines.raft.voter_changes import on_committed, on_out_of_time
+from ruslo.machines.raft.voter_changes import on_change_timeout, on_committed
 from ruslo.machines.raft.voters import Voter
 from ruslo.model.errors import ErrorCode
 
 
 def leader_error(node: QuorumNode, epoch: int) -> ErrorCode:
-    """Whether an ask for the leader of ``epoch`` has come to the right one."""
+    """The error of a request for the leader of ``epoch``; NONE if this node is that leader."""
     if epoch < node.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > node.epoch:
@@ -35,76 +35,81 @@ def leader_error(node: QuorumNode, epoch: int) -> ErrorCode:
     return ErrorCode.NONE if isinstance(node.role, Leader) else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-# -- asked by others -----------------------------------------------------------------------------------------
+# -- requests of other nodes ---------------------------------------------------------------------------------
 
 
-def on_fetch_asked(node: QuorumNode, token: Hashable, ask: FetchAsk) -> None:
-    error = leader_error(node, ask.epoch)
-    if error is ErrorCode.NONE and (ask.offset < 0 or ask.last_epoch < 0):
+def on_fetch_request(node: QuorumNode, token: Hashable, request: RaftFetchRequest) -> None:
+    error = leader_error(node, request.epoch)
+    if error is ErrorCode.NONE and (request.offset < 0 or request.last_epoch < 0):
         error = ErrorCode.INVALID_REQUEST
     if error is not ErrorCode.NONE:
-        node.effects.reply(token, node.refusal(FetchAnswer, error))
+        node.effects.respond(token, node.response(RaftFetchResponse, error))
         return
     leader = node.role
     assert isinstance(leader, Leader)
-    position = node.log.check_position(ask.offset, ask.last_epoch)
+    position = node.log.check_position(request.offset, request.last_epoch)
     if position is not None:
-        _contacted(node, leader, ask.replica)
-        node.effects.reply(token, _fetch_answer(node, position))
+        _note_contact(node, leader, request.replica)
+        node.effects.respond(token, _fetch_response(node, position))
         return
-    if ask.replica.node_id >= 0:
-        key = replica_key(node.voters, *ask.replica)
-        leader.fetched(key, ask.offset, node.log.end_offset, node.now_ms)
+    if request.replica.node_id >= 0:
+        key = replica_key(node.voters, *request.replica)
+        leader.fetched(key, request.offset, node.log.end_offset, node.now_ms)
         advance_high_watermark(node)
     if node.role is not leader:
-        # What this fetch acknowledged has completed the leader's own removal.
-        node.effects.reply(token, node.refusal(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    elif _has_news(node, ask) or ask.max_wait_ms <= 0:
-        node.effects.reply(token, _fetch_answer(node, ask.offset))
+        # The offset that this fetch acknowledged committed the removal of the leader itself.
+        node.effects.respond(token, node.response(RaftFetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    elif _has_new_data(node, request) or request.max_wait_ms <= 0:
+        node.effects.respond(token, _fetch_response(node, request.offset))
     else:
-        leader.waiting[token] = WaitingFetch(ask, node.now_ms + ask.max_wait_ms)
+        leader.waiting[token] = WaitingFetch(request, node.now_ms + request.max_wait_ms)
 
 
-def _has_news(node: QuorumNode, ask: FetchAsk) -> bool:
-    return ask.offset < node.log.end_offset or ask.high_watermark < _told_high_watermark(node)
+def _has_new_data(node: QuorumNode, request: RaftFetchRequest) -> bool:
+    return request.offset < node.log.end_offset or request.high_watermark < _reported_high_watermark(node)
 
 
-def _told_high_watermark(node: QuorumNode) -> int:
+def _reported_high_watermark(node: QuorumNode) -> int:
     leader = node.role
     assert isinstance(leader, Leader)
-    # Nobody is told one that this epoch has not confirmed.
+    # A high watermark that this epoch has not confirmed is not reported.
     return node.high_watermark if node.high_watermark > leader.epoch_start_offset else UNKNOWN_HIGH_WATERMARK
 
 
-def _fetch_answer(node: QuorumNode, position: int | EpochEnd | SnapshotId) -> FetchAnswer:
-    return FetchAnswer(
+def _fetch_response(node: QuorumNode, position: int | EpochEnd | SnapshotId) -> RaftFetchResponse:
+    return RaftFetchResponse(
         ErrorCode.NONE,
         node.epoch,
         node.leader_id,
         node.leader_endpoint(),
-        high_watermark=_told_high_watermark(node),
+        high_watermark=_reported_high_watermark(node),
         diverging=position if isinstance(position, EpochEnd) else None,
         snapshot=position if isinstance(position, SnapshotId) else None,
         records_from=position if isinstance(position, int) else None,
     )
 
 
-def on_snapshot_asked(node: QuorumNode, token: Hashable, ask: SnapshotAsk) -> None:
-    error = leader_error(node, ask.epoch)
+def on_snapshot_request(node: QuorumNode, token: Hashable, request: SnapshotRequest) -> None:
+    error = leader_error(node, request.epoch)
     if error is ErrorCode.NONE:
         leader = node.role
         assert isinstance(leader, Leader)
-        _contacted(node, leader, ask.replica)
-    node.effects.reply(
+        _note_contact(node, leader, request.replica)
+    node.effects.respond(
         token,
-        SnapshotAnswer(
-            error, node.epoch, node.leader_id, node.leader_endpoint(), id=ask.id, position=ask.position
+        SnapshotResponse(
+            error,
+            node.epoch,
+            node.leader_id,
+            node.leader_endpoint(),
+            id=request.id,
+            position=request.position,
         ),
     )
 
 
-def _contacted(node: QuorumNode, leader: Leader, replica: ReplicaKey) -> None:
-    """It is there, but how far its log is one with the leader's is not known."""
+def _note_contact(node: QuorumNode, leader: Leader, replica: ReplicaKey) -> None:
+    """The voter is alive, but where its log matches the leader's is unknown."""
     voter = node.voters.find(*replica)
     if voter is not None:
         progress = leader.progress_of(voter)
@@ -112,7 +117,7 @@ def _contacted(node: QuorumNode, leader: Leader, replica: ReplicaKey) -> None:
         progress.gone = False
 
 
-# -- what is committed ---------------------------------------------------------------------------------------
+# -- the high watermark --------------------------------------------------------------------------------------
 
 
 def advance_high_watermark(node: QuorumNode) -> None:
@@ -123,35 +128,35 @@ def advance_high_watermark(node: QuorumNode) -> None:
     if reached > leader.epoch_start_offset and reached > node.high_watermark:
         node.high_watermark = reached
         on_committed(node, leader)
-        answer_news(node)
+        complete_waiting_fetches(node)
 
 
-def answer_news(node: QuorumNode) -> None:
-    """Release the fetches that waited for what has happened."""
+def complete_waiting_fetches(node: QuorumNode) -> None:
+    """Respond to the fetches for which there is new data."""
     leader = node.role
     if isinstance(leader, Leader):
         for token, waiting in list(leader.waiting.items()):
-            if _has_news(node, waiting.ask):
+            if _has_new_data(node, waiting.request):
                 del leader.waiting[token]
-                node.effects.reply(token, _fetch_answer(node, waiting.ask.offset))
+                node.effects.respond(token, _fetch_response(node, waiting.request.offset))
 
 
-# -- time and asks of its own --------------------------------------------------------------------------------
+# -- deadlines and own requests ------------------------------------------------------------------------------
 
 
-def on_time(node: QuorumNode, leader: Leader) -> None:
+def on_deadlines(node: QuorumNode, leader: Leader) -> None:
     now_ms = node.now_ms
     for token, waiting in list(leader.waiting.items()):
         if waiting.until_ms <= now_ms:
             del leader.waiting[token]
-            node.effects.reply(token, _fetch_answer(node, waiting.ask.offset))
+            node.effects.respond(token, _fetch_response(node, waiting.request.offset))
     leader.forget_old_observers(node.voters, now_ms)
     if leader.change is not None and leader.change.until_ms <= now_ms:
-        on_out_of_time(node, leader)
-    resign_if_alone(node, leader)
+        on_change_timeout(node, leader)
+    resign_if_quorum_lost(node, leader)
 
 
-def resign_if_alone(node: QuorumNode, leader: Leader) -> None:
+def resign_if_quorum_lost(node: QuorumNode, leader: Leader) -> None:
     contact_ms = leader.quorum_contact_ms(node.voters, node.key)
     if contact_ms is not None and contact_ms + node.settings.check_quorum_ms <= node.now_ms:
         node.resign()
@@ -164,34 +169,34 @@ def on_peer_gone(node: QuorumNode, leader: Leader, node_id: int) -> None:
     for key in [key for key in leader.replicas if key.node_id == node_id]:
         if node.voters.find(*key) is None:
             del leader.replicas[key]
-    resign_if_alone(node, leader)
+    resign_if_quorum_lost(node, leader)
 
 
-def announce(node: QuorumNode, leader: Leader) -> None:
-    """Tell the voters that do not fetch who leads, and ask a voter to be which kraft.version it supports."""
+def send_begin_epoch(node: QuorumNode, leader: Leader) -> None:
+    """Send BeginQuorumEpoch to voters that do not fetch; ask a joining voter for its supported versions."""
     for voter in node.other_voters:
         progress = leader.progress_of(voter)
-        if _announce_at_ms(node, leader, voter) <= node.now_ms:
-            ask = BeginEpochAsk(
+        if _begin_epoch_at_ms(node, leader, voter) <= node.now_ms:
+            request = BeginEpochRequest(
                 node.epoch,
                 node.key.node_id,
                 ReplicaKey(voter.node_id, voter.directory_id),
                 node.endpoints,
             )
-            if node.send(voter.node_id, ask):
+            if node.send(voter.node_id, request):
                 progress.begin_epoch_at_ms = node.now_ms + node.settings.begin_epoch_interval_ms
     if leader.change is not None and leader.change.adding is not None:
-        node.send(leader.change.adding.node_id, VersionsAsk())
+        node.send(leader.change.adding.node_id, VersionsRequest())
 
 
-def _announce_at_ms(node: QuorumNode, leader: Leader, voter: Voter) -> int:
+def _begin_epoch_at_ms(node: QuorumNode, leader: Leader, voter: Voter) -> int:
     progress = leader.progress_of(voter)
     return max(progress.begin_epoch_at_ms, progress.last_fetch_ms + node.settings.begin_epoch_interval_ms)
 
 
-def on_announced(node: QuorumNode, voter_id: int, answer: Answer) -> None:
-    if isinstance(node.role, Leader) and answer.error is not ErrorCode.NONE:
-        node.pause(voter_id)
+def on_begin_epoch_response(node: QuorumNode, voter_id: int, response: RaftResponse) -> None:
+    if isinstance(node.role, Leader) and response.error is not ErrorCode.NONE:
+        node.back_off(voter_id)
 
 
 def deadline_ms(node: QuorumNode, leader: Leader) -> int | None:
@@ -202,7 +207,7 @@ def deadline_ms(node: QuorumNode, leader: Leader) -> int | None:
     if leader.change is not None:
         deadlines.append(leader.change.until_ms)
     deadlines += [
-        max(_announce_at_ms(node, leader, voter), node.retry_at_ms.get(voter.node_id, 0))
+        max(_begin_epoch_at_ms(node, leader, voter), node.retry_at_ms.get(voter.node_id, 0))
         for voter in node.other_voters
         if voter.node_id not in node.in_flight
     ]

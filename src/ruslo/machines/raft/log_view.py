@@ -1,5 +1,5 @@
-"""What the raft machine knows of its log: where it begins and ends, which epoch wrote what, how far it is
-safe on disk, and what the control records in it say about the quorum itself."""
+"""The raft machine's view of its log: start and end, the epochs, the synced offset, and the voters and
+kraft.version in its control records."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ruslo.protocol.messages.voters_record import VotersRecord
 QuorumRecord: TypeAlias = LeaderChangeMessage | KRaftVersionRecord | VotersRecord
 
 BOOTSTRAP_OFFSET = -1
-"""Where the records of the checkpoint at offset 0, written by ``format``, count as standing: before the log,
-and so in nobody else's log."""
+"""The offset assigned to the records of the checkpoint that ``format`` writes at offset 0: they come before
+the log, so no other node's log contains them."""
 
 
 class LogView:
-    """A KRaftVersion or Voters record is in force from the moment it is appended, committed or not; cut off
-    the log again, it never was."""
+    """A KRaftVersion or Voters record is in force as soon as it is appended, committed or not, and ceases to
+    be when it is truncated."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class LogView:
         start_offset: int = 0,
         snapshot: SnapshotId | None = None,
     ) -> None:
-        """``epochs``: each with the offset where it begins. ``snapshot``: the newest, of the log itself."""
+        """``epochs``: each with its start offset. ``snapshot``: the newest snapshot of the log itself."""
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.flushed_offset = end_offset
@@ -52,17 +52,17 @@ class LogView:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last record, 0 if there never was one."""
+        """The epoch of the last record; 0 if the log has never held one."""
         return self._epochs[-1] if self._epochs else 0
 
     def appended(self, end_offset: int, epoch: int) -> None:
         assert end_offset > self.end_offset, "an append moves the end"
-        assert epoch >= self.last_epoch, "epochs never fall"
+        assert epoch >= self.last_epoch, "epochs never decrease"
         self._epoch_begins(epoch, self.end_offset)
         self.end_offset = end_offset
 
     def flushed(self, end_offset: int) -> None:
-        # A sync that a truncation overtook tells of more than there is now.
+        # A sync that ran during a truncation reports more than the log holds now.
         self.flushed_offset = max(self.flushed_offset, min(end_offset, self.end_offset))
 
     def truncated(self, end_offset: int) -> None:
@@ -85,17 +85,17 @@ class LogView:
             self._starts[0] = max(self._starts[0], start_offset)
 
     def snapshot_loaded(self, id: SnapshotId, control: Iterable[QuorumRecord]) -> None:
-        """Everything that was known is replaced by the snapshot."""
+        """The snapshot replaces everything."""
         self.snapshot = id
         self.start_offset = self.end_offset = self.flushed_offset = id.offset
         self._epochs, self._starts = [id.epoch], [id.offset]
         self._versions.clear()
         self._voters.clear()
         for record in control:
-            self.replay(id.offset - 1, record)
+            self.replay(record, id.offset - 1)
 
     def end_of_epoch(self, epoch: int) -> EpochEnd | None:
-        """The largest known epoch up to this one, and where it ends; None if all known ones are later."""
+        """The largest epoch up to this one and its end offset; None if the log has only later epochs."""
         at = bisect_right(self._epochs, epoch) - 1
         if at < 0:
             return None
@@ -103,9 +103,9 @@ class LogView:
         return EpochEnd(self._epochs[at], following)
 
     def check_position(self, offset: int, last_epoch: int) -> EpochEnd | SnapshotId | None:
-        """Whether a follower's log, ending so, is a beginning of this one.
+        """Compare the end of a follower's log with this log.
 
-        None: it is. Otherwise where the two part at the latest, or the snapshot with which to begin anew.
+        None: it matches. Otherwise an upper bound of the divergence point, or the snapshot to start from.
         """
         if self.snapshot is not None:
             if offset < self.start_offset or offset == 0:
@@ -120,7 +120,7 @@ class LogView:
         return None if end.epoch == last_epoch and offset <= end.end_offset else end
 
     def truncation_for(self, leaders: EpochEnd) -> int:
-        """Where to cut this log so that nothing in it lies beyond what the leader has of that epoch."""
+        """The offset to truncate this log to, given the leader's end of that epoch."""
         own = self.end_of_epoch(leaders.epoch)
         if own is None:
             return self.start_offset
@@ -133,7 +133,7 @@ class LogView:
             self._epochs.append(epoch)
             self._starts.append(start)
 
-    # -- the quorum's own records ----------------------------------------------------------------------------
+    # -- control records -------------------------------------------------------------------------------------
 
     @property
     def kraft_version(self) -> int:
@@ -145,32 +145,32 @@ class LogView:
 
     @property
     def former_voters(self) -> VoterSet | None:
-        """Those before the voters in force, if the log still tells."""
+        """The voters before those in force, if the log still has them."""
         return self._voters[-2][1] if len(self._voters) > 1 else None
 
     @property
     def voters_offset(self) -> int:
-        """Where the voters in force stand."""
+        """The offset of the voters in force."""
         return self._voters[-1][0] if self._voters else BOOTSTRAP_OFFSET
 
     @property
-    def voters_in_log(self) -> bool:
-        """Whether the voters in force stand in the log itself, or in a snapshot of it."""
+    def voters_are_in_log(self) -> bool:
+        """Whether the voters in force come from the log itself or from a snapshot of it."""
         return self.voters_offset != BOOTSTRAP_OFFSET
 
     def quorum_records_before(self, offset: int) -> tuple[KRaftVersionRecord | VotersRecord, ...]:
-        """What a snapshot that ends at ``offset`` says about the quorum."""
+        """The control records for a snapshot that ends at ``offset``."""
         versions = [version for at, version in self._versions if at < offset]
         voters = [voter_set for at, voter_set in self._voters if at < offset]
         if not versions or not versions[-1] or not voters:
             return ()
         return (KRaftVersionRecord(version=0, kraft_version=versions[-1]), voters[-1].to_record())
 
-    def replay(self, offset: int, record: QuorumRecord) -> None:
+    def replay(self, record: QuorumRecord, offset: int) -> None:
         match record:
             case KRaftVersionRecord():
                 self._versions.append((offset, record.kraft_version))
             case VotersRecord():
                 self._voters.append((offset, VoterSet.from_record(record)))
             case LeaderChangeMessage():
-                pass  # The epoch of its batch says the same; the record is there for readers of the log.
+                pass  # The batch carries the epoch already; the record serves readers of the log.

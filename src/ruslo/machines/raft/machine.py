@@ -1,23 +1,22 @@
-"""The metadata quorum as one of its nodes sees it: Raft, but the followers pull (KIP-595).
+"""The metadata quorum from one node's point of view: Raft in which the followers pull (KIP-595).
 
-Read ``states.py`` first (the states and who may follow whom), then ``quorum_node.py`` (what a node knows, how
-it goes from state to state), then what happens in the states: ``elections.py``, ``following.py``,
-``leading.py``, ``voter_changes.py``. This file gives every event to the one it concerns.
+Read ``states.py`` first (the states and legal transitions), then ``quorum_node.py`` (the node and its
+transitions), then the states themselves: ``elections.py``, ``following.py``, ``leading.py``,
+``voter_changes.py``. This module passes every event to the one it concerns.
+An event is handled in three steps: the event itself, expired deadlines, then the requests that are due, which
+follow from the state alone. A sole voter becomes leader within the first event::
 
-Every event is handled in three steps: what it means, what the time means, and what is to be asked of others,
-which follows from the state alone. How a sole voter comes to lead, all in one go::
-
-    Started    as stored: led the epoch -> Resigned, voted for itself in it -> Candidate, else Unattached
-               -> Prospective (all voters, itself, would vote for it) -> Candidate, epoch + 1 -> Leader
-               out: persist (epoch + 1, leader); append LeaderChange, and KRaftVersion and Voters if the log
-               does not hold them, or Voters alone if this node moved to another address
-    Flushed    the high watermark is what a majority of the voters has on disk, but only once that lies beyond
+    Started    stored state: led the epoch -> Resigned, voted for itself in it -> Candidate, else Unattached
+               -> Prospective (the only voter grants its pre-vote) -> Candidate, epoch + 1 -> Leader
+               effects: persist (epoch + 1, leader); append LeaderChange, KRaftVersion and Voters if the log
+               lacks them, or Voters alone if the endpoint of this node changed
+    Flushed    the high watermark is what a majority of the voters has on disk, but only once it lies beyond
                the start of the epoch (Raft §5.4.2); so it moves when LeaderChange is on disk
 
-A Candidate that restarts may win the epoch it voted in: it is sure that nothing was appended in it, because
-"leader" is durable before the first append. Should the log say otherwise, the epoch is raised once more.
+A Candidate that restarts may still win the epoch it voted in: nothing was appended in that epoch, because
+"leader" is durable before the first append. If the log says otherwise, the epoch is raised once more.
 
-State that comes from the log changes in ``replay`` only.
+State that comes from the log changes only in ``replay``.
 """
 
 from __future__ import annotations
@@ -25,24 +24,25 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from random import Random
 
+from ruslo.machines.machine import Instant
 from ruslo.machines.raft import elections, following, leading, voter_changes
 from ruslo.machines.raft.effects import Effects, RaftOutcome
 from ruslo.machines.raft.events import (
-    Answered,
     Appended,
-    Asked,
+    FetchedBatchesAppended,
     Flushed,
     PeerGone,
     RaftEvent,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
     SnapshotLoaded,
-    SnapshotTaken,
+    SnapshotWritten,
     Started,
     Stopping,
-    Taken,
     TimerFired,
     Truncated,
-    Unanswered,
-    UpgradeAsked,
+    UpgradeRequested,
 )
 from ruslo.machines.raft.leader import Leader, Progress
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
@@ -50,17 +50,17 @@ from ruslo.machines.raft.quorum_node import QuorumNode
 from ruslo.machines.raft.quorum_state import NO_NODE, QuorumState
 from ruslo.machines.raft.roles import Candidate, Follower, Prospective, Resigned, Unattached
 from ruslo.machines.raft.rpc import (
-    AddVoterAsk,
-    Ask,
-    BeginEpochAsk,
-    EndEpochAsk,
-    FetchAsk,
-    RemoveVoterAsk,
+    AddVoterRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
+    RaftFetchRequest,
+    RaftRequest,
+    RaftVoteRequest,
+    RemoveVoterRequest,
     ReplicaKey,
-    SnapshotAsk,
-    UpdateVoterAsk,
-    VersionsAsk,
-    VoteAsk,
+    SnapshotRequest,
+    UpdateVoterRequest,
+    VersionsRequest,
 )
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.states import State
@@ -81,23 +81,23 @@ class RaftMachine:
         log: LogView,
         bootstrap: Mapping[int, Endpoint] | None = None,
         settings: RaftSettings | None = None,
-        random: Random | None = None,
+        random: Random,
     ) -> None:
-        """``endpoints``: where other nodes reach this one's controller listeners.
+        """``endpoints``: this node's controller listeners as other nodes reach them.
         ``static_voters``: from ``controller.quorum.voters``, in force under kraft.version 0.
-        ``bootstrap``: where else to look for the leader, by ids below -1, which are nobody's."""
+        ``bootstrap``: more addresses to find the leader at, under ids below -1, which no node has."""
         self._node = QuorumNode(
             key=ReplicaKey(node_id, directory_id),
             endpoints=endpoints,
             static_voters=static_voters,
             bootstrap=bootstrap or {},
             settings=settings or RaftSettings(),
-            random=random or Random(),
+            random=random,
             quorum=quorum,
             log=log,
         )
 
-    # -- what others may look at -----------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------
 
     @property
     def node_id(self) -> int:
@@ -121,12 +121,12 @@ class RaftMachine:
 
     @property
     def high_watermark(self) -> int:
-        """Everything before it is committed, and stays; -1 as long as nothing is known."""
+        """Everything below it is committed for good; -1 while unknown."""
         return self._node.high_watermark
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch, -1 if it has none, or none any more."""
+        """The leader of the epoch; -1 if there is none, or it has resigned or died."""
         return self._node.leader_id
 
     @property
@@ -135,7 +135,7 @@ class RaftMachine:
 
     @property
     def epoch_start_offset(self) -> int:
-        """Where the epoch that this node leads begins: the offset of its LeaderChange record."""
+        """The offset of the LeaderChange record of the epoch that this node leads; -1 if it does not lead."""
         return self._node.role.epoch_start_offset if isinstance(self._node.role, Leader) else -1
 
     @property
@@ -148,19 +148,20 @@ class RaftMachine:
 
     @property
     def replicas(self) -> Mapping[ReplicaKey, Progress]:
-        """On a leader: how far everybody else is."""
+        """On a leader: the progress of all other replicas."""
         return self._node.role.replicas if isinstance(self._node.role, Leader) else {}
 
     @property
     def quorum_contact_ms(self) -> int | None:
-        """On a leader: when a majority last asked it; since then it may have a successor. Else None."""
+        """On a leader: when a majority last fetched; a successor may have been elected since. Otherwise
+        None."""
         role, node = self._node.role, self._node
         return role.quorum_contact_ms(node.voters, node.key) if isinstance(role, Leader) else None
 
     @property
-    def said_goodbye(self) -> bool:
-        """Whether there is nobody left who has to be told that this node does not lead any more."""
-        return not isinstance(self._node.role, Resigned) or not self._node.role.untold
+    def end_epoch_acknowledged(self) -> bool:
+        """Whether every voter has acknowledged that this node no longer leads."""
+        return not isinstance(self._node.role, Resigned) or not self._node.role.unnotified
 
     def address_of(self, node_id: int) -> Endpoint | None:
         return self._node.address_of(node_id)
@@ -170,20 +171,20 @@ class RaftMachine:
 
     # -- the machine -----------------------------------------------------------------------------------------
 
-    def replay(self, offset: int, record: QuorumRecord) -> None:
-        self._node.log.replay(offset, record)
+    def replay(self, record: QuorumRecord, offset: int) -> None:
+        self._node.log.replay(record, offset)
 
-    def handle(self, event: RaftEvent, now_ms: int) -> RaftOutcome:
+    def handle(self, event: RaftEvent, now: Instant) -> RaftOutcome:
         node = self._node
-        node.now_ms = now_ms
+        node.now_ms = now.monotonic_ms
         effects = node.effects = Effects()
-        self._take_in(event)
-        self._watch_time()
-        self._ask_others()
+        self._handle_event(event)
+        self._expire_deadlines()
+        self._send_requests()
         return effects.outcome()
 
     def deadline_ms(self) -> int | None:
-        """When ``TimerFired`` is due, unless another event comes before."""
+        """When ``TimerFired`` is due unless another event comes first."""
         node = self._node
         if isinstance(node.role, Leader):
             own = leading.deadline_ms(node, node.role)
@@ -198,89 +199,89 @@ class RaftMachine:
             deadlines.append(own)
         return min(deadlines, default=None)
 
-    def _take_in(self, event: RaftEvent) -> None:
+    def _handle_event(self, event: RaftEvent) -> None:
         node = self._node
         match event:
             case Started():
                 self._start()
             case TimerFired():
-                pass  # The time is looked at after every event.
-            case Asked(token, ask):
-                self._asked(token, ask)
-            case Answered(node_id, ask):
-                if node.in_flight.get(node_id) is ask:
+                pass  # Deadlines are checked after every event.
+            case RequestReceived(token, request):
+                self._on_request(token, request)
+            case ResponseReceived(node_id, request):
+                if node.in_flight.get(node_id) is request:
                     del node.in_flight[node_id]
-                    self._answered(event)
-            case Unanswered(node_id, ask):
-                if node.in_flight.get(node_id) is ask:
+                    self._on_response(event)
+            case RequestFailed(node_id, request):
+                if node.in_flight.get(node_id) is request:
                     del node.in_flight[node_id]
-                    following.on_unanswered(node, node_id)
+                    following.on_request_failed(node, node_id)
             case PeerGone(node_id):
                 self._peer_gone(node_id)
             case Appended(end_offset, epoch):
                 node.log.appended(end_offset, epoch)
                 following.advance_high_watermark(node)
-                leading.answer_news(node)
+                leading.complete_waiting_fetches(node)
             case Flushed(end_offset):
                 node.log.flushed(end_offset)
                 leading.advance_high_watermark(node)
-            case Taken():
+            case FetchedBatchesAppended():
                 following.on_log_changed(node)
             case Truncated(end_offset):
                 node.log.truncated(end_offset)
                 following.on_log_changed(node)
-            case SnapshotTaken(id, start_offset):
+            case SnapshotWritten(id, start_offset):
                 node.log.snapshot_taken(id, start_offset)
             case SnapshotLoaded(id, control):
                 node.log.snapshot_loaded(id, control)
                 node.high_watermark = max(node.high_watermark, id.offset)
                 following.on_log_changed(node)
-            case UpgradeAsked(token):
-                voter_changes.on_upgrade_asked(node, token)
+            case UpgradeRequested(token):
+                voter_changes.on_upgrade_request(node, token)
             case Stopping():
                 if node.state is State.LEADER:
                     node.resign()
 
-    def _asked(self, token: Hashable, ask: Ask) -> None:
+    def _on_request(self, token: Hashable, request: RaftRequest) -> None:
         node = self._node
-        match ask:
-            case FetchAsk():
-                leading.on_fetch_asked(node, token, ask)
-            case VoteAsk():
-                elections.on_vote_asked(node, token, ask)
-            case BeginEpochAsk():
-                elections.on_epoch_begun(node, token, ask)
-            case EndEpochAsk():
-                elections.on_epoch_ended(node, token, ask)
-            case SnapshotAsk():
-                leading.on_snapshot_asked(node, token, ask)
-            case AddVoterAsk():
-                voter_changes.on_add_asked(node, token, ask)
-            case RemoveVoterAsk():
-                voter_changes.on_remove_asked(node, token, ask)
-            case UpdateVoterAsk():
-                voter_changes.on_update_asked(node, token, ask)
-            case VersionsAsk():
-                raise AssertionError("what a node supports is the driver's to say")
+        match request:
+            case RaftFetchRequest():
+                leading.on_fetch_request(node, token, request)
+            case RaftVoteRequest():
+                elections.on_vote_request(node, token, request)
+            case BeginEpochRequest():
+                elections.on_begin_epoch_request(node, token, request)
+            case EndEpochRequest():
+                elections.on_end_epoch_request(node, token, request)
+            case SnapshotRequest():
+                leading.on_snapshot_request(node, token, request)
+            case AddVoterRequest():
+                voter_changes.on_add_request(node, token, request)
+            case RemoveVoterRequest():
+                voter_changes.on_remove_request(node, token, request)
+            case UpdateVoterRequest():
+                voter_changes.on_update_request(node, token, request)
+            case VersionsRequest():
+                raise AssertionError("the driver answers VersionsRequest")
 
-    def _answered(self, event: Answered) -> None:
-        node, node_id, answer = self._node, event.node_id, event.answer
-        moved = node.observe(answer.epoch, answer.leader_id, answer.endpoint)
-        match event.ask:
-            case FetchAsk() as ask if not moved or isinstance(node.role, Unattached):
-                following.on_fetched(node, node_id, ask, answer)
-            case SnapshotAsk() as ask:
-                following.on_snapshot_piece(node, node_id, ask, answer)
-            case VoteAsk() as ask:
-                elections.on_vote_answered(node, node_id, ask, answer)
-            case BeginEpochAsk():
-                leading.on_announced(node, node_id, answer)
-            case EndEpochAsk():
-                elections.on_epoch_end_answered(node, node_id, answer)
-            case VersionsAsk():
-                voter_changes.on_versions_told(node, node_id, answer)
-            case AddVoterAsk() | RemoveVoterAsk() | UpdateVoterAsk() as ask:
-                following.on_introduced(node, ask, answer)
+    def _on_response(self, event: ResponseReceived) -> None:
+        node, node_id, response = self._node, event.node_id, event.response
+        changed = node.observe(response.epoch, response.leader_id, response.endpoint)
+        match event.request:
+            case RaftFetchRequest() as request if not changed or isinstance(node.role, Unattached):
+                following.on_fetch_response(node, node_id, request, response)
+            case SnapshotRequest() as request:
+                following.on_snapshot_chunk(node, node_id, request, response)
+            case RaftVoteRequest() as request:
+                elections.on_vote_response(node, node_id, request, response)
+            case BeginEpochRequest():
+                leading.on_begin_epoch_response(node, node_id, response)
+            case EndEpochRequest():
+                elections.on_end_epoch_response(node, node_id, response)
+            case VersionsRequest():
+                voter_changes.on_versions_received(node, node_id, response)
+            case AddVoterRequest() | RemoveVoterRequest() | UpdateVoterRequest() as request:
+                following.on_voter_request_answered(node, request, response)
 
     def _peer_gone(self, node_id: int) -> None:
         node = self._node
@@ -290,45 +291,45 @@ class RaftMachine:
             case Follower() as follower if follower.leader_id == node_id and not follower.leader_gone:
                 following.on_leader_gone(node, follower)
 
-    def _watch_time(self) -> None:
+    def _expire_deadlines(self) -> None:
         node = self._node
         if isinstance(node.role, Leader):
-            leading.on_time(node, node.role)
+            leading.on_deadlines(node, node.role)
         elif node.role.deadline_ms <= node.now_ms:
-            elections.on_time(node)
+            elections.on_deadline(node)
         for node_id in [each for each, at_ms in node.retry_at_ms.items() if at_ms <= node.now_ms]:
             del node.retry_at_ms[node_id]
 
-    def _ask_others(self) -> None:
+    def _send_requests(self) -> None:
         node = self._node
         match node.role:
             case Leader() as leader:
-                leading.announce(node, leader)
+                leading.send_begin_epoch(node, leader)
             case Follower() as follower:
                 following.follow_leader(node, follower)
             case Unattached():
-                following.look_for_leader(node)
+                following.find_leader(node)
             case Prospective() | Candidate() as role:
-                elections.ask_for_votes(node, role)
+                elections.send_vote_requests(node, role)
             case Resigned() as resigned:
-                elections.say_goodbye(node, resigned)
+                elections.send_end_epoch(node, resigned)
 
     # -- start -----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         node, stored = self._node, self._node.quorum
-        self._require_company()
+        self._require_known_voters()
         node.role = Unattached(node.now_ms + node.election_timeout_ms())
         if stored.epoch < node.log.last_epoch:
             # The quorum state was lost or is an old copy. What this node did in the log's epoch is
-            # unknown, so it takes part in later ones only.
+            # unknown, so it votes in later epochs only.
             node.become_unattached(node.log.last_epoch + (node.is_voter and bool(node.other_voters)))
         elif stored.leader_id == node.key.node_id:
             node.state = State.LEADER
             node.become_resigned()
         elif self._voted_for_itself(stored) and node.is_voter and node.log.last_epoch < stored.epoch:
             node.state = State.PROSPECTIVE
-            node.stand()
+            node.start_election()
         elif stored.leader_id != NO_NODE and node.address_of(stored.leader_id) is not None:
             node.become_follower(stored.epoch, stored.leader_id, None)
         if node.is_voter and not node.other_voters and node.state is not State.LEADER:
@@ -339,21 +340,22 @@ class RaftMachine:
         voted_for_itself = stored.voted_id == self._node.key.node_id and same_directory
         return voted_for_itself and stored.leader_id == NO_NODE
 
-    def _require_company(self) -> None:
-        """Raises ConfigError if this node neither votes nor knows anybody who could lead it."""
+    def _require_known_voters(self) -> None:
+        """Raises ConfigError if this node neither votes nor knows a possible leader."""
         node = self._node
         others = [voter_id for voter_id in node.voters.ids if voter_id != node.key.node_id]
         if node.is_voter or others or node.bootstrap:
             return
         if not node.voters.voters:
             raise ConfigError(
-                "nobody votes in the metadata quorum: the data directory was formatted without voters and "
+                "The metadata quorum has no voters: the data directory was formatted without voters and "
                 "controller.quorum.voters is not set. Format it with 'ruslo storage format --standalone', "
                 f"or set controller.quorum.voters={node.key.node_id}@HOST:PORT"
             )
         me = Voter(node.key.node_id, node.key.directory_id if node.log.kraft_version > 0 else ZERO_UUID)
         raise ConfigError(
-            f"this node is {me}, but the metadata quorum's only voter is {node.voters}. Correct node.id or "
+            f"This node is {me}, but the only voter of the metadata quorum is {node.voters}. Correct node.id "
+            "or "
             "controller.quorum.voters, or start on a fresh data directory formatted with "
             "'ruslo storage format --standalone'"
         )

@@ -1,11 +1,12 @@
-"""A node of the quorum: what it is, what it knows, and the ways from one state to the next.
+"""A node of the quorum: its identity, its knowledge and its transitions from state to state.
 
-The files beside this one hold what happens in the states: ``elections``, ``following``, ``leading`` and
-``voter_changes``. They change the node through the ``become_…`` methods here, which is where the rules of
-``states.py`` are enforced and where everything that must be durable is handed out to be persisted.
+The modules beside this one implement the states: ``elections``, ``following``, ``leading`` and
+``voter_changes``. They change the node through the ``become_…`` methods, which enforce the transitions of
+``states.py`` and hand out everything that must be persisted.
 
-One ask at a time is out to another node. What is to be sent follows from the state alone and is worked out
-anew after every event (``machine.py``), so that a lost answer needs no care: the ask is simply due again.
+At most one request is in flight to each other node. Which requests are due follows from the state alone and
+is computed after every event (``machine.py``), so a lost response needs no handling: the request is due
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from ruslo.machines.raft.leader import Leader
 from ruslo.machines.raft.log_view import LogView, QuorumRecord
 from ruslo.machines.raft.quorum_state import NO_NODE, QuorumState
 from ruslo.machines.raft.roles import Candidate, Follower, Prospective, Resigned, Tally, Unattached
-from ruslo.machines.raft.rpc import Answer, Ask, FetchAnswer, ReplicaKey, VoterChangeAnswer
+from ruslo.machines.raft.rpc import (
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    ReplicaKey,
+    VoterChangeResponse,
+)
 from ruslo.machines.raft.settings import BACKOFF_BASE_MS, STAGGER_JITTER_MS, STAGGER_MS, RaftSettings
 from ruslo.machines.raft.states import LEGAL_NEXT, State
 from ruslo.machines.raft.voters import Endpoint, Voter, VoterSet
@@ -62,10 +69,10 @@ class QuorumNode:
         self.high_watermark = UNKNOWN_HIGH_WATERMARK
         self.now_ms = 0
         self.effects = Effects()
-        self.in_flight: dict[int, Ask] = {}
+        self.in_flight: dict[int, RaftRequest] = {}
         self.retry_at_ms: dict[int, int] = {}
 
-    # -- who is who ------------------------------------------------------------------------------------------
+    # -- identity --------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
@@ -73,7 +80,7 @@ class QuorumNode:
 
     @property
     def voters(self) -> VoterSet:
-        """In force; empty as long as a node that is to join has not been told."""
+        """The voters in force; empty until a node that is not a first voter has learned them."""
         voters = self.log.voters if self.log.kraft_version > 0 else self.static_voters
         return voters or _NO_VOTERS
 
@@ -86,11 +93,11 @@ class QuorumNode:
         return self.own_voter is not None
 
     @property
-    def may_stand(self) -> bool:
-        """Whether it stands for election: a voter, or one whose removal it does not know to be committed.
+    def can_be_candidate(self) -> bool:
+        """Whether it may start an election: a voter, or one whose removal it does not know to be committed.
 
-        Without the latter, a leader that wrote its own removal and then crashed could leave a quorum behind
-        in which nobody's log is good enough to be voted for, but its own.
+        Without the second case, a leader that appended its own removal and then crashed could leave a quorum
+        in which only its own log is up to date enough to win votes.
         """
         if self.is_voter:
             return True
@@ -105,7 +112,8 @@ class QuorumNode:
 
     @property
     def leader_id(self) -> int:
-        """The leader of the epoch as others are told, -1 if there is none, or none any more."""
+        """The leader of the epoch as reported to other nodes; -1 if there is none, or it has resigned or
+        died."""
         match self.role:
             case Leader():
                 return self.key.node_id
@@ -130,26 +138,26 @@ class QuorumNode:
         return self.address_of(self.leader_id) if self.leader_id != NO_NODE else None
 
     def is_addressed(self, voter: ReplicaKey) -> bool:
-        """Whether an ask for this voter has come to the right one (KIP-853)."""
+        """Whether a request for this voter has reached the right node (KIP-853)."""
         return voter.node_id in (NO_NODE, self.key.node_id) and voter.directory_id in (
             ZERO_UUID,
             self.key.directory_id,
         )
 
-    # -- asking ----------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
-    def send(self, node_id: int, ask: Ask) -> bool:
-        """Unless the node still owes an answer, or an earlier ask failed a moment ago."""
+    def send(self, node_id: int, request: RaftRequest) -> bool:
+        """Send the request unless one is in flight to the node, or an earlier one failed a moment ago."""
         if node_id in self.in_flight or self.retry_at_ms.get(node_id, 0) > self.now_ms:
             return False
-        self.in_flight[node_id] = ask
-        self.effects.send(node_id, ask)
+        self.in_flight[node_id] = request
+        self.effects.send(node_id, request)
         return True
 
-    def pause(self, node_id: int, duration_ms: int | None = None) -> None:
-        """Ask this node nothing for a moment."""
-        pause_ms = self.settings.retry_backoff_ms if duration_ms is None else duration_ms
-        self.retry_at_ms[node_id] = self.now_ms + pause_ms
+    def back_off(self, node_id: int, duration_ms: int | None = None) -> None:
+        """Send this node nothing for a while."""
+        backoff_ms = self.settings.retry_backoff_ms if duration_ms is None else duration_ms
+        self.retry_at_ms[node_id] = self.now_ms + backoff_ms
 
     def election_timeout_ms(self) -> int:
         return self.settings.election_timeout_ms + self.random.randrange(
@@ -161,14 +169,14 @@ class QuorumNode:
         return min(BACKOFF_BASE_MS * slots, self.settings.election_backoff_max_ms)
 
     def stagger_ms(self, rivals: set[int]) -> int:
-        """So that those who see the same need at the same time do not take each other's votes."""
+        """Staggers the elections of voters that notice the same loss, so that they do not split the vote."""
         rank = sum(rival < self.key.node_id for rival in rivals)
         return rank * STAGGER_MS + self.random.randrange(STAGGER_JITTER_MS)
 
-    # -- what others say about the epoch ---------------------------------------------------------------------
+    # -- epochs of other nodes -------------------------------------------------------------------------------
 
     def observe(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> bool:
-        """Take note of another node's epoch and leader; whether that changed anything."""
+        """Process the epoch and leader that another node reported; returns whether they changed the state."""
         if epoch < self.epoch:
             return False
         known = leader_id != NO_NODE and leader_id != self.key.node_id
@@ -181,9 +189,9 @@ class QuorumNode:
         if not known or isinstance(self.role, (Leader, Resigned, Follower)):
             return False
         if isinstance(self.role, Prospective) and self.role.leader_id == leader_id:
-            return False  # It has just found that one to be silent.
+            return False  # This leader has just timed out.
         if self.quorum.leader_id not in (NO_NODE, leader_id):
-            return False  # Cannot be: an epoch has one leader. Whoever says so is not believed.
+            return False  # Impossible, since an epoch has one leader: ignore the report.
         self.become_follower(epoch, leader_id, endpoint)
         return True
 
@@ -192,14 +200,14 @@ class QuorumNode:
     def become_unattached(self, epoch: int) -> None:
         deadline_ms = self.now_ms + self.election_timeout_ms()
         if isinstance(self.role, Unattached):
-            # News of epochs must not keep a voter from standing for election for ever.
+            # A series of new epochs must not postpone a voter's election for ever.
             deadline_ms = min(deadline_ms, self.role.deadline_ms)
         if epoch > self.epoch:
             self._persist(QuorumState(epoch=epoch))
         self._become(State.UNATTACHED, Unattached(deadline_ms))
 
     def become_follower(self, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
-        assert leader_id != self.key.node_id, "nobody follows itself"
+        assert leader_id != self.key.node_id, "a node does not follow itself"
         if epoch > self.epoch:
             self._persist(QuorumState(epoch=epoch, leader_id=leader_id))
         elif self.quorum.leader_id != leader_id:
@@ -225,10 +233,10 @@ class QuorumNode:
         self._persist(
             QuorumState(epoch=self.epoch + 1, voted_id=self.key.node_id, voted_directory_id=directory_id)
         )
-        self.stand(lost)
+        self.start_election(lost)
 
-    def stand(self, elections_lost: int = 0) -> None:
-        """Ask for votes in an epoch in which this node has voted for itself."""
+    def start_election(self, elections_lost: int = 0) -> None:
+        """Collect votes in an epoch in which this node has voted for itself."""
         tally = self._new_tally()
         timeout_ms = self.now_ms + self.election_timeout_ms()
         self._become(State.CANDIDATE, Candidate(tally, timeout_ms, elections_lost))
@@ -240,20 +248,20 @@ class QuorumNode:
         granting = sorted(self.role.tally.granted)
         self._persist(QuorumState(epoch=self.epoch, leader_id=self.key.node_id))
         self._become(State.LEADER, Leader(self.log.end_offset, since_ms=self.now_ms))
-        self.effects.records += self._start_of_epoch_records(granting)
+        self.effects.records += self._epoch_start_records(granting)
 
     def _new_tally(self) -> Tally:
         return Tally(self.voters, granted={self.key.node_id} if self.is_voter else set())
 
     def become_resigned(self, preferred: tuple[ReplicaKey, ...] = ()) -> None:
-        untold = {voter.node_id for voter in self.other_voters}
+        unnotified = {voter.node_id for voter in self.other_voters}
         deadline_ms = self.now_ms + self.election_timeout_ms()
-        self._become(State.RESIGNED, Resigned(deadline_ms, untold, preferred))
+        self._become(State.RESIGNED, Resigned(deadline_ms, unnotified, preferred))
 
     def resign(self) -> None:
-        """Step down, and name those who should follow."""
+        """Step down and name the preferred successors."""
         assert isinstance(self.role, Leader)
-        self.become_resigned(self.role.by_progress(self.voters, self.key))
+        self.become_resigned(self.role.voters_by_progress(self.voters, self.key))
 
     def _become(self, state: State, role: Role) -> None:
         assert state in LEGAL_NEXT[self.state], f"{self.state} cannot become {state}"
@@ -262,17 +270,17 @@ class QuorumNode:
         self.in_flight.clear()
         self.retry_at_ms.clear()
         if isinstance(before, Leader):
-            self._leave_waiting(before)
+            self._fail_waiting_requests(before)
 
-    def _leave_waiting(self, leader: Leader) -> None:
+    def _fail_waiting_requests(self, leader: Leader) -> None:
         for token in leader.waiting:
-            self.effects.reply(token, self.refusal(FetchAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self.effects.respond(token, self.response(RaftFetchResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER))
         if leader.change is not None and leader.change.token is not None:
-            lost = self.refusal(VoterChangeAnswer, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.effects.reply(leader.change.token, lost)
+            response = self.response(VoterChangeResponse, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.effects.respond(leader.change.token, response)
 
     def _persist(self, quorum: QuorumState) -> None:
-        self.quorum = self.effects.persist = quorum
+        self.quorum = self.effects.quorum_state = quorum
 
     def vote_for(self, candidate: ReplicaKey) -> None:
         if self.quorum.voted_id == NO_NODE:
@@ -280,12 +288,12 @@ class QuorumNode:
                 replace(self.quorum, voted_id=candidate.node_id, voted_directory_id=candidate.directory_id)
             )
 
-    # -- answers and records ---------------------------------------------------------------------------------
+    # -- responses and records -------------------------------------------------------------------------------
 
-    def refusal(self, kind: type[Answer], error: ErrorCode) -> Answer:
+    def response(self, kind: type[RaftResponse], error: ErrorCode) -> RaftResponse:
         return kind(error, self.epoch, self.leader_id, self.leader_endpoint())
 
-    def _start_of_epoch_records(self, granting: list[int]) -> list[QuorumRecord]:
+    def _epoch_start_records(self, granting: list[int]) -> list[QuorumRecord]:
         leader_change = LeaderChangeMessage(
             version=0,
             leader_id=self.key.node_id,
@@ -297,8 +305,8 @@ class QuorumNode:
         if self.log.kraft_version == 0 or own is None:
             return records
         renewed = replace(own, endpoints=self.endpoints or own.endpoints)
-        if not self.log.voters_in_log:
+        if not self.log.voters_are_in_log:
             records.append(KRaftVersionRecord(version=0, kraft_version=self.log.kraft_version))
-        if not self.log.voters_in_log or renewed != own:
+        if not self.log.voters_are_in_log or renewed != own:
             records.append(self.voters.updated(renewed).to_record())
         return records

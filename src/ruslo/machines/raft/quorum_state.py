@@ -1,8 +1,8 @@
-"""What a node must not forget about elections: the ``quorum-state`` file's content.
+"""The content of the ``quorum-state`` file: the election state that must survive a restart.
 
-Data version 0 goes with kraft.version 0 (voters fixed in the configuration), version 1 with kraft.version 1,
-where a voter is an id and a directory id (KIP-853). Both are read whatever is in force, as an upgrade leaves
-the old version behind until the next election.
+Data version 0 belongs to kraft.version 0 (static voters), version 1 to kraft.version 1, where a voter is an
+id and a directory id (KIP-853). Both are readable at any time: an upgrade leaves the old version in place
+until the next election.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class QuorumState:
     leader_id: int = NO_NODE
     voted_id: int = NO_NODE
     voted_directory_id: Uuid = ZERO_UUID
-    """Zero also when the vote was given to a voter known by its id alone."""
+    """Zero if the vote was granted to a voter known by its node id alone."""
 
     def to_json(self, kraft_version: int, voter_ids: Iterable[int]) -> bytes:
         fields: dict[str, object]
@@ -50,7 +50,7 @@ class QuorumState:
 
     @classmethod
     def from_json(cls, data: bytes) -> QuorumState:
-        """Raises ProtocolError on anything but a quorum state of version 0 or 1."""
+        """Raises ProtocolError unless the data is a quorum state of version 0 or 1."""
         try:
             fields = json.loads(data)
         except ValueError as error:
@@ -59,7 +59,7 @@ class QuorumState:
             raise ProtocolError(f"quorum state is not a JSON object: {fields!r}")
         version = _integer(fields, "data_version", lowest=0)
         if version > 1:
-            raise ProtocolError(f"quorum state has data_version {version}; known are 0 and 1")
+            raise ProtocolError(f"quorum state has data_version {version}; supported are 0 and 1")
         voted_directory_id = ZERO_UUID
         if version == 1:
             text = fields.get("votedDirectoryId")

@@ -1,4 +1,4 @@
-"""What a node remembers because of the state it is in, and forgets when it leaves it. The leader's part is in
+"""The data that belongs to each state and is dropped when the node leaves it. The leader's data is in
 ``leader.py``."""
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ NEVER_MS = 1 << 62
 @dataclass(slots=True)
 class Unattached:
     deadline_ms: int
-    """When a voter stands for election."""
-    leaderless: set[int] = field(default_factory=set)
-    """Voters that said that they know no leader either."""
+    """When a voter starts an election."""
+    voters_without_leader: set[int] = field(default_factory=set)
+    """Voters that also know no leader."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Prospective:
     tally: Tally
     deadline_ms: int
     leader_id: int = NO_NODE
-    """Of the epoch, if it had one: there it goes back to when nobody else misses it."""
+    """The leader of the epoch, if there was one; the node follows it again when pre-votes are rejected."""
     elections_lost: int = 0
 
 
@@ -59,7 +59,7 @@ class Candidate:
     tally: Tally
     deadline_ms: int
     elections_lost: int = 0
-    """In a row, this one not counted: the pause before the next grows with them."""
+    """Consecutive lost elections, not counting this one; the backoff grows with them."""
     lost: bool = False
 
 
@@ -74,21 +74,21 @@ class Follower:
     leader_id: int
     endpoint: Endpoint | None
     deadline_ms: int
-    """When the leader counts as lost, unless an answer to a fetch comes before."""
+    """When the leader counts as lost unless a fetch response arrives first."""
     update_at_ms: int
-    """When to tell the leader who this voter is, or to ask it to become one."""
+    """When to send the leader an UpdateVoter, or the request to be added as a voter."""
     has_fetched: bool = False
     leader_gone: bool = False
-    """The leader said so, or its process has ended."""
+    """The leader ended its epoch, or its process has ended."""
     leader_high_watermark: int = -1
     download: Download | None = None
-    is_busy: bool = False
-    """The driver has been told to change the log and has not said yet that it has."""
+    log_change_pending: bool = False
+    """The driver is changing the log and has not reported completion."""
 
 
 @dataclass(slots=True)
 class Resigned:
     deadline_ms: int
-    untold: set[int]
-    """Voters that have not confirmed to know that the epoch has ended."""
+    unnotified: set[int]
+    """Voters that have not acknowledged the end of the epoch."""
     preferred: tuple[ReplicaKey, ...] = ()

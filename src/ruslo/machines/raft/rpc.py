@@ -1,8 +1,8 @@
-"""What the nodes of the quorum say to each other, without the shape it has on the wire.
+"""The requests and responses between the nodes of the quorum, independent of their form on the wire.
 
-An ask goes to one node; its answer always tells which epoch the answering node is in, and who leads it and
-where, as far as it knows. That is how news of elections travels: whoever hears of a later epoch, or of the
-leader of its own, acts on it, whatever it had asked (``quorum_node.observe``).
+Every response carries the epoch of the responding node and, if known, the leader of that epoch and its
+endpoint. That is how election results spread: a node that learns of a later epoch, or of the leader of its
+own epoch, acts on it whatever its request was (``quorum_node.observe``).
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from ruslo.model.ids import ZERO_UUID, Uuid
 
 
 class ReplicaKey(NamedTuple):
-    """Who fetches: a node with one particular disk."""
+    """A replica: a node id and the id of the directory that holds its log."""
 
     node_id: int
     directory_id: Uuid = ZERO_UUID
 
 
 class EpochEnd(NamedTuple):
-    """An epoch, and the first offset after its last record."""
+    """An epoch and the offset after its last record."""
 
     epoch: int
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class VoteAsk:
+class RaftVoteRequest:
     epoch: int
     candidate: ReplicaKey
     voter: ReplicaKey
-    """Whom the candidate believes it is asking; id -1: whoever receives it."""
+    """The voter that the candidate addresses; node id -1 matches any receiver."""
     last_epoch: int
     end_offset: int
     pre_vote: bool
-    """Would you vote for me? (KIP-996)"""
+    """Asks whether the voter would grant its vote (KIP-996)."""
 
 
 @dataclass(frozen=True, slots=True)
-class BeginEpochAsk:
+class BeginEpochRequest:
     epoch: int
     leader_id: int
     voter: ReplicaKey
@@ -53,27 +53,27 @@ class BeginEpochAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class EndEpochAsk:
+class EndEpochRequest:
     epoch: int
     leader_id: int
     preferred: tuple[ReplicaKey, ...]
-    """Who should follow the leader, the best first."""
+    """The preferred successors of the leader, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAsk:
+class RaftFetchRequest:
     epoch: int
     replica: ReplicaKey
     offset: int
     last_epoch: int
-    """Of the record before ``offset``; 0 if there is none."""
+    """The epoch of the record before ``offset``; 0 if the log is empty."""
     high_watermark: int
-    """As far as the follower knows it: a newer one is worth an answer of its own (KIP-1166)."""
+    """The high watermark known to the follower; a newer one completes a waiting fetch (KIP-1166)."""
     max_wait_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotAsk:
+class SnapshotRequest:
     epoch: int
     replica: ReplicaKey
     id: SnapshotId
@@ -81,88 +81,88 @@ class SnapshotAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionsAsk:
-    """Which kraft.version does the node support? An ApiVersions request on the wire."""
+class VersionsRequest:
+    """Asks which kraft.version range the node supports; an ApiVersions request on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
-class AddVoterAsk:
+class AddVoterRequest:
     voter: Voter
     timeout_ms: int
     ack_when_committed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveVoterAsk:
+class RemoveVoterRequest:
     voter: ReplicaKey
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateVoterAsk:
+class UpdateVoterRequest:
     epoch: int
     voter: Voter
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RaftResponse:
     error: ErrorCode = ErrorCode.NONE
     epoch: int = -1
-    """-1 together with no leader: the answer tells nothing about it."""
+    """-1 without a leader: the response says nothing about the epoch."""
     leader_id: int = NO_NODE
     endpoint: Endpoint | None = None
-    """Where the leader is."""
+    """The endpoint of the leader."""
 
 
 @dataclass(frozen=True, slots=True)
-class VoteAnswer(Answer):
+class RaftVoteResponse(RaftResponse):
     granted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class EpochAnswer(Answer):
-    """To BeginEpoch and EndEpoch."""
+class EpochResponse(RaftResponse):
+    """The response to BeginEpoch and EndEpoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAnswer(Answer):
+class RaftFetchResponse(RaftResponse):
     high_watermark: int = -1
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
     records_from: int | None = None
-    """On the leader's side: the driver adds the batches from this offset on."""
+    """Set by the leader's machine: its driver adds the batches from this offset on."""
     records: ReadBuffer = b""
-    """On the follower's side: whole batches, as they are to be appended."""
+    """Set on the follower: whole batches to append verbatim."""
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotAnswer(Answer):
+class SnapshotResponse(RaftResponse):
     id: SnapshotId = NO_SNAPSHOT
     position: int = 0
     size: int = 0
-    """Of the whole snapshot; the driver of the leader adds it, and the piece."""
-    piece: ReadBuffer = b""
+    """The size of the whole snapshot; the leader's driver adds it together with the chunk."""
+    chunk: ReadBuffer = b""
 
 
 @dataclass(frozen=True, slots=True)
-class VersionsAnswer(Answer):
+class VersionsResponse(RaftResponse):
     kraft_versions: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class VoterChangeAnswer(Answer):
-    """To AddVoter, RemoveVoter and UpdateVoter."""
+class VoterChangeResponse(RaftResponse):
+    """The response to AddVoter, RemoveVoter and UpdateVoter."""
 
     message: str | None = None
 
 
-Ask: TypeAlias = (
-    VoteAsk
-    | BeginEpochAsk
-    | EndEpochAsk
-    | FetchAsk
-    | SnapshotAsk
-    | VersionsAsk
-    | AddVoterAsk
-    | RemoveVoterAsk
-    | UpdateVoterAsk
+RaftRequest: TypeAlias = (
+    RaftVoteRequest
+    | BeginEpochRequest
+    | EndEpochRequest
+    | RaftFetchRequest
+    | SnapshotRequest
+    | VersionsRequest
+    | AddVoterRequest
+    | RemoveVoterRequest
+    | UpdateVoterRequest
 )

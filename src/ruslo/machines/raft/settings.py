@@ -1,17 +1,17 @@
-"""The timing of the quorum, and what this node wants to be in it."""
+"""Timeouts of the quorum and the role that this node wants in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 CHECK_QUORUM_FACTOR = 1.5
-"""A leader that a majority has not fetched from for so many fetch timeouts resigns (KIP-835)."""
+"""A leader resigns when a majority has not fetched for this many fetch timeouts (KIP-835)."""
 BACKOFF_BASE_MS = 50
 STAGGER_MS = 50
-"""Between the elections of nodes that see at the same time that one is needed."""
+"""Delay between the elections of voters that notice the loss of the leader at the same time."""
 STAGGER_JITTER_MS = 10
 OBSERVER_SESSION_MS = 300_000
-"""For so long after its last fetch a replica that does not vote is remembered."""
+"""How long the leader remembers an observer after its last fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,10 @@ class RaftSettings:
     fetch_max_wait_ms: int = 500
     retry_backoff_ms: int = 20
     may_vote: bool = True
-    """A controller: it may be a voter now or later, so that what it fetches is synced before it says so."""
+    """True for a controller: it may vote now or later, so it syncs what it fetched before the next fetch
+    acknowledges it."""
     auto_join: bool = False
-    """A controller that is no voter asks to become one (KIP-853)."""
+    """A controller that is not a voter asks the leader to be added (KIP-853)."""
 
     @property
     def check_quorum_ms(self) -> int:

@@ -1,7 +1,7 @@
-"""When to take a snapshot of the metadata, and which snapshots and how much of the log to keep (KIP-630).
+"""When to take a snapshot of the metadata, and which snapshots and which part of the log to keep (KIP-630).
 
-Every node takes its own snapshots, of what is committed. The log may be cut only at a snapshot, and never at
-the newest one: whoever is a little behind can then still be served from the log.
+Every node takes its own snapshots of what is committed. The start of the log moves only to a snapshot, and
+never to the newest: a replica that is slightly behind can still be served from the log.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 
 class SnapshotId(NamedTuple):
-    """Sorts by age."""
+    """Sorted from oldest to newest."""
 
     offset: int
-    """The first offset that the snapshot does not hold."""
+    """The first offset that the snapshot does not contain."""
     epoch: int
-    """The epoch of the last record it holds."""
+    """The epoch of the last record in the snapshot."""
 
 
 NO_SNAPSHOT = SnapshotId(0, 0)
@@ -26,14 +26,15 @@ class StoredSnapshot(NamedTuple):
     id: SnapshotId
     size: int
     last_timestamp_ms: int
-    """Of the last record it holds."""
+    """The timestamp of the last record in the snapshot."""
 
 
 class SnapshotPolicy:
-    """Due after so many bytes of committed records, or so long after the first that no snapshot holds."""
+    """A snapshot is due after ``max_bytes`` of committed records, or ``max_interval_ms`` after the first of
+    them."""
 
     def __init__(self, *, max_bytes: int, max_interval_ms: int) -> None:
-        """``max_interval_ms`` 0: by bytes alone."""
+        """``max_interval_ms`` 0: no limit by time."""
         self._max_bytes = max_bytes
         self._max_interval_ms = max_interval_ms
         self._bytes = 0
@@ -50,17 +51,17 @@ class SnapshotPolicy:
         self._since_ms = None
 
     def deadline_ms(self) -> int | None:
-        """None while there is nothing that a snapshot would add."""
+        """None while a snapshot would add nothing."""
         if self._since_ms is None or self._max_interval_ms == 0:
             return None
         return self._since_ms + self._max_interval_ms
 
-    def due(self, now_ms: int) -> bool:
+    def is_due(self, now_ms: int) -> bool:
         deadline_ms = self.deadline_ms()
         return self._bytes >= self._max_bytes or (deadline_ms is not None and now_ms >= deadline_ms)
 
 
-def next_cut(
+def next_truncation(
     snapshots: Sequence[StoredSnapshot],
     log_size: int,
     now_ms: int,
@@ -68,9 +69,10 @@ def next_cut(
     max_retention_bytes: int,
     max_retention_ms: int,
 ) -> SnapshotId | None:
-    """The snapshot at which to cut the log now, dropping the one before it; None: keep everything.
+    """The snapshot to move the log start to, dropping the snapshot before it; None: keep everything.
 
-    ``snapshots``: oldest first. A limit below 0 is no limit. Ask again after each cut, as it frees space.
+    ``snapshots``: oldest first. A negative limit means no limit. Call again after each step, since it frees
+    space.
     """
     if len(snapshots) < 2:
         return None

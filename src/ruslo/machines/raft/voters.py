@@ -1,6 +1,8 @@
-"""Who votes. Under kraft.version 0 the set stands in ``controller.quorum.voters`` and a voter is its node id;
-under kraft.version 1 it stands in Voters records of the log, and a voter is its node id and the id of the
-directory that holds its log, so that a node that lost its disk is not taken for the old one (KIP-853)."""
+"""The voters of the quorum.
+
+Under kraft.version 0 they are configured in ``controller.quorum.voters``, and a voter is its node id. Under
+kraft.version 1 they are in Voters records of the log, and a voter is its node id and the id of its log
+directory, so a node that lost its disk is not mistaken for the old voter (KIP-853)."""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from ruslo.protocol.messages import voters_record as wire
 from ruslo.protocol.messages.voters_record import VotersRecord
 
 KRAFT_VERSION_MAX = 1
-"""The newest kraft.version that Ruslo supports; the oldest is 0."""
+"""The highest kraft.version that Ruslo supports; the lowest is 0."""
 
 
 class Endpoint(NamedTuple):
@@ -48,11 +50,11 @@ class VoterSet:
         return tuple(voter.node_id for voter in self.voters)
 
     def find(self, node_id: int, directory_id: Uuid) -> Voter | None:
-        """The voter that this node is, or None for an observer."""
+        """The voter that this replica is; None for an observer."""
         return next((voter for voter in self.voters if voter.is_node(node_id, directory_id)), None)
 
     def updated(self, voter: Voter) -> VoterSet:
-        """With this one in the place of the voter of the same id."""
+        """The set with this voter replacing the one of the same node id."""
         return VoterSet(tuple(voter if each.node_id == voter.node_id else each for each in self.voters))
 
     def added(self, voter: Voter) -> VoterSet:

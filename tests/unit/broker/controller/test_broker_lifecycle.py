@@ -278,8 +278,8 @@ class SlowQuorum(CalmQuorum):
     async def catch_up(self) -> None:
         await self.known.wait()
 
-    def heard_ms(self) -> int:
-        return super().heard_ms() if self.last_asked_ms is None else self.last_asked_ms
+    def last_contact_ms(self) -> int:
+        return super().last_contact_ms() if self.last_asked_ms is None else self.last_asked_ms
 
 
 def is_sure(lifecycle: BrokerLifecycle) -> bool:

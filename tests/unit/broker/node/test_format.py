@@ -120,8 +120,8 @@ def test_a_standalone_node_leads_and_puts_its_voters_into_the_log(tmp_path: Path
                 assert node.driver.end_offset == (3 if epoch == 1 else 4)
                 assert [voter.node_id for voter in node.driver.voters.voters] == [7]
         stranger = MetadataNode(directory, overrides, directory_id=bytes(range(16, 32)))
-        with pytest.raises(ConfigError, match=r"meta.properties has directory.id=\S+, but node 7 votes"):
-            await stranger.driver.start()
+        with pytest.raises(ConfigError, match=r"meta.properties has directory.id=\S+, but node 7 is a voter"):
+            await stranger.start()
         await stranger.driver.stop()
 
     asyncio.run(story())

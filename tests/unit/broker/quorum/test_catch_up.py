@@ -7,12 +7,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
-
 from ruslo.broker.quorum.catch_up import CatchUp
 from ruslo.broker.quorum.peers import Peers
 from ruslo.machines.raft.machine import RaftMachine
-from ruslo.machines.raft.rpc import Answer, FetchAnswer
+from ruslo.machines.raft.rpc import RaftFetchResponse, RaftResponse
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode
 
@@ -30,65 +28,63 @@ FOLLOWER = cast(
 
 
 class Leader:
-    """The way to it; what it is asked is answered when the test says so."""
+    """The connection to the leader; the test decides when it responds."""
 
     def __init__(self) -> None:
-        self.answer: Callable[[Answer | None], None] | None = None
+        self.respond: Callable[[RaftResponse | None], None] | None = None
 
-    def ask(
-        self, node_id: int, endpoint: Endpoint, ask: object, on_answer: Callable[[Answer | None], None]
+    def send(
+        self,
+        node_id: int,
+        endpoint: Endpoint,
+        request: object,
+        on_response: Callable[[RaftResponse | None], None],
     ) -> None:
-        self.answer = on_answer
+        self.respond = on_response
 
 
-def told(high_watermark: int) -> FetchAnswer:
-    return FetchAnswer(ErrorCode.NONE, epoch=1, leader_id=2, high_watermark=high_watermark)
+def response(high_watermark: int) -> RaftFetchResponse:
+    return RaftFetchResponse(ErrorCode.NONE, epoch=1, leader_id=2, high_watermark=high_watermark)
 
 
-async def asked(catch_up: CatchUp, leader: Leader) -> tuple[asyncio.Task[None], Callable[[Answer], None]]:
+async def start_waiting(
+    catch_up: CatchUp, leader: Leader
+) -> tuple[asyncio.Task[None], Callable[[RaftResponse], None]]:
     waiting = asyncio.create_task(catch_up.wait(FOLLOWER))
     await asyncio.sleep(0)
-    assert leader.answer is not None
-    return waiting, leader.answer
+    assert leader.respond is not None
+    return waiting, leader.respond
 
 
-def test_what_arrives_before_the_leaders_answer_counts() -> None:
-    async def story() -> None:
-        leader = Leader()
-        catch_up = CatchUp(cast(Peers, leader))
-        catch_up.applied(5)
-        waiting, answer = await asked(catch_up, leader)
-        catch_up.applied(9)
-        answer(told(9))
+async def test_records_that_arrive_before_the_leaders_response_count() -> None:
+    leader = Leader()
+    catch_up = CatchUp(cast(Peers, leader))
+    catch_up.advance(5)
+    waiting, respond = await start_waiting(catch_up, leader)
+    catch_up.advance(9)
+    respond(response(9))
+    async with asyncio.timeout(30):
         await waiting
 
-    asyncio.run(asyncio.wait_for(story(), 30))
 
-
-def test_what_is_not_known_yet_is_waited_for() -> None:
-    async def story() -> None:
-        leader = Leader()
-        catch_up = CatchUp(cast(Peers, leader))
-        catch_up.applied(5)
-        waiting, answer = await asked(catch_up, leader)
-        answer(told(9))
-        for offset in (6, 8):
-            catch_up.applied(offset)
-            await asyncio.sleep(0)
-            assert not waiting.done()
-        catch_up.applied(9)
+async def test_waits_for_the_leaders_high_watermark() -> None:
+    leader = Leader()
+    catch_up = CatchUp(cast(Peers, leader))
+    catch_up.advance(5)
+    waiting, respond = await start_waiting(catch_up, leader)
+    respond(response(9))
+    for offset in (6, 8):
+        catch_up.advance(offset)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    catch_up.advance(9)
+    async with asyncio.timeout(30):
         await waiting
 
-    asyncio.run(asyncio.wait_for(story(), 30))
 
-
-def test_an_answer_that_nobody_waits_for_any_more() -> None:
-    async def story() -> None:
-        leader = Leader()
-        waiting, answer = await asked(CatchUp(cast(Peers, leader)), leader)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        answer(told(9))
-
-    asyncio.run(asyncio.wait_for(story(), 30))
+async def test_a_response_after_the_caller_gave_up_is_ignored() -> None:
+    leader = Leader()
+    waiting, respond = await start_waiting(CatchUp(cast(Peers, leader)), leader)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    respond(response(9))

@@ -63,13 +63,13 @@ def test_nothing_shorter_or_damaged_is_taken_for_whole(tmp_path: Path) -> None:
 
 def test_an_unknown_record_type_is_not_skipped() -> None:
     batch = build_batch([Record(0, 0, None, b"\x01\x63\x00\x00")], base_offset=17)
-    with pytest.raises(StorageError, match=r"offset 17 cannot be understood: .*type 99.* newer release"):
+    with pytest.raises(StorageError, match=r"offset 17 cannot be decoded: .*type 99.* newer release"):
         list(read_data(batch))
 
 
 def test_an_unknown_record_version_is_not_skipped() -> None:
     batch = build_batch([Record(0, 0, None, b"\x01\x02\x7f\x00")], base_offset=17)
-    with pytest.raises(StorageError, match="offset 17 cannot be understood"):
+    with pytest.raises(StorageError, match="offset 17 cannot be decoded"):
         list(read_data(batch))
 
 

@@ -55,11 +55,11 @@ def test_an_empty_one_shows_nothing() -> None:
 @pytest.mark.parametrize(
     ("batch", "problem"),
     [
-        ([BEGIN, BEGIN], "begins inside another one, at offset 1"),
-        ([END], "ends without having begun, at offset 0"),
-        ([X, ABORT], "is aborted without having begun, at offset 1"),
+        ([BEGIN, BEGIN], "begins inside another one at offset 1"),
+        ([END], "ends without having begun at offset 0"),
+        ([X, ABORT], "is aborted without having begun at offset 1"),
     ],
 )
-def test_marks_that_make_no_sense(batch: list[Message], problem: str) -> None:
+def test_invalid_markers_are_rejected(batch: list[Message], problem: str) -> None:
     with pytest.raises(CorruptLogError, match=problem):
         shown(batch)

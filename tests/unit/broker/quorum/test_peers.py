@@ -5,15 +5,15 @@ from functools import partial
 
 from ruslo.broker.quorum.peers import Peers, PeerSettings
 from ruslo.machines.raft.rpc import (
-    Answer,
-    Ask,
-    EndEpochAsk,
-    EpochAnswer,
+    EndEpochRequest,
+    EpochResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
     ReplicaKey,
-    VersionsAnswer,
-    VersionsAsk,
-    VoteAnswer,
-    VoteAsk,
+    VersionsRequest,
+    VersionsResponse,
 )
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode
@@ -38,12 +38,12 @@ SETTINGS = PeerSettings(
     fetch_max_bytes=1 << 20,
     snapshot_max_bytes=1 << 20,
 )
-GOODBYE = EndEpochAsk(4, 1, (ReplicaKey(2), ReplicaKey(3)))
-PRE_VOTE = VoteAsk(4, ReplicaKey(1), ReplicaKey(2), 3, 10, pre_vote=True)
+END_EPOCH = EndEpochRequest(4, 1, (ReplicaKey(2), ReplicaKey(3)))
+PRE_VOTE = RaftVoteRequest(4, ReplicaKey(1), ReplicaKey(2), 3, 10, pre_vote=True)
 
 
 class Quorum:
-    """The peers of node 1, and what became of what it asked."""
+    """The peers of node 1 and the deaths that it noticed."""
 
     def __init__(self) -> None:
         self.gone: list[int] = []
@@ -52,16 +52,16 @@ class Quorum:
     def has_seen(self, deaths: int) -> bool:
         return len(self.gone) == deaths
 
-    def keep(self, port: int) -> None:
-        self.peers.keep(2, Endpoint("CONTROLLER", "127.0.0.1", port))
+    def watch(self, port: int) -> None:
+        self.peers.watch(2, Endpoint("CONTROLLER", "127.0.0.1", port))
 
-    async def ask(self, port: int, ask: Ask) -> Answer | None:
-        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        self.peers.ask(2, Endpoint("CONTROLLER", "127.0.0.1", port), ask, answered.set_result)
-        return await answered
+    async def request(self, port: int, request: RaftRequest) -> RaftResponse | None:
+        received: asyncio.Future[RaftResponse | None] = asyncio.get_running_loop().create_future()
+        self.peers.send(2, Endpoint("CONTROLLER", "127.0.0.1", port), request, received.set_result)
+        return await received
 
 
-def farewell(asked: Asked) -> Message:
+def respond(asked: Asked) -> Message:
     if asked.api_key == ApiVersionsRequest.API_KEY:
         raise KeyError
     partition = PartitionData(leader_id=3, leader_epoch=5)
@@ -71,25 +71,25 @@ def farewell(asked: Asked) -> Message:
     )
 
 
-async def test_an_answer_tells_who_leads_and_where() -> None:
+async def test_a_response_carries_the_leader_and_its_endpoint() -> None:
     quorum = Quorum()
-    async with ScriptedBroker(farewell) as broker:
-        answer = await quorum.ask(broker.port, GOODBYE)
-        assert answer == EpochAnswer(ErrorCode.NONE, 5, 3, Endpoint("", "c", 9093))
-        await quorum.ask(broker.port, GOODBYE)
-        assert broker.connections == 1, "one connection serves all"
+    async with ScriptedBroker(respond) as broker:
+        response = await quorum.request(broker.port, END_EPOCH)
+        assert response == EpochResponse(ErrorCode.NONE, 5, 3, Endpoint("", "c", 9093))
+        await quorum.request(broker.port, END_EPOCH)
+        assert broker.connections == 1, "requests share one connection"
     await quorum.peers.close()
 
 
 async def test_a_process_that_has_ended_is_noticed_at_once() -> None:
     quorum = Quorum()
-    async with ScriptedBroker(farewell) as broker:
+    async with ScriptedBroker(respond) as broker:
         port = broker.port
-        await quorum.ask(port, GOODBYE)
+        await quorum.request(port, END_EPOCH)
         assert quorum.gone == []
-    # Its connection is closed and its port refuses: nobody has to ask it anything to find that out.
+    # Its connection is closed and its port refuses: that is noticed without a request.
     await until(lambda: quorum.gone == [2])
-    assert await quorum.ask(port, GOODBYE) is None
+    assert await quorum.request(port, END_EPOCH) is None
     await quorum.peers.close()
 
 
@@ -97,39 +97,39 @@ async def test_every_death_of_a_node_that_is_only_watched_is_noticed() -> None:
     quorum = Quorum()
     port = 0
     for deaths in (1, 2):
-        async with ScriptedBroker(farewell, port=port) as broker:
+        async with ScriptedBroker(respond, port=port) as broker:
             port = broker.port
-            # As a leader does with every fetch of a voter: soon after it is back there is a connection.
+            # As a leader does with every fetch of a voter: soon after its return there is a connection.
             while not broker.connections:
-                quorum.keep(port)
+                quorum.watch(port)
                 await asyncio.sleep(0.05)
         await until(partial(quorum.has_seen, deaths))
     assert quorum.gone == [2, 2]
     await quorum.peers.close()
 
 
-async def test_a_process_that_seems_to_listen_while_it_dies_is_knocked_at_again() -> None:
+async def test_a_dying_process_that_still_accepts_is_probed_again() -> None:
     quorum = Quorum()
     dying = False
 
     def script(asked: Asked) -> Message | None:
-        return None if dying else farewell(asked)
+        return None if dying else respond(asked)
 
     async with ScriptedBroker(script) as broker:
-        await quorum.ask(broker.port, GOODBYE)
+        await quorum.request(broker.port, END_EPOCH)
         dying = True
         broker.hang_up()
         await until(lambda: broker.connections == 2)
-        assert quorum.gone == [], "it took the connection, and ended it without a word"
+        assert quorum.gone == [], "it accepted the connection and closed it"
     await until(lambda: quorum.gone == [2])
     await quorum.peers.close()
 
 
 async def test_a_node_that_was_never_there_is_not_gone() -> None:
     quorum = Quorum()
-    async with ScriptedBroker(farewell) as broker:
+    async with ScriptedBroker(respond) as broker:
         port = broker.port
-    assert await quorum.ask(port, GOODBYE) is None
+    assert await quorum.request(port, END_EPOCH) is None
     assert quorum.gone == []
     await quorum.peers.close()
 
@@ -139,38 +139,40 @@ async def test_a_connection_that_breaks_alone_proves_nothing() -> None:
     closing = False
 
     def script(asked: Asked) -> Message | None:
-        return None if closing and asked.api_key != ApiVersionsRequest.API_KEY else farewell(asked)
+        return None if closing and asked.api_key != ApiVersionsRequest.API_KEY else respond(asked)
 
     async with ScriptedBroker(script) as broker:
-        await quorum.ask(broker.port, GOODBYE)
+        await quorum.request(broker.port, END_EPOCH)
         closing = True
-        assert await quorum.ask(broker.port, GOODBYE) is None
+        assert await quorum.request(broker.port, END_EPOCH) is None
         closing = False
-        assert await quorum.ask(broker.port, GOODBYE) is not None
+        assert await quorum.request(broker.port, END_EPOCH) is not None
         assert quorum.gone == []
         await quorum.peers.close()
 
 
-async def test_voters_from_before_pre_votes_say_so() -> None:
+async def test_voters_without_pre_votes_are_reported() -> None:
     quorum = Quorum()
 
     def script(asked: Asked) -> Message:
-        assert asked.api_key == ApiVersionsRequest.API_KEY, "the question is not even sent"
+        assert asked.api_key == ApiVersionsRequest.API_KEY, "no pre-vote is sent"
         return all_versions({VoteRequest.API_KEY: (0, 1)})
 
     async with ScriptedBroker(script) as broker:
-        assert await quorum.ask(broker.port, PRE_VOTE) == VoteAnswer(ErrorCode.UNSUPPORTED_VERSION)
+        assert await quorum.request(broker.port, PRE_VOTE) == RaftVoteResponse(ErrorCode.UNSUPPORTED_VERSION)
         await quorum.peers.close()
 
 
-async def test_what_a_node_supports_is_known_from_its_first_answer() -> None:
+async def test_supported_versions_come_from_the_api_versions_response() -> None:
     quorum = Quorum()
 
     def script(asked: Asked) -> Message:
-        answer = all_versions()
-        answer.supported_features = [SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)]
-        return answer
+        response = all_versions()
+        response.supported_features = [
+            SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
+        ]
+        return response
 
     async with ScriptedBroker(script) as broker:
-        assert await quorum.ask(broker.port, VersionsAsk()) == VersionsAnswer(kraft_versions=(0, 1))
+        assert await quorum.request(broker.port, VersionsRequest()) == VersionsResponse(kraft_versions=(0, 1))
         await quorum.peers.close()

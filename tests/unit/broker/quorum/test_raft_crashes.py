@@ -1,4 +1,4 @@
-"""Whatever moment a node dies at: what was committed is there again, in order, and nothing that never was."""
+"""A node may die at any moment: what was committed is there again, in order, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,18 @@ from typing import TypeAlias
 
 import pytest
 
-from ruslo.broker.quorum import raft
+from ruslo.broker.quorum import machine_loop
 from ruslo.broker.quorum.metadata_batches import data_batch
 from ruslo.broker.quorum.peers import Peers
 from ruslo.broker.quorum.replica_log import ReplicaLog
-from ruslo.machines.raft.rpc import Answer, Ask, BeginEpochAsk, FetchAnswer, FetchAsk, ReplicaKey
+from ruslo.machines.raft.rpc import (
+    BeginEpochRequest,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    ReplicaKey,
+)
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.storage.disk import DiskError
@@ -27,7 +34,7 @@ LIMITS = {
     "metadata.log.max.record.bytes.between.snapshots": "400",
     "metadata.max.retention.bytes": "1000",
 }
-OnAnswer: TypeAlias = Callable[[Answer | None], None]
+OnResponse: TypeAlias = Callable[[RaftResponse | None], None]
 TWO_VOTERS = {"controller.quorum.voters": "1@localhost:9093,2@localhost:9094"}
 NAMES = [f"topic-{number:02d}" for number in range(10)]
 
@@ -57,11 +64,11 @@ class Life:
     async def _run(self, names: list[str]) -> None:
         node = MetadataNode(self.directory, LIMITS, disk=self.disk, take_snapshots=True)
         try:
-            await node.driver.start()
+            await node.start()
             for name in names:
                 self.appended.append(name)
                 offset = node.append(topic(name))
-                await self._settled(node, offset)
+                await self._committed_or_failed(node, offset)
                 if node.failures:
                     break
                 self.acked.append(name)
@@ -72,17 +79,17 @@ class Life:
             raise node.failures[0]
 
     @staticmethod
-    async def _settled(node: MetadataNode, offset: int) -> None:
+    async def _committed_or_failed(node: MetadataNode, offset: int) -> None:
         await until(lambda: node.driver.applied.offset > offset or bool(node.failures))
 
-    async def look(self) -> None:
-        """Start again, on a disk that works, twice; check what is there."""
+    async def check_after_restart(self) -> None:
+        """Restart twice on a working disk and check the topics."""
         for attempt in range(2):
             disk = SimDisk(str(self.directory))
             async with running(MetadataNode(self.directory, LIMITS, disk=disk)) as node:
                 found = node.listener.names
-                assert found == self.appended[: len(found)], "a prefix of what was appended, in order"
-                assert len(found) >= len(self.acked), "everything that was acknowledged"
+                assert found == self.appended[: len(found)], "the topics are a prefix of what was appended"
+                assert len(found) >= len(self.acked), "every acknowledged topic exists"
                 if attempt == 0:
                     await node.create("afterwards")
                     self.appended = [*found, "afterwards"]
@@ -97,9 +104,9 @@ def count_changes(directory: Path) -> int:
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["kill", "power"])
 def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) -> None:
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    total = count_changes(whole)
+    undisturbed = tmp_path / "undisturbed"
+    undisturbed.mkdir()
+    total = count_changes(undisturbed)
     assert total > 70
     for dies_at in range(total):
         directory = tmp_path / str(dies_at)
@@ -111,7 +118,7 @@ def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) ->
         if loses_power:
             disk.medium.lose_power()
         try:
-            asyncio.run(life.look())
+            asyncio.run(life.check_after_restart())
         except BaseException as error:
             error.add_note(f"the disk died at change {dies_at}")
             raise
@@ -119,10 +126,10 @@ def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) ->
 
 
 async def test_a_copy_taken_at_any_moment_is_a_working_directory(tmp_path: Path) -> None:
-    """As kill -9 would leave it: no stop, no sync, whatever the page cache holds."""
+    """As kill -9 leaves it: not stopped and not synced."""
     live = tmp_path / "live"
     live.mkdir()
-    # No snapshots: their thread would go on while the directory is copied.
+    # Without snapshots, because their thread would keep writing while the directory is copied.
     async with running(MetadataNode(live, LIMITS)) as node:
         for number, name in enumerate(NAMES):
             offset = node.append(topic(name))
@@ -131,13 +138,13 @@ async def test_a_copy_taken_at_any_moment_is_a_working_directory(tmp_path: Path)
             copy = tmp_path / f"copy-{number}"
             committed = list(node.listener.names)
             shutil.copytree(live, copy)
-            async with running(MetadataNode(copy, LIMITS)) as woken:
-                assert woken.listener.names[: len(committed)] == committed
-                assert woken.listener.names == NAMES[: len(woken.listener.names)]
-                assert woken.driver.epoch > node.driver.epoch
+            async with running(MetadataNode(copy, LIMITS)) as restarted:
+                assert restarted.listener.names[: len(committed)] == committed
+                assert restarted.listener.names == NAMES[: len(restarted.listener.names)]
+                assert restarted.driver.epoch > node.driver.epoch
 
 
-async def test_a_tail_torn_at_any_byte_is_cut_off(tmp_path: Path) -> None:
+async def test_a_tail_torn_at_any_byte_is_truncated(tmp_path: Path) -> None:
     live = tmp_path / "live"
     live.mkdir()
     async with running(MetadataNode(live)) as node:
@@ -157,7 +164,7 @@ async def test_a_tail_torn_at_any_byte_is_cut_off(tmp_path: Path) -> None:
             assert node.listener.names[-1] == "c"
 
 
-async def test_zeros_or_garbage_at_the_end_are_cut_off(tmp_path: Path) -> None:
+async def test_zeros_or_garbage_at_the_end_are_truncated(tmp_path: Path) -> None:
     async with running(MetadataNode(tmp_path)) as node:
         await node.create("a")
     for tail in (bytes(4096), b"\x00\x01\x02" * 100):
@@ -167,7 +174,7 @@ async def test_zeros_or_garbage_at_the_end_are_cut_off(tmp_path: Path) -> None:
             assert node.listener.names == ["a"]
 
 
-async def test_damage_before_sound_batches_is_not_cut_off(tmp_path: Path) -> None:
+async def test_damage_before_valid_batches_is_not_truncated(tmp_path: Path) -> None:
     async with running(MetadataNode(tmp_path)) as node:
         await node.create("a")
         end_of_a = newest_segment(tmp_path).stat().st_size
@@ -178,21 +185,21 @@ async def test_damage_before_sound_batches_is_not_cut_off(tmp_path: Path) -> Non
     path.write_bytes(content)
     node = MetadataNode(tmp_path)
     with pytest.raises(
-        CorruptLogError, match=r"Restore this directory from a copy.*cut the file to \d+ bytes"
+        CorruptLogError, match=r"Restore this directory from a backup.*truncate the file to \d+ bytes"
     ):
-        await node.driver.start()
+        await node.start()
     await node.driver.stop()
-    assert path.read_bytes() == content, "nothing is changed before a human has decided"
+    assert path.read_bytes() == content, "the file is unchanged until the operator decides"
 
 
 async def test_a_hole_between_segments_is_damage(tmp_path: Path) -> None:
-    # Segments of 600 bytes, by way of the snapshots at which they are closed.
+    # Snapshots roll the segments at some 600 bytes.
     limits = LIMITS | {"metadata.max.retention.bytes": "-1"}
     async with running(MetadataNode(tmp_path, limits, take_snapshots=True)) as node:
         for name in NAMES:
             await node.create(name)
         await until(lambda: len(list(metadata_dir(tmp_path).glob("*.log"))) > 1)
-        await node.create("behind it")
+        await node.create("after it")
     for path in metadata_dir(tmp_path).glob("*.checkpoint"):
         path.unlink()
     paths = sorted(metadata_dir(tmp_path).glob("*.log"))
@@ -200,20 +207,20 @@ async def test_a_hole_between_segments_is_damage(tmp_path: Path) -> None:
     with paths[0].open("r+b") as file:
         file.truncate(paths[0].stat().st_size - 10)
     node = MetadataNode(tmp_path, limits)
-    with pytest.raises(CorruptLogError, match="the metadata log is damaged"):
-        await node.driver.start()
+    with pytest.raises(CorruptLogError, match="The metadata log is damaged"):
+        await node.start()
     await node.driver.stop()
 
 
-async def test_a_full_disk_refuses_the_append_and_no_more(tmp_path: Path) -> None:
+async def test_a_full_disk_only_rejects_the_append(tmp_path: Path) -> None:
     disk = SimDisk(str(tmp_path))
     async with running(MetadataNode(tmp_path, LIMITS, disk=disk, take_snapshots=True)) as node:
         await node.create("a")
         end_offset = node.driver.end_offset
         disk.medium.full = True
-        with pytest.raises(KafkaError, match="no space left") as refused:
+        with pytest.raises(KafkaError, match="no space left") as rejected:
             node.append(topic("b"))
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert node.driver.end_offset == end_offset
         disk.medium.full = False
         for name in NAMES:
@@ -223,62 +230,62 @@ async def test_a_full_disk_refuses_the_append_and_no_more(tmp_path: Path) -> Non
         assert again.listener.names == ["a", *NAMES]
 
 
-async def test_a_follower_that_cannot_append_tries_again(
+async def test_a_follower_that_cannot_append_fetches_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: asyncio.Queue[tuple[Ask, OnAnswer]] = asyncio.Queue()
+    sent: asyncio.Queue[tuple[RaftRequest, OnResponse]] = asyncio.Queue()
 
-    def ask(peers: Peers, node_id: int, at: Endpoint, ask: Ask, on_answer: OnAnswer) -> None:
-        asked.put_nowait((ask, on_answer))
+    def send(peers: Peers, node_id: int, at: Endpoint, request: RaftRequest, on_response: OnResponse) -> None:
+        sent.put_nowait((request, on_response))
 
-    monkeypatch.setattr(Peers, "ask", ask)
-    monkeypatch.setattr(raft, "_TAKE_PAUSE_S", 0)
+    monkeypatch.setattr(Peers, "send", send)
+    monkeypatch.setattr(machine_loop, "_REFETCH_BACKOFF_S", 0)
     first, second = (
         bytes(data_batch([topic(name)], base_offset=offset, epoch=1, timestamp_ms=1))
         for offset, name in enumerate("ab")
     )
 
-    def take_half(replica: ReplicaLog, records: bytes, epoch: int) -> None:
-        """As it is when the second batch needs a segment of its own."""
+    def append_half(replica: ReplicaLog, records: bytes, epoch: int) -> None:
+        """As if the second batch needed a new segment."""
         replica.store.log.append_follower(first, epoch, 1)
         raise DiskError(str(tmp_path), "a file", "create", OSError(errno.EMFILE, "too many open files"))
 
     disk = SimDisk(str(tmp_path))
     async with running(MetadataNode(tmp_path, TWO_VOTERS, disk=disk)) as node:
 
-        async def answer_fetch(from_offset: int, records: bytes) -> None:
+        async def respond_to_fetch(from_offset: int, records: bytes) -> None:
             async with asyncio.timeout(60):
-                fetch, on_answer = await asked.get()
-                while not isinstance(fetch, FetchAsk) or fetch.epoch < 1:
-                    fetch, on_answer = await asked.get()
+                fetch, on_response = await sent.get()
+                while not isinstance(fetch, RaftFetchRequest) or fetch.epoch < 1:
+                    fetch, on_response = await sent.get()
             assert fetch.offset == from_offset
-            on_answer(FetchAnswer(epoch=1, leader_id=2, high_watermark=2, records=records))
+            on_response(RaftFetchResponse(epoch=1, leader_id=2, high_watermark=2, records=records))
 
-        node.driver.ask(BeginEpochAsk(1, 2, ReplicaKey(1), ()))
+        node.driver.handle_request(BeginEpochRequest(1, 2, ReplicaKey(1), ()))
         disk.medium.full = True
-        await answer_fetch(0, first + second)
+        await respond_to_fetch(0, first + second)
         disk.medium.full = False
         with monkeypatch.context() as patch:
-            patch.setattr(ReplicaLog, "take", take_half)
-            await answer_fetch(0, first + second)
-        await answer_fetch(1, second)
-        await answer_fetch(2, b"")
+            patch.setattr(ReplicaLog, "append_fetched", append_half)
+            await respond_to_fetch(0, first + second)
+        await respond_to_fetch(1, second)
+        await respond_to_fetch(2, b"")
         assert node.listener.names == ["a", "b"]
         assert node.failures == []
 
 
-async def test_no_snapshot_on_a_full_disk_is_no_failure(tmp_path: Path) -> None:
+async def test_a_snapshot_that_fails_on_a_full_disk_does_not_stop_the_node(tmp_path: Path) -> None:
     disk = SimDisk(str(tmp_path))
-    async with running(MetadataNode(tmp_path, LIMITS, disk=disk)) as node:
+    limits = {"metadata.log.max.record.bytes.between.snapshots": "10000"}
+    async with running(MetadataNode(tmp_path, limits, disk=disk, take_snapshots=True)) as node:
         for name in NAMES:
             await node.create(name)
         disk.medium.full = True
-        node.driver.snapshot_from(node.listener.to_records)
         with pytest.raises(DiskError, match="no space left"):
             await node.driver.write_snapshot(*node.driver.applied, node.listener.to_records())
         disk.medium.full = False
         assert [path.name for path in metadata_dir(tmp_path).glob("*.checkpoint*")] == []
-        await node.create("more")
+        await node.create("x" * 10_000)
         await until(lambda: len(list(metadata_dir(tmp_path).glob("*.checkpoint"))) == 1)
         assert node.failures == []
 
@@ -292,5 +299,5 @@ async def test_a_lost_quorum_state_is_no_loss_to_a_sole_voter(tmp_path: Path) ->
     (metadata_dir(tmp_path) / "quorum-state").write_text("{")
     damaged = MetadataNode(tmp_path)
     with pytest.raises(CorruptLogError, match="quorum-state is damaged"):
-        await damaged.driver.start()
+        await damaged.start()
     await damaged.driver.stop()

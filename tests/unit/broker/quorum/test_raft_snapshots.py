@@ -44,10 +44,10 @@ def test_a_snapshot_is_taken_after_so_many_bytes(tmp_path: Path) -> None:
         told = MetadataNode(tmp_path, SMALL)
         async with running(told):
             assert told.listener.names == [f"topic-{i:03d}" for i in range(1, 40)]
-            assert told.listener.told[0].startswith("snapshot ")
+            assert told.listener.calls[0].startswith("snapshot ")
             # The listener hears of what the snapshot does not hold, and of nothing that it holds.
-            offset = int(told.listener.told[0].split()[1].split("-")[0])
-            commits = [line for line in told.listener.told if line.startswith("commit")]
+            offset = int(told.listener.calls[0].split()[1].split("-")[0])
+            commits = [line for line in told.listener.calls if line.startswith("commit")]
             assert [int(line.split()[1].split("@")[0]) for line in commits] == list(range(offset, 42))
 
     asyncio.run(story())
@@ -168,7 +168,7 @@ async def test_a_log_that_was_cut_needs_its_snapshot(tmp_path: Path) -> None:
         damage(path)
     node = MetadataNode(tmp_path, limits)
     with pytest.raises(CorruptLogError, match="metadata in between is missing"):
-        await node.driver.start()
+        await node.start()
     await node.driver.stop()
 
 

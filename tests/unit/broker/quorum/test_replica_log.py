@@ -1,4 +1,4 @@
-"""The metadata log of a node: what its own snapshots and those of its leader do to each other."""
+"""The replica of the metadata log: its own snapshots and those of the leader."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from ruslo.broker.quorum.metadata_batches import VersionedRecord
 from ruslo.broker.quorum.replica_log import ReplicaLog, open_replica
-from ruslo.machines.raft.effects import SnapshotPiece
-from ruslo.machines.raft.rpc import SnapshotAnswer
+from ruslo.machines.raft.effects import WriteSnapshotChunk
+from ruslo.machines.raft.rpc import SnapshotResponse
 from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.machines.raft.voters import Voter, VoterSet
 from ruslo.model.clock import SystemClock
@@ -43,14 +43,14 @@ async def snapshot(replica: ReplicaLog, id: SnapshotId, *records: VersionedRecor
     )
 
 
-async def test_an_own_snapshot_that_the_leaders_overtook_as_it_was_written_is_none(
+async def test_a_snapshot_of_the_leader_supersedes_an_own_one_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the node, once it leads, would hand out a snapshot behind which its log does not go on."""
+    """Otherwise the node, once it leads, would serve a snapshot that its log does not continue."""
     a, b = topic("a"), topic("b")
     leader = replica_with(tmp_path / "leader", a, b)
     assert await snapshot(leader, LEADERS, a, b)
-    _, piece = leader.store.snapshots.piece(LEADERS, 0, 1 << 20)
+    _, chunk = leader.store.snapshots.chunk(LEADERS, 0, 1 << 20)
     follower = replica_with(tmp_path / "follower", a)
     snapshots = follower.store.snapshots
     begun, go_on = threading.Event(), threading.Event()
@@ -64,72 +64,72 @@ async def test_an_own_snapshot_that_the_leaders_overtook_as_it_was_written_is_no
     monkeypatch.setattr(snapshots, "write", slowly)
     own = asyncio.ensure_future(snapshot(follower, OWN, a))
     assert await asyncio.to_thread(begun.wait, 20)
-    assert follower.add_piece(SnapshotPiece(LEADERS, 0, piece, True)) is not None
+    assert follower.add_chunk(WriteSnapshotChunk(LEADERS, 0, chunk, True)) is not None
     assert follower.store.log.start_offset == LEADERS.offset
     go_on.set()
     assert not await own
     assert snapshots.ids() == [LEADERS]
     for replica in (leader, follower):
-        replica.close(in_order=True)
+        replica.close(cleanly=True)
 
 
-async def test_a_crash_before_the_leaders_snapshot_took_the_place_of_a_longer_log(
+async def test_a_crash_before_the_leaders_snapshot_replaced_a_longer_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the log holds behind the snapshot was written in an earlier epoch and never committed."""
+    """The log after the snapshot was written in an earlier epoch and never committed."""
     a, b = topic("a"), topic("b")
     id = SnapshotId(2, 2)
     leader = replica_with(tmp_path / "leader", a, b, epoch=2)
     assert await snapshot(leader, id, a, b)
-    _, piece = leader.store.snapshots.piece(id, 0, 1 << 20)
+    _, chunk = leader.store.snapshots.chunk(id, 0, 1 << 20)
     follower = replica_with(tmp_path / "follower", topic("x"), topic("y"))
     voters = VoterSet((Voter(1, random_uuid()),))
     follower.append_control(1, [KRaftVersionRecord(kraft_version=1), voters.to_record()])
-    monkeypatch.setattr(follower.store, "begin_at", crash)
+    monkeypatch.setattr(follower.store, "restart_at", crash)
     with pytest.raises(RuntimeError):
-        follower.add_piece(SnapshotPiece(id, 0, piece, True))
-    follower.close(in_order=False)
+        follower.add_chunk(WriteSnapshotChunk(id, 0, chunk, True))
+    follower.close(cleanly=False)
     again = opened(tmp_path / "follower")
     assert (again.store.log.start_offset, again.store.end_offset) == (2, 2)
     assert (again.view.end_offset, again.view.last_epoch) == (2, 2)
     assert (again.view.kraft_version, again.view.voters) == (0, None)
-    again.close(in_order=True)
-    leader.close(in_order=True)
+    again.close(cleanly=True)
+    leader.close(cleanly=True)
 
 
-async def test_nothing_is_left_of_a_snapshot_that_the_leader_has_no_more(tmp_path: Path) -> None:
+async def test_a_partial_download_is_deleted_when_the_leader_has_a_newer_snapshot(tmp_path: Path) -> None:
     a, b = topic("a"), topic("b")
     leader = replica_with(tmp_path / "leader", a, b)
     assert await snapshot(leader, LEADERS, a, b)
-    _, piece = leader.store.snapshots.piece(LEADERS, 0, 1 << 20)
+    _, chunk = leader.store.snapshots.chunk(LEADERS, 0, 1 << 20)
     follower = replica_with(tmp_path / "follower")
-    assert follower.add_piece(SnapshotPiece(OWN, 0, b"its beginning", False)) is None
-    assert follower.add_piece(SnapshotPiece(LEADERS, 0, piece, True)) is not None
+    assert follower.add_chunk(WriteSnapshotChunk(OWN, 0, b"its beginning", False)) is None
+    assert follower.add_chunk(WriteSnapshotChunk(LEADERS, 0, chunk, True)) is not None
     assert not list((tmp_path / "follower").rglob("*.part"))
     for replica in (leader, follower):
-        replica.close(in_order=True)
+        replica.close(cleanly=True)
 
 
-async def test_without_descriptors_a_follower_is_told_to_come_again(
+async def test_without_file_descriptors_a_follower_gets_a_retriable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not the leader's end."""
+    """The leader goes on leading."""
 
-    def nothing_free(disk: LocalDisk, path: str, *, create: bool = False) -> None:
+    def fail_to_open(disk: LocalDisk, path: str, *, create: bool = False) -> None:
         raise DiskError(disk.directory, path, "open", OSError(errno.EMFILE, "too many open files"))
 
     a = topic("a")
     leader = replica_with(tmp_path / "leader", a)
     assert await snapshot(leader, OWN, a)
-    asked = SnapshotAnswer(id=OWN)
+    requested = SnapshotResponse(id=OWN)
     with monkeypatch.context() as patch:
-        patch.setattr(LocalDisk, "open", nothing_free)
-        assert leader.filled(asked).error is ErrorCode.KAFKA_STORAGE_ERROR
-    answer = leader.filled(asked)
-    assert isinstance(answer, SnapshotAnswer)
-    assert answer.error is ErrorCode.NONE
-    assert len(answer.piece) == answer.size
-    leader.close(in_order=True)
+        patch.setattr(LocalDisk, "open", fail_to_open)
+        assert leader.with_bytes(requested).error is ErrorCode.KAFKA_STORAGE_ERROR
+    response = leader.with_bytes(requested)
+    assert isinstance(response, SnapshotResponse)
+    assert response.error is ErrorCode.NONE
+    assert len(response.chunk) == response.size
+    leader.close(cleanly=True)
 
 
 def crash(id: SnapshotId) -> None:

@@ -18,26 +18,26 @@ def log() -> LogView:
 
 
 @pytest.mark.parametrize(
-    ("offset", "last_epoch", "verdict"),
+    ("offset", "last_epoch", "expected"),
     [
         (0, 0, None),
         (5, 1, None),
         (3, 1, None),
         (12, 4, None),
-        (6, 1, EpochEnd(1, 5)),  # Its epoch 1 is longer than ours.
-        (8, 2, EpochEnd(1, 5)),  # We never had its epoch 2.
+        (6, 1, EpochEnd(1, 5)),  # The follower's epoch 1 is longer.
+        (8, 2, EpochEnd(1, 5)),  # The leader never had epoch 2.
         (13, 4, EpochEnd(4, 12)),
         (20, 9, EpochEnd(4, 12)),
     ],
 )
-def test_a_followers_log_is_a_beginning_of_the_leaders_or_parts_from_it(
-    log: LogView, offset: int, last_epoch: int, verdict: EpochEnd | None
+def test_a_followers_log_matches_or_diverges(
+    log: LogView, offset: int, last_epoch: int, expected: EpochEnd | None
 ) -> None:
-    assert log.check_position(offset, last_epoch) == verdict
+    assert log.check_position(offset, last_epoch) == expected
 
 
 @pytest.mark.parametrize(
-    ("offset", "last_epoch", "verdict"),
+    ("offset", "last_epoch", "expected"),
     [
         (0, 0, SNAPSHOT),
         (9, 3, SNAPSHOT),
@@ -47,24 +47,26 @@ def test_a_followers_log_is_a_beginning_of_the_leaders_or_parts_from_it(
         (11, 3, EpochEnd(3, 10)),
     ],
 )
-def test_behind_a_snapshot(offset: int, last_epoch: int, verdict: EpochEnd | SnapshotId | None) -> None:
+def test_positions_around_a_snapshot(
+    offset: int, last_epoch: int, expected: EpochEnd | SnapshotId | None
+) -> None:
     log = LogView(end_offset=12, epochs=[(4, 10)], start_offset=10, snapshot=SNAPSHOT)
-    assert log.check_position(offset, last_epoch) == verdict
+    assert log.check_position(offset, last_epoch) == expected
 
 
 @pytest.mark.parametrize(
-    ("leaders", "cut_at"),
+    ("leaders", "truncate_to"),
     [(EpochEnd(3, 7), 7), (EpochEnd(3, 20), 10), (EpochEnd(2, 6), 5), (EpochEnd(0, 0), 0)],
 )
-def test_where_to_cut(log: LogView, leaders: EpochEnd, cut_at: int) -> None:
-    assert log.truncation_for(leaders) == cut_at
+def test_truncation_offset(log: LogView, leaders: EpochEnd, truncate_to: int) -> None:
+    assert log.truncation_for(leaders) == truncate_to
 
 
-def test_what_is_cut_off_was_never_there(log: LogView) -> None:
+def test_truncated_control_records_are_not_in_force(log: LogView) -> None:
     first, second = VoterSet((Voter(1),)), VoterSet((Voter(1), Voter(2)))
-    log.replay(6, KRaftVersionRecord(kraft_version=1))
-    log.replay(7, first.to_record())
-    log.replay(11, second.to_record())
+    log.replay(KRaftVersionRecord(kraft_version=1), 6)
+    log.replay(first.to_record(), 7)
+    log.replay(second.to_record(), 11)
     assert (log.voters, log.former_voters, log.voters_offset) == (second, first, 11)
     assert log.quorum_records_before(10)[1] == first.to_record()
     log.truncated(10)
@@ -74,13 +76,13 @@ def test_what_is_cut_off_was_never_there(log: LogView) -> None:
     assert log.quorum_records_before(5) == ()
 
 
-def test_a_sync_that_a_truncation_overtook_tells_nothing_of_what_came_after(log: LogView) -> None:
+def test_a_sync_during_a_truncation_does_not_count_beyond_the_new_end(log: LogView) -> None:
     log.truncated(8)
     log.flushed(12)
     assert log.flushed_offset == 8
 
 
-def test_a_snapshot_in_place_of_the_log(log: LogView) -> None:
+def test_a_snapshot_replaces_the_log(log: LogView) -> None:
     log.snapshot_loaded(SnapshotId(30, 7), (KRaftVersionRecord(kraft_version=1),))
     assert (log.start_offset, log.end_offset, log.last_epoch) == (30, 30, 7)
     assert log.check_position(30, 7) is None
@@ -89,7 +91,7 @@ def test_a_snapshot_in_place_of_the_log(log: LogView) -> None:
     assert log.last_epoch == 7, "the epoch of the snapshot stays known"
 
 
-def test_everything_behind_the_own_snapshot_is_cut_off(log: LogView) -> None:
+def test_truncation_to_the_own_snapshot_keeps_its_epoch(log: LogView) -> None:
     log.snapshot_taken(SnapshotId(10, 3), start_offset=10)
     log.truncated(10)
     assert (log.end_offset, log.last_epoch) == (10, 3)

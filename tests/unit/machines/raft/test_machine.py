@@ -1,5 +1,5 @@
-"""The raft machine, told as stories: ``transcripts/*.txt`` hold what happens and, below each ``----``, what
-the machine answered and the state it was then in. RUSLO_REWRITE=1 writes the answers anew; read the diff."""
+"""Transcripts of the raft machine: ``transcripts/*.txt`` hold the events and, below each ``----``, the
+effects and the resulting state. RUSLO_REWRITE=1 rewrites the results; review the diff."""
 
 from __future__ import annotations
 
@@ -8,59 +8,60 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.machines.raft.effects import RaftOutcome
-from ruslo.machines.raft.events import Appended, Asked
+from ruslo.machines.machine import Instant
+from ruslo.machines.raft.effects import PersistQuorumState, RaftOutcome, Respond
+from ruslo.machines.raft.events import Appended, RequestReceived
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.rpc import (
-    Answer,
-    Ask,
-    BeginEpochAsk,
-    EndEpochAsk,
-    FetchAnswer,
-    FetchAsk,
+    BeginEpochRequest,
+    EndEpochRequest,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftVoteRequest,
     ReplicaKey,
-    VoteAsk,
 )
 from ruslo.machines.raft.states import LEGAL_NEXT, State
 from ruslo.machines.raft.voters import Voter
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import uuid_to_text
-from tests.support.machines.raft_transcript import Story, directory
+from tests.support.machines.raft_transcript import RaftTranscript, directory
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+START = Instant(0, 0)
 
 
-def retell(text: str) -> str:
-    """The same story with the answers that the machine gives now."""
-    story = Story()
-    told: list[str] = []
-    answers: list[str] = []
-    in_answer = False
+def replay(text: str) -> str:
+    """The same transcript with the effects and states of the machine as it is now."""
+    transcript = RaftTranscript()
+    lines: list[str] = []
+    effects: list[str] = []
+    in_result = False
     for line in text.splitlines():
         if line == "----":
-            told += ["----", *answers, story.state(), ""]
-            answers, in_answer = [], True
-        elif in_answer and line:
+            lines += ["----", *effects, transcript.state(), ""]
+            effects, in_result = [], True
+        elif in_result and line:
             continue
         elif not line:
-            in_answer = False
+            in_result = False
         else:
-            told.append(line)
+            lines.append(line)
             if not line.startswith("#"):
-                answers += story.tell(line)
-    return "\n".join(told)
+                effects += transcript.run(line)
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_story(path: Path) -> None:
-    text = path.read_text()
-    told = retell(text)
+def test_transcript(path: Path) -> None:
+    replayed = replay(path.read_text())
     if os.environ.get("RUSLO_REWRITE"):
-        path.write_text(told)
-    assert told == path.read_text()
+        path.write_text(replayed)
+    assert replayed == path.read_text()
 
 
-def test_there_are_stories() -> None:
+def test_transcripts_are_found() -> None:
     assert len(TRANSCRIPTS) >= 10
 
 
@@ -70,11 +71,11 @@ def test_every_state_can_be_left_and_reached() -> None:
 
 
 def sole_leader() -> RaftMachine:
-    story = Story()
+    transcript = RaftTranscript()
     for line in ("node id=1 directory=A static=1@localhost:9093", "started"):
-        story.tell(line)
-    assert story.machine is not None
-    return story.machine
+        transcript.run(line)
+    assert transcript.machine is not None
+    return transcript.machine
 
 
 def test_only_the_leader_of_an_epoch_leads_it() -> None:
@@ -89,41 +90,40 @@ def test_a_sole_voter_sets_no_timers() -> None:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "raft_request",
     [
-        VoteAsk(5, ReplicaKey(-5), ReplicaKey(-1), last_epoch=9, end_offset=99, pre_vote=False),
-        BeginEpochAsk(5, -5, ReplicaKey(-1), ()),
-        EndEpochAsk(5, -5, ()),
+        RaftVoteRequest(5, ReplicaKey(-5), ReplicaKey(-1), last_epoch=9, end_offset=99, pre_vote=False),
+        BeginEpochRequest(5, -5, ReplicaKey(-1), ()),
+        EndEpochRequest(5, -5, ()),
     ],
-    ids=lambda ask: type(ask).__name__,
+    ids=lambda request: type(request).__name__,
 )
-def test_nobody_is_voted_for_or_followed_who_cannot_be(ask: Ask) -> None:
-    """The node would not start again: its quorum state could not be read."""
+def test_negative_node_ids_get_no_vote_and_no_follower(raft_request: RaftRequest) -> None:
+    """A negative id in the quorum state would keep the node from starting again."""
     machine = sole_leader()
-    outcome = machine.handle(Asked("token", ask), 0)
-    assert answer_of(outcome).error is ErrorCode.INVALID_REQUEST
-    assert outcome.persist is None
+    outcome = machine.handle(RequestReceived("token", raft_request), START)
+    assert response_of(outcome).error is ErrorCode.INVALID_REQUEST
+    assert not any(isinstance(effect, PersistQuorumState) for effect in outcome.effects)
     assert machine.leads(1)
 
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(-5, 1), (0, -1)])
-def test_there_are_no_negative_offsets_and_epochs(offset: int, last_epoch: int) -> None:
-    """To read from there would fail, and so would the node."""
+def test_negative_offsets_and_epochs_are_rejected(offset: int, last_epoch: int) -> None:
+    """Reading from such an offset would take the node down."""
     machine = sole_leader()
-    machine.handle(Appended(1, 1), 0)
-    ask = FetchAsk(1, ReplicaKey(2), offset, last_epoch, high_watermark=-1, max_wait_ms=0)
-    answer = answer_of(machine.handle(Asked("token", ask), 0))
-    assert isinstance(answer, FetchAnswer)
-    assert (answer.error, answer.records_from) == (ErrorCode.INVALID_REQUEST, None)
+    machine.handle(Appended(1, 1), START)
+    request = RaftFetchRequest(1, ReplicaKey(2), offset, last_epoch, high_watermark=-1, max_wait_ms=0)
+    response = response_of(machine.handle(RequestReceived("token", request), START))
+    assert isinstance(response, RaftFetchResponse)
+    assert (response.error, response.records_from) == (ErrorCode.INVALID_REQUEST, None)
     assert machine.replicas == {}
 
 
-def answer_of(outcome: RaftOutcome) -> Answer:
-    (reply,) = outcome.replies
-    assert isinstance(reply.message, Answer)
-    return reply.message
+def response_of(outcome: RaftOutcome) -> RaftResponse:
+    (response,) = [effect.response for effect in outcome.effects if isinstance(effect, Respond)]
+    return response
 
 
-def test_the_names_of_voters_are_readable() -> None:
+def test_voters_print_readably() -> None:
     assert str(Voter(1)) == "1"
     assert str(Voter(1, directory("A"))) == f"1-{uuid_to_text(directory('A'))}"

@@ -24,7 +24,7 @@ def test_version_0_has_the_voters() -> None:
     assert state.to_json(0, (3, 1)) == V0
 
 
-def test_version_1_has_the_directory_that_got_the_vote() -> None:
+def test_version_1_has_the_directory_id_of_the_vote() -> None:
     state = QuorumState.from_json(V1)
     assert state == QuorumState(
         epoch=5, voted_id=2, voted_directory_id=uuid_from_text("d_6y1KR8ShOfQHdZd7fXGQ")
@@ -40,7 +40,7 @@ def test_version_1_has_the_directory_that_got_the_vote() -> None:
         (V0[:-1], "not JSON"),
         (b"[1]", "not a JSON object"),
         (b"{}", "data_version = None"),
-        (V0.replace(b'version":0', b'version":2'), "data_version 2; known are 0 and 1"),
+        (V0.replace(b'version":0', b'version":2'), "data_version 2; supported are 0 and 1"),
         (V0.replace(b'"leaderEpoch":1', b'"leaderEpoch":-1'), "leaderEpoch = -1"),
         (V0.replace(b'"leaderEpoch":1', b'"leaderEpoch":true'), "leaderEpoch = True"),
         (V0.replace(b'"leaderEpoch":1', b'"leaderEpoch":2147483648'), "leaderEpoch = 2147483648"),
@@ -48,6 +48,6 @@ def test_version_1_has_the_directory_that_got_the_vote() -> None:
         (V1.replace(b"d_6y1KR8ShOfQHdZd7fXGQ", b"short"), "bad votedDirectoryId"),
     ],
 )
-def test_anything_else_is_refused(damaged: bytes, problem: str) -> None:
+def test_invalid_states_are_rejected(damaged: bytes, problem: str) -> None:
     with pytest.raises(ProtocolError, match=problem):
         QuorumState.from_json(damaged)

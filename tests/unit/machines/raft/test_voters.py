@@ -22,7 +22,7 @@ def test_a_dynamic_voter_is_its_id_and_its_directory() -> None:
     assert voters.find(1, B) is None
 
 
-def test_a_record_holds_everything() -> None:
+def test_record_round_trip() -> None:
     endpoints = (Endpoint("CONTROLLER", "a", 9093), Endpoint("OTHER", "::1", 65535))
     voters = VoterSet((Voter(1, A, endpoints, (0, 1)), Voter(2, B, (), (1, 1))))
     record = voters.to_record()

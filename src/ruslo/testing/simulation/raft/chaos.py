@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from ruslo.machines.raft.quorum_state import NO_NODE, QuorumState
-from ruslo.machines.raft.rpc import AddVoterAsk, RemoveVoterAsk, ReplicaKey
+from ruslo.machines.raft.rpc import AddVoterRequest, RemoveVoterRequest, ReplicaKey
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.voters import Voter
 from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
@@ -189,11 +189,13 @@ class RaftChaos:
             return
         node = self._random.choice(joining)
         voter = Voter(*node.key, (node.endpoint,))
-        leader.ask(AddVoterAsk(voter, timeout_ms=5_000), lambda answer: None)
+        leader.request(AddVoterRequest(voter, timeout_ms=5_000), lambda response: None)
 
     def _remove_voter(self) -> None:
         leader = self.quorum.leader
         if leader is None or leader.machine is None:
             return
         voter = self._random.choice(leader.machine.voters.voters)
-        leader.ask(RemoveVoterAsk(ReplicaKey(voter.node_id, voter.directory_id)), lambda answer: None)
+        leader.request(
+            RemoveVoterRequest(ReplicaKey(voter.node_id, voter.directory_id)), lambda response: None
+        )

@@ -109,11 +109,11 @@ class SimRaftLog:
         )
         if self.snapshot is not None:
             for record in self.snapshot.control:
-                view.replay(self.snapshot.id.offset - 1, record)
+                view.replay(record, self.snapshot.id.offset - 1)
         for batch in self.batches:
             if self.snapshot is None or batch.base_offset >= self.snapshot.id.offset:
                 for offset, record in enumerate(batch.control, batch.base_offset):
-                    view.replay(offset, record)
+                    view.replay(record, offset)
         return view
 
     def _index(self, offset: int) -> int:

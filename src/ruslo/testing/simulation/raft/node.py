@@ -13,32 +13,42 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from ruslo.machines.raft.effects import RaftOutcome, SnapshotPiece
+from ruslo.machines.machine import Instant
+from ruslo.machines.raft.effects import (
+    AppendControlRecords,
+    AppendFetchedBatches,
+    PersistQuorumState,
+    RaftEffect,
+    Respond,
+    SendRequest,
+    TruncateLog,
+    WriteSnapshotChunk,
+)
 from ruslo.machines.raft.events import (
-    Answered,
     Appended,
-    Asked,
+    FetchedBatchesAppended,
     Flushed,
     PeerGone,
     RaftEvent,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
     SnapshotLoaded,
-    SnapshotTaken,
+    SnapshotWritten,
     Started,
     Stopping,
-    Taken,
     TimerFired,
     Truncated,
-    Unanswered,
 )
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.rpc import (
-    Answer,
-    Ask,
-    FetchAnswer,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
     ReplicaKey,
-    SnapshotAnswer,
-    VersionsAnswer,
-    VersionsAsk,
+    SnapshotResponse,
+    VersionsRequest,
+    VersionsResponse,
 )
 from ruslo.machines.raft.settings import RaftSettings
 from ruslo.machines.raft.snapshots import SnapshotId
@@ -52,7 +62,7 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT_MS = 2_000
 BATCHES_PER_FETCH = (1, 1, 2, 8)
-SNAPSHOT_PIECE_BYTES = 100
+SNAPSHOT_CHUNK_BYTES = 100
 SNAPSHOT_BYTES = 250
 TRACE_LENGTH = 60
 
@@ -61,7 +71,7 @@ TRACE_LENGTH = 60
 class DiskFaults:
     usual_ms: int = 4
     slow: float = 0.0
-    """Part of the syncs that take up to ``slow_ms``."""
+    """Part of the syncs that append_fetched up to ``slow_ms``."""
     slow_ms: int = 800
 
 
@@ -93,9 +103,9 @@ class SimRaftNode:
         self._done: deque[RaftEvent] = deque()
         """What the machine asked for and now has: reported before anything else can happen."""
         self._running = False
-        self._outstanding: dict[int, tuple[int, Ask]] = {}
+        self._outstanding: dict[int, tuple[int, RaftRequest]] = {}
         self._next_call = 0
-        self._callers: dict[Hashable, Callable[[Answer], None]] = {}
+        self._callers: dict[Hashable, Callable[[RaftResponse], None]] = {}
         self._synced_at_ms = 0
 
     @property
@@ -152,10 +162,10 @@ class SimRaftNode:
 
     def peer_gone(self, node_id: int) -> None:
         """What a driver sees when a peer's process ends: its calls fail, and its address refuses."""
-        for call, (target, ask) in list(self._outstanding.items()):
+        for call, (target, request) in list(self._outstanding.items()):
             if target == node_id:
                 del self._outstanding[call]
-                self.handle(Unanswered(node_id, ask))
+                self.handle(RequestFailed(node_id, request))
         if self.machine is not None:
             self.handle(PeerGone(node_id))
 
@@ -169,15 +179,15 @@ class SimRaftNode:
         self._pump()
         return True
 
-    def ask(self, ask: Ask, on_answer: Callable[[Answer], None]) -> None:
+    def request(self, request: RaftRequest, on_response: Callable[[RaftResponse], None]) -> None:
         if self.machine is None:
             return
-        if isinstance(ask, VersionsAsk):
-            on_answer(VersionsAnswer(kraft_versions=(0, 1)))
+        if isinstance(request, VersionsRequest):
+            on_response(VersionsResponse(kraft_versions=(0, 1)))
             return
         token = object()
-        self._callers[token] = on_answer
-        self.handle(Asked(token, ask))
+        self._callers[token] = on_response
+        self.handle(RequestReceived(token, request))
 
     def take_snapshot(self, *, cut: bool) -> None:
         machine = self.machine
@@ -192,7 +202,7 @@ class SimRaftNode:
         snapshot = SimSnapshot(id, machine.log.quorum_records_before(id.offset))
         self.quorum.snapshots[id] = snapshot
         self.log.take_snapshot(snapshot, id.offset if cut else self.log.start_offset)
-        self.handle(SnapshotTaken(id, self.log.start_offset))
+        self.handle(SnapshotWritten(id, self.log.start_offset))
 
     # -- the driver's part -----------------------------------------------------------------------------------
 
@@ -208,41 +218,45 @@ class SimRaftNode:
             while (self._done or self._events) and self.machine is not None:
                 event = self._done.popleft() if self._done else self._events.popleft()
                 self.trace.append((self.quorum.clock.monotonic_ms(), event))
-                outcome = self.machine.handle(event, self.now_ms())
-                self._carry_out(outcome)
+                now_ms = self.now_ms()
+                for effect in self.machine.handle(event, Instant(now_ms, now_ms)).effects:
+                    self._carry_out(effect)
                 self.quorum.stepped(self)
         finally:
             self._running = False
         self._arm_timer()
 
-    def _carry_out(self, outcome: RaftOutcome) -> None:
-        if outcome.persist is not None:
-            self.log.store_quorum(outcome.persist, sync=self.quorum.sync_votes)
-        if outcome.truncate_to is not None:
-            self._done.append(Truncated(self.log.truncate(outcome.truncate_to)))
-        if outcome.take is not None:
-            for batch in cast("list[SimBatch]", outcome.take):
-                self._append(batch)
-            self._done.append(Taken())
-        if outcome.snapshot_piece is not None:
-            self._store_piece(outcome.snapshot_piece)
-        if outcome.append is not None:
-            assert self.machine is not None
-            base, records = self.log.end_offset, outcome.append.records
-            self._append(SimBatch(base, base + len(records), self.machine.epoch, control=records))
-        for reply in outcome.replies:
-            caller = self._callers.pop(reply.token, None)
-            if caller is not None:
-                caller(self._with_data(cast(Answer, reply.message)))
-        for send in outcome.sends:
-            self._call(send.node, cast(Ask, send.request))
+    def _carry_out(self, effect: RaftEffect) -> None:
+        match effect:
+            case PersistQuorumState(state):
+                self.log.store_quorum(state, sync=self.quorum.sync_votes)
+            case TruncateLog(offset):
+                self._done.append(Truncated(self.log.truncate(offset)))
+            case AppendFetchedBatches(batches):
+                for batch in cast("list[SimBatch]", batches):
+                    self._append(batch)
+                self._done.append(FetchedBatchesAppended())
+            case WriteSnapshotChunk(id, is_last=True):
+                snapshot = self.quorum.snapshots[id]
+                self.log.replace_by(snapshot)
+                self._done.append(SnapshotLoaded(snapshot.id, snapshot.control))
+            case AppendControlRecords(records):
+                assert self.machine is not None
+                base = self.log.end_offset
+                self._append(SimBatch(base, base + len(records), self.machine.epoch, control=records))
+            case Respond(token, response):
+                caller = self._callers.pop(token, None)
+                if caller is not None:
+                    caller(self._with_data(response))
+            case SendRequest(node_id, request):
+                self._call(node_id, request)
 
     def _append(self, batch: SimBatch) -> None:
         assert self.machine is not None
         self.log.append(batch)
         self.quorum.appended(self, batch)
         for offset, record in enumerate(batch.control, batch.base_offset):
-            self.machine.replay(offset, record)
+            self.machine.replay(record, offset)
         self._done.append(Appended(batch.end_offset, batch.epoch))
         random, disk = self.quorum.clock.random, self.disk
         longest_ms = disk.slow_ms if random.random() < disk.slow else disk.usual_ms
@@ -255,44 +269,42 @@ class SimRaftNode:
             self.log.sync()
             self.handle(Flushed(self.log.end_offset))
 
-    def _with_data(self, answer: Answer) -> Answer:
-        if isinstance(answer, FetchAnswer) and answer.records_from is not None:
+    def _with_data(self, response: RaftResponse) -> RaftResponse:
+        if isinstance(response, RaftFetchResponse) and response.records_from is not None:
             count = self.quorum.clock.random.choice(BATCHES_PER_FETCH)
-            batches = self.log.batches_from(answer.records_from, count)
-            return replace(answer, records=cast(bytes, batches))
-        if isinstance(answer, SnapshotAnswer) and answer.error is ErrorCode.NONE:
-            if self.log.snapshot is None or self.log.snapshot.id != answer.id:
-                return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
-            piece = bytes(min(SNAPSHOT_PIECE_BYTES, SNAPSHOT_BYTES - answer.position))
-            return replace(answer, size=SNAPSHOT_BYTES, piece=piece)
-        return answer
-
-    def _store_piece(self, piece: SnapshotPiece) -> None:
-        if piece.is_last:
-            snapshot = self.quorum.snapshots[piece.id]
-            self.log.replace_by(snapshot)
-            self._done.append(SnapshotLoaded(snapshot.id, snapshot.control))
+            batches = self.log.batches_from(response.records_from, count)
+            return replace(response, records=cast(bytes, batches))
+        if isinstance(response, SnapshotResponse) and response.error is ErrorCode.NONE:
+            if self.log.snapshot is None or self.log.snapshot.id != response.id:
+                return replace(response, error=ErrorCode.SNAPSHOT_NOT_FOUND)
+            chunk = bytes(min(SNAPSHOT_CHUNK_BYTES, SNAPSHOT_BYTES - response.position))
+            return replace(response, size=SNAPSHOT_BYTES, chunk=chunk)
+        return response
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def _call(self, node_id: int, ask: Ask) -> None:
+    def _call(self, node_id: int, request: RaftRequest) -> None:
         network, clock, life = self.quorum.network, self.quorum.clock, self._life
         target = self.quorum.node_at(node_id)
         call = self._next_call
         self._next_call += 1
-        self._outstanding[call] = (node_id, ask)
+        self._outstanding[call] = (node_id, request)
 
-        def answered(answer: Answer) -> None:
-            network.send(target.node_id, self.node_id, partial(self._answered, life, call, answer))
+        def answered(response: RaftResponse) -> None:
+            network.send(target.node_id, self.node_id, partial(self._on_response, life, call, response))
 
-        clock.call_later(REQUEST_TIMEOUT_MS, partial(self._answered, life, call, None))
-        network.send(self.node_id, target.node_id, partial(target.ask, ask, answered))
+        clock.call_later(REQUEST_TIMEOUT_MS, partial(self._on_response, life, call, None))
+        network.send(self.node_id, target.node_id, partial(target.request, request, answered))
 
-    def _answered(self, life: int, call: int, answer: Answer | None) -> None:
+    def _on_response(self, life: int, call: int, response: RaftResponse | None) -> None:
         if life != self._life or call not in self._outstanding:
             return
-        node_id, ask = self._outstanding.pop(call)
-        self.handle(Unanswered(node_id, ask) if answer is None else Answered(node_id, ask, answer))
+        node_id, request = self._outstanding.pop(call)
+        self.handle(
+            RequestFailed(node_id, request)
+            if response is None
+            else ResponseReceived(node_id, request, response)
+        )
 
     # -- time ------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
-"""The machine's asks as Kafka's requests, and the responses as answers.
+"""Encodes the requests of the raft machine as Kafka's requests and decodes the responses.
 
-Two things every response may carry are news for the machine whatever was asked: the epoch and leader that the
-other node knows, and where that leader is (NodeEndpoints, KIP-853).
+Every response may carry the epoch and leader that the other node knows and that leader's endpoint
+(NodeEndpoints, KIP-853); the machine uses them whatever its request was.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import Final, Protocol
 
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import (
-    AddVoterAsk,
-    Answer,
-    Ask,
-    BeginEpochAsk,
-    EndEpochAsk,
-    EpochAnswer,
+    AddVoterRequest,
+    BeginEpochRequest,
+    EndEpochRequest,
     EpochEnd,
-    FetchAnswer,
-    FetchAsk,
-    RemoveVoterAsk,
-    SnapshotAnswer,
-    SnapshotAsk,
-    UpdateVoterAsk,
-    VersionsAsk,
-    VoteAnswer,
-    VoteAsk,
-    VoterChangeAnswer,
+    EpochResponse,
+    RaftFetchRequest,
+    RaftFetchResponse,
+    RaftRequest,
+    RaftResponse,
+    RaftVoteRequest,
+    RaftVoteResponse,
+    RemoveVoterRequest,
+    SnapshotRequest,
+    SnapshotResponse,
+    UpdateVoterRequest,
+    VersionsRequest,
+    VoterChangeResponse,
 )
 from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.machines.raft.voters import Endpoint
@@ -61,32 +61,32 @@ from ruslo.protocol.messages.update_raft_voter_response import UpdateRaftVoterRe
 from ruslo.protocol.messages.vote_request import VoteRequest
 from ruslo.protocol.messages.vote_response import VoteResponse
 
-REPLICA_STATE_FROM: Final = 15
-"""The first version of Fetch with the replica in a struct of its own (KIP-903)."""
+REPLICA_STATE_MIN_VERSION: Final = 15
+"""The first version of Fetch with a ReplicaState struct (KIP-903)."""
 FETCH_MIN_VERSION: Final = 13
-"""The first with topic ids; the metadata log is not fetched by name."""
-PRE_VOTE_FROM: Final = 2
+"""The first version of Fetch with topic ids; the metadata log is not fetched by name."""
+PRE_VOTE_MIN_VERSION: Final = 2
 
 LOWEST_VERSION: Final[dict[type[Message], int]] = {FetchRequest: FETCH_MIN_VERSION}
-RESPONSES: Final[dict[type[Ask], type[Message]]] = {
-    VoteAsk: VoteResponse,
-    BeginEpochAsk: BeginQuorumEpochResponse,
-    EndEpochAsk: EndQuorumEpochResponse,
-    FetchAsk: FetchResponse,
-    SnapshotAsk: FetchSnapshotResponse,
-    AddVoterAsk: AddRaftVoterResponse,
-    RemoveVoterAsk: RemoveRaftVoterResponse,
-    UpdateVoterAsk: UpdateRaftVoterResponse,
+RESPONSES: Final[dict[type[RaftRequest], type[Message]]] = {
+    RaftVoteRequest: VoteResponse,
+    BeginEpochRequest: BeginQuorumEpochResponse,
+    EndEpochRequest: EndQuorumEpochResponse,
+    RaftFetchRequest: FetchResponse,
+    SnapshotRequest: FetchSnapshotResponse,
+    AddVoterRequest: AddRaftVoterResponse,
+    RemoveVoterRequest: RemoveRaftVoterResponse,
+    UpdateVoterRequest: UpdateRaftVoterResponse,
 }
-REQUESTS: Final[dict[type[Ask], type[Message]]] = {
-    VoteAsk: VoteRequest,
-    BeginEpochAsk: BeginQuorumEpochRequest,
-    EndEpochAsk: EndQuorumEpochRequest,
-    FetchAsk: FetchRequest,
-    SnapshotAsk: FetchSnapshotRequest,
-    AddVoterAsk: AddRaftVoterRequest,
-    RemoveVoterAsk: RemoveRaftVoterRequest,
-    UpdateVoterAsk: UpdateRaftVoterRequest,
+REQUESTS: Final[dict[type[RaftRequest], type[Message]]] = {
+    RaftVoteRequest: VoteRequest,
+    BeginEpochRequest: BeginQuorumEpochRequest,
+    EndEpochRequest: EndQuorumEpochRequest,
+    RaftFetchRequest: FetchRequest,
+    SnapshotRequest: FetchSnapshotRequest,
+    AddVoterRequest: AddRaftVoterRequest,
+    RemoveVoterRequest: RemoveRaftVoterRequest,
+    UpdateVoterRequest: UpdateRaftVoterRequest,
 }
 
 
@@ -99,52 +99,52 @@ class WireLimits(Protocol):
     def snapshot_max_bytes(self) -> int: ...
 
 
-def encode(ask: Ask, version: int, limits: WireLimits) -> Message:
+def encode(request: RaftRequest, version: int, limits: WireLimits) -> Message:
     cluster_id = limits.cluster_id
-    match ask:
-        case VoteAsk():
+    match request:
+        case RaftVoteRequest():
             return VoteRequest(
                 cluster_id=cluster_id,
-                voter_id=ask.voter.node_id,
+                voter_id=request.voter.node_id,
                 topics=[
                     vote_request.TopicData(
                         topic_name=METADATA_TOPIC,
                         partitions=[
                             vote_request.PartitionData(
-                                replica_epoch=ask.epoch,
-                                replica_id=ask.candidate.node_id,
-                                replica_directory_id=ask.candidate.directory_id,
-                                voter_directory_id=ask.voter.directory_id,
-                                last_offset_epoch=ask.last_epoch,
-                                last_offset=ask.end_offset,
-                                pre_vote=ask.pre_vote,
+                                replica_epoch=request.epoch,
+                                replica_id=request.candidate.node_id,
+                                replica_directory_id=request.candidate.directory_id,
+                                voter_directory_id=request.voter.directory_id,
+                                last_offset_epoch=request.last_epoch,
+                                last_offset=request.end_offset,
+                                pre_vote=request.pre_vote,
                             )
                         ],
                     )
                 ],
             )
-        case BeginEpochAsk():
+        case BeginEpochRequest():
             return BeginQuorumEpochRequest(
                 cluster_id=cluster_id,
-                voter_id=ask.voter.node_id,
+                voter_id=request.voter.node_id,
                 topics=[
                     begin_quorum_epoch_request.TopicData(
                         topic_name=METADATA_TOPIC,
                         partitions=[
                             begin_quorum_epoch_request.PartitionData(
-                                voter_directory_id=ask.voter.directory_id,
-                                leader_id=ask.leader_id,
-                                leader_epoch=ask.epoch,
+                                voter_directory_id=request.voter.directory_id,
+                                leader_id=request.leader_id,
+                                leader_epoch=request.epoch,
                             )
                         ],
                     )
                 ],
                 leader_endpoints=[
                     begin_quorum_epoch_request.LeaderEndpoint(name=at.listener, host=at.host, port=at.port)
-                    for at in ask.endpoints
+                    for at in request.endpoints
                 ],
             )
-        case EndEpochAsk():
+        case EndEpochRequest():
             return EndQuorumEpochRequest(
                 cluster_id=cluster_id,
                 topics=[
@@ -152,106 +152,108 @@ def encode(ask: Ask, version: int, limits: WireLimits) -> Message:
                         topic_name=METADATA_TOPIC,
                         partitions=[
                             end_quorum_epoch_request.PartitionData(
-                                leader_id=ask.leader_id,
-                                leader_epoch=ask.epoch,
-                                preferred_successors=[key.node_id for key in ask.preferred],
+                                leader_id=request.leader_id,
+                                leader_epoch=request.epoch,
+                                preferred_successors=[key.node_id for key in request.preferred],
                                 preferred_candidates=[
                                     end_quorum_epoch_request.ReplicaInfo(
                                         candidate_id=key.node_id, candidate_directory_id=key.directory_id
                                     )
-                                    for key in ask.preferred
+                                    for key in request.preferred
                                 ],
                             )
                         ],
                     )
                 ],
             )
-        case FetchAsk():
-            return _fetch(ask, version, limits)
-        case SnapshotAsk():
+        case RaftFetchRequest():
+            return _fetch(request, version, limits)
+        case SnapshotRequest():
             return FetchSnapshotRequest(
                 cluster_id=cluster_id,
-                replica_id=ask.replica.node_id,
+                replica_id=request.replica.node_id,
                 max_bytes=limits.snapshot_max_bytes,
                 topics=[
                     fetch_snapshot_request.TopicSnapshot(
                         name=METADATA_TOPIC,
                         partitions=[
                             fetch_snapshot_request.PartitionSnapshot(
-                                current_leader_epoch=ask.epoch,
+                                current_leader_epoch=request.epoch,
                                 snapshot_id=fetch_snapshot_request.SnapshotId(
-                                    end_offset=ask.id.offset, epoch=ask.id.epoch
+                                    end_offset=request.id.offset, epoch=request.id.epoch
                                 ),
-                                position=ask.position,
-                                replica_directory_id=ask.replica.directory_id,
+                                position=request.position,
+                                replica_directory_id=request.replica.directory_id,
                             )
                         ],
                     )
                 ],
             )
-        case AddVoterAsk():
+        case AddVoterRequest():
             return AddRaftVoterRequest(
                 cluster_id=cluster_id,
-                timeout_ms=ask.timeout_ms,
-                voter_id=ask.voter.node_id,
-                voter_directory_id=ask.voter.directory_id,
+                timeout_ms=request.timeout_ms,
+                voter_id=request.voter.node_id,
+                voter_directory_id=request.voter.directory_id,
                 listeners=[
                     add_raft_voter_request.Listener(name=at.listener, host=at.host, port=at.port)
-                    for at in ask.voter.endpoints
+                    for at in request.voter.endpoints
                 ],
-                ack_when_committed=ask.ack_when_committed or version == 0,
+                ack_when_committed=request.ack_when_committed or version == 0,
             )
-        case RemoveVoterAsk():
+        case RemoveVoterRequest():
             return RemoveRaftVoterRequest(
-                cluster_id=cluster_id, voter_id=ask.voter.node_id, voter_directory_id=ask.voter.directory_id
+                cluster_id=cluster_id,
+                voter_id=request.voter.node_id,
+                voter_directory_id=request.voter.directory_id,
             )
-        case UpdateVoterAsk():
-            lowest, highest = ask.voter.kraft_version_range
+        case UpdateVoterRequest():
+            lowest, highest = request.voter.kraft_version_range
             return UpdateRaftVoterRequest(
                 cluster_id=cluster_id,
-                current_leader_epoch=ask.epoch,
-                voter_id=ask.voter.node_id,
-                voter_directory_id=ask.voter.directory_id,
+                current_leader_epoch=request.epoch,
+                voter_id=request.voter.node_id,
+                voter_directory_id=request.voter.directory_id,
                 listeners=[
                     update_raft_voter_request.Listener(name=at.listener, host=at.host, port=at.port)
-                    for at in ask.voter.endpoints
+                    for at in request.voter.endpoints
                 ],
                 kraft_version_feature=update_raft_voter_request.KRaftVersionFeature(
                     min_supported_version=lowest, max_supported_version=highest
                 ),
             )
-        case VersionsAsk():
-            raise AssertionError("a connection asks for versions by itself")
+        case VersionsRequest():
+            raise AssertionError("a connection negotiates versions by itself")
 
 
-def _fetch(ask: FetchAsk, version: int, limits: WireLimits) -> FetchRequest:
-    request = FetchRequest(
+def _fetch(request: RaftFetchRequest, version: int, limits: WireLimits) -> FetchRequest:
+    fetch = FetchRequest(
         cluster_id=limits.cluster_id,
-        max_wait_ms=ask.max_wait_ms,
+        max_wait_ms=request.max_wait_ms,
         max_bytes=limits.fetch_max_bytes,
         topics=[
             fetch_request.FetchTopic(
                 topic_id=METADATA_TOPIC_ID,
                 partitions=[
                     fetch_request.FetchPartition(
-                        current_leader_epoch=ask.epoch,
-                        fetch_offset=ask.offset,
-                        last_fetched_epoch=ask.last_epoch,
+                        current_leader_epoch=request.epoch,
+                        fetch_offset=request.offset,
+                        last_fetched_epoch=request.last_epoch,
                     )
                 ],
             )
         ],
     )
-    partition = request.topics[0].partitions[0]
-    if version >= REPLICA_STATE_FROM:
-        request.replica_state = fetch_request.ReplicaState(replica_id=ask.replica.node_id)
+    partition = fetch.topics[0].partitions[0]
+    if version >= REPLICA_STATE_MIN_VERSION:
+        fetch.replica_state = fetch_request.ReplicaState(replica_id=request.replica.node_id)
     else:
-        request.replica_id = ask.replica.node_id
+        fetch.replica_id = request.replica.node_id
     if version >= 17:
-        partition.replica_directory_id = ask.replica.directory_id
+        partition.replica_directory_id = request.replica.directory_id
     if version >= 18:
-        partition.high_watermark = ask.high_watermark
-    return request
+        partition.high_watermark = request.high_watermark
+    return fetch
 
 
 class _NodeEndpoint(Protocol):
@@ -267,23 +269,23 @@ def _endpoint_of(leader_id: int, endpoints: Iterable[_NodeEndpoint]) -> Endpoint
     return next((Endpoint("", at.host, at.port) for at in endpoints if at.node_id == leader_id), None)
 
 
-def decode(ask: Ask, response: Message) -> Answer:
-    """Raises ProtocolError when the response is not about the metadata log, or has an error nobody knows."""
+def decode(request: RaftRequest, response: Message) -> RaftResponse:
+    """Raises ProtocolError if the response lacks the metadata partition or has an unknown error code."""
     try:
-        return _decode(ask, response)
+        return _decode(request, response)
     except IndexError as error:
-        raise ProtocolError(f"{type(response).__name__} says nothing about the metadata log") from error
+        raise ProtocolError(f"{type(response).__name__} does not contain the metadata partition") from error
     except ValueError as error:
         raise ProtocolError(f"{type(response).__name__}: {error}") from error
 
 
-def _decode(ask: Ask, response: Message) -> Answer:
+def _decode(request: RaftRequest, response: Message) -> RaftResponse:
     match response:
         case VoteResponse():
             if response.error_code:
-                return VoteAnswer(ErrorCode(response.error_code))
+                return RaftVoteResponse(ErrorCode(response.error_code))
             vote = response.topics[0].partitions[0]
-            return VoteAnswer(
+            return RaftVoteResponse(
                 ErrorCode(vote.error_code),
                 vote.leader_epoch,
                 vote.leader_id,
@@ -292,9 +294,9 @@ def _decode(ask: Ask, response: Message) -> Answer:
             )
         case BeginQuorumEpochResponse() | EndQuorumEpochResponse():
             if response.error_code:
-                return EpochAnswer(ErrorCode(response.error_code))
+                return EpochResponse(ErrorCode(response.error_code))
             known = response.topics[0].partitions[0]
-            return EpochAnswer(
+            return EpochResponse(
                 ErrorCode(known.error_code),
                 known.leader_epoch,
                 known.leader_id,
@@ -304,43 +306,43 @@ def _decode(ask: Ask, response: Message) -> Answer:
             return _decode_fetch(response)
         case FetchSnapshotResponse():
             if response.error_code:
-                return SnapshotAnswer(ErrorCode(response.error_code))
-            part = response.topics[0].partitions[0]
-            leader = part.current_leader
-            return SnapshotAnswer(
-                ErrorCode(part.error_code),
+                return SnapshotResponse(ErrorCode(response.error_code))
+            partition = response.topics[0].partitions[0]
+            leader = partition.current_leader
+            return SnapshotResponse(
+                ErrorCode(partition.error_code),
                 leader.leader_epoch,
                 leader.leader_id,
                 _endpoint_of(leader.leader_id, response.node_endpoints),
-                id=SnapshotId(part.snapshot_id.end_offset, part.snapshot_id.epoch),
-                position=part.position,
-                size=part.size,
-                piece=part.unaligned_records,
+                id=SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+                position=partition.position,
+                size=partition.size,
+                chunk=partition.unaligned_records,
             )
         case UpdateRaftVoterResponse():
             current = response.current_leader
             endpoint = Endpoint("", current.host, current.port) if current.host else None
-            return VoterChangeAnswer(
+            return VoterChangeResponse(
                 ErrorCode(response.error_code), current.leader_epoch, current.leader_id, endpoint
             )
         case AddRaftVoterResponse() | RemoveRaftVoterResponse():
-            return VoterChangeAnswer(ErrorCode(response.error_code), message=response.error_message)
-    raise AssertionError(f"{type(response).__name__} answers no ask of the quorum")
+            return VoterChangeResponse(ErrorCode(response.error_code), message=response.error_message)
+    raise AssertionError(f"{type(response).__name__} is not a response of the quorum")
 
 
-def _decode_fetch(response: FetchResponse) -> FetchAnswer:
+def _decode_fetch(response: FetchResponse) -> RaftFetchResponse:
     if response.error_code:
-        return FetchAnswer(ErrorCode(response.error_code))
-    part = response.responses[0].partitions[0]
-    leader = part.current_leader
-    diverging, snapshot = part.diverging_epoch, part.snapshot_id
-    return FetchAnswer(
-        ErrorCode(part.error_code),
+        return RaftFetchResponse(ErrorCode(response.error_code))
+    partition = response.responses[0].partitions[0]
+    leader = partition.current_leader
+    diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    return RaftFetchResponse(
+        ErrorCode(partition.error_code),
         leader.leader_epoch,
         leader.leader_id,
         _endpoint_of(leader.leader_id, response.node_endpoints) if leader.leader_id != NO_NODE else None,
-        high_watermark=part.high_watermark,
+        high_watermark=partition.high_watermark,
         diverging=EpochEnd(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
         snapshot=SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
-        records=part.records or b"",
+        records=partition.records or b"",
     )

@@ -1,7 +1,6 @@
-"""Writes an empty record when nothing else has been written for a while.
+"""Writes a NoOp record when nothing else has been appended for a while (KIP-835).
 
-Those who follow the metadata log can tell by it that the leader is alive and how far behind they are
-(KIP-835). A node that nobody follows writes none.
+Followers of the metadata log see by it that the leader is alive and how far behind they are.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ import asyncio
 from collections.abc import Callable
 
 
-class IdleRecords:
+class NoOpWriter:
     def __init__(self, interval_ms: int, write: Callable[[], None]) -> None:
-        """``interval_ms`` 0: never."""
+        """``interval_ms`` 0: never write one."""
         self._interval_s = interval_ms / 1000
         self._write = write
         self._timer: asyncio.TimerHandle | None = None
 
     def appended(self) -> None:
-        """Something was written: the time begins anew."""
+        """Something was appended: the interval starts again."""
         if self._timer is not None:
             self.stop()
             self.start()

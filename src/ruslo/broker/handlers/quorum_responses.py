@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.machines.raft.quorum_state import NO_NODE
-from ruslo.machines.raft.rpc import Answer
+from ruslo.machines.raft.rpc import RaftResponse
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import METADATA_TOPIC
 
@@ -27,9 +27,9 @@ def is_metadata_log(topic_name: str, partition_index: int) -> bool:
     return topic_name == METADATA_TOPIC and partition_index == 0
 
 
-def node_endpoints(answer: Answer, make: Callable[..., EndpointT]) -> list[EndpointT]:
+def node_endpoints(result: RaftResponse, make: Callable[..., EndpointT]) -> list[EndpointT]:
     """Where the leader is, in the API's own kind of endpoint."""
-    at = answer.endpoint
-    if at is None or answer.leader_id == NO_NODE:
+    at = result.endpoint
+    if at is None or result.leader_id == NO_NODE:
         return []
-    return [make(node_id=answer.leader_id, host=at.host, port=at.port)]
+    return [make(node_id=result.leader_id, host=at.host, port=at.port)]
