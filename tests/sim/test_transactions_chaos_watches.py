@@ -19,7 +19,7 @@ from ruslo.machines.txns.events import Loaded
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import IDLE, PREPARED, TV0, TV2
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
-from ruslo.storage import recovery
+from ruslo.storage import segment_recovery
 from ruslo.storage.log import Log
 from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.testing.histories import Anomaly
@@ -98,7 +98,7 @@ def markers_are_lost_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
 
 def producers_are_forgotten_in_recovery(patch: pytest.MonkeyPatch) -> None:
     """Redpanda, as Jepsen found it in 2022: a restart takes away what protects from duplicates."""
-    patch.setattr(recovery, "replay_batch", lambda producers, header, batch: None)
+    patch.setattr(segment_recovery, "replay_batch", lambda producers, header, batch: None)
 
 
 def aborted_transactions_are_not_named(patch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
-ABORT_INDEXES = "ruslo-txnindex-checkpoint"
+TXN_INDEX_CHECKSUMS = "ruslo-txnindex-checkpoint"
 
 _VERSION = "0"
 
@@ -83,32 +83,47 @@ def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     return _format(f"{epoch} {start}" for epoch, start in entries)
 
 
-class AbortIndex(NamedTuple):
+class TxnIndexChecksum(NamedTuple):
     """What is known of the bytes of a ``.txnindex``."""
 
     size: int
     checksum: int
 
 
-def parse_abort_indexes(data: bytes, path: str) -> dict[int, AbortIndex]:
+def parse_txn_index_checksums(data: bytes, path: str) -> dict[int, TxnIndexChecksum]:
     """By the base offsets of the segments."""
-    found: dict[int, AbortIndex] = {}
+    found: dict[int, TxnIndexChecksum] = {}
     for line in _lines(data, path):
         try:
             base_offset, size, checksum = line.split(" ")
-            found[int(base_offset)] = AbortIndex(int(size), int(checksum))
+            found[int(base_offset)] = TxnIndexChecksum(int(size), int(checksum))
         except ValueError:
             raise CorruptLogError(f"{path}: {line!r} is not 'base-offset size checksum'") from None
     return found
 
 
-def format_abort_indexes(indexes: Mapping[int, AbortIndex]) -> bytes:
+def format_txn_index_checksums(indexes: Mapping[int, TxnIndexChecksum]) -> bytes:
     return _format(f"{base_offset} {size} {checksum}" for base_offset, (size, checksum) in indexes.items())
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
     """The offsets of a checkpoint file; None if there is none."""
     return parse_offsets(disk.read_file(path), path) if disk.status(path) is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointedState:
+    """What the checkpoints of a log directory say about one log."""
+
+    clean: bool = True
+    """Whether the log directory was shut down cleanly."""
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+    gaps_below: int = 0
+    """Below this offset compaction may have left a gap between two segments; past it, a gap is a loss."""
+    compacted_below: int = 0
+    """Below this offset the log was compacted, whatever ``cleanup.policy`` is now."""
 
 
 @dataclass(slots=True)

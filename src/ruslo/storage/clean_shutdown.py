@@ -14,12 +14,12 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 UNKNOWN_BROKER_EPOCH = -1
 
 
-def write_clean_mark(disk: Disk, broker_epoch: int) -> None:
+def write_clean_shutdown_file(disk: Disk, broker_epoch: int) -> None:
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     disk.replace_file(f"{disk.directory}/{CLEAN_SHUTDOWN}", text.encode())
 
 
-def take_clean_mark(disk: Disk) -> int | None:
+def remove_clean_shutdown_file(disk: Disk) -> int | None:
     """Remove the mark; the broker epoch in it (-1 if unreadable), or None if there was no mark."""
     path = f"{disk.directory}/{CLEAN_SHUTDOWN}"
     if disk.status(path) is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.storage.checkpoints import AbortIndex
+from ruslo.storage.checkpoints import TxnIndexChecksum
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY, IndexFile
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
@@ -20,12 +20,14 @@ from ruslo.storage.txn_index import AbortedTransaction
 _ANY_OFFSET = -(1 << 63)
 
 
-def find_fault(segment: Segment, next_base: int | None, abort_index: AbortIndex | None = None) -> str | None:
+def find_fault(
+    segment: Segment, next_base: int | None, abort_index: TxnIndexChecksum | None = None
+) -> str | None:
     """What is wrong with the indexes of a segment that is not empty, in words; None: nothing.
 
     ``next_base``: of the segment after it. ``abort_index``: what the transaction index held, if it is known.
     """
-    if abort_index is not None and not segment.continues_abort_index(abort_index):
+    if abort_index is not None and not segment.txn_index.extends(abort_index):
         return f"{segment.path_of(TXN_INDEX_SUFFIX)} is not what was written"
     last = MAX_RELATIVE_OFFSET if next_base is None else next_base - 1 - segment.base_offset
     for kind, check in (
@@ -80,7 +82,7 @@ def _time_index_fault(segment: Segment, last_offset: int) -> str | None:
 
 def _txn_index_fault(segment: Segment, last_offset: int) -> str | None:
     try:
-        return _entries_fault(segment.aborts(_ANY_OFFSET), segment.base_offset, last_offset)
+        return _entries_fault(segment.txn_index.entries(_ANY_OFFSET), segment.base_offset, last_offset)
     except CorruptLogError as error:
         return f"cannot be read: {error}"
 

@@ -19,7 +19,7 @@ SWAP_SUFFIX = ".swap"
 _UNFINISHED = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
 
 
-def tidy(disk: Disk, log_path: str, names: Iterable[str]) -> set[str]:
+def clean_up_leftovers(disk: Disk, log_path: str, names: Iterable[str]) -> set[str]:
     """Finish or undo what was under way; returns the names that are left."""
     left = set(names)
     unfinished = [name for name in left if name.endswith(_UNFINISHED)]

@@ -20,20 +20,20 @@ from ruslo.model.ids import Uuid
 from ruslo.records.batch import LENGTH_OVERHEAD, LOG_APPEND_TIME, TRANSACTIONAL, HeaderFields
 from ruslo.records.builder import empty_batch
 from ruslo.storage import log_reader, log_truncation, log_verbatim, retention
-from ruslo.storage.checkpoints import ABORT_INDEXES, format_abort_indexes
+from ruslo.storage.checkpoints import TXN_INDEX_CHECKSUMS, format_txn_index_checksums
 from ruslo.storage.disk import DiskError, FileSlice
-from ruslo.storage.epochs import EpochEnd
+from ruslo.storage.leader_epochs import EpochEnd
 from ruslo.storage.log_reader import EMPTY_READ, LogRead, TimestampedOffset
 from ruslo.storage.log_state import LogState
 from ruslo.storage.log_sync import SyncTargets
 from ruslo.storage.partition_files import PARTITION_METADATA, format_partition_metadata
-from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchTrace
+from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchMetadata
 from ruslo.storage.producer_replay import read_marker
 from ruslo.storage.producer_snapshot import encode_snapshot, snapshot_path
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
-from ruslo.storage.segment import TXN_INDEX_SUFFIX, Segment
+from ruslo.storage.segment import Segment
 from ruslo.storage.txn_index import AbortedTransaction
-from ruslo.storage.verification import VerificationGuard
+from ruslo.storage.verification_guard import VerificationGuard
 
 RECENT_BATCHES = 256
 """So many batches at the tail are found without reading the file."""
@@ -106,19 +106,19 @@ class Log(LogState):
             try:
                 self._write(batch)
             except DiskError as error:
-                self._cut_torn_tail(position, error)
+                self._truncate_torn_tail(position, error)
                 raise
         except DiskError:
             if producer_id >= 0 and check_sequence:
-                self.producers.turned_away[producer_id] = (epoch, sequence)
+                self.producers.awaiting_retry[producer_id] = (epoch, sequence)
             raise
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         self.note_batch(base_offset, position, last_offset, size, timestamp)
         if entry is not None:
-            entry.add_batch(BatchTrace((sequence + delta) & SEQUENCE_MASK, last_offset, delta, timestamp))
-            if self.producers.turned_away:
-                self.producers.turned_away.pop(producer_id, None)
+            entry.add_batch(BatchMetadata((sequence + delta) & SEQUENCE_MASK, last_offset, delta, timestamp))
+            if self.producers.awaiting_retry:
+                self.producers.awaiting_retry.pop(producer_id, None)
         elif producer_id >= 0:
             self.producers.append_data(header, base_offset)
         self.end_offset = last_offset + 1
@@ -134,7 +134,7 @@ class Log(LogState):
         self.producers.check_marker(marker, transaction_version)
         base_offset, size, position = self.end_offset, len(batch), self.active.size
         limits = self.limits
-        if now_ms > limits.now_ms or not limits.allow(position + size, marker.timestamp, base_offset):
+        if now_ms > limits.now_ms or not limits.allows(position + size, marker.timestamp, base_offset):
             self.make_room(base_offset, base_offset, size, marker.timestamp, now_ms)
             position = self.active.size
         _PATCH.pack_into(batch, 0, base_offset, size - LENGTH_OVERHEAD, leader_epoch)
@@ -166,7 +166,7 @@ class Log(LogState):
         try:
             self._write(data)
         except DiskError as error:
-            self._cut_torn_tail(position, error)
+            self._truncate_torn_tail(position, error)
             raise
 
     def write_marker(self, data: ReadBuffer, position: int, aborted: AbortedTransaction | None) -> None:
@@ -175,16 +175,13 @@ class Log(LogState):
         if aborted is None:
             self.write(data, position)
             return
-        self._append_abort(aborted)
+        self._unsynced.add_txn_index(self.active.txn_index.path)
+        self.active.txn_index.append(aborted)
         try:
             self.write(data, position)
         except DiskError:
-            self.active.keep_aborts_below(aborted.last_offset)
+            self.active.txn_index.truncate_to(aborted.last_offset)
             raise
-
-    def _append_abort(self, aborted: AbortedTransaction) -> None:
-        self._unsynced.add_abort(self.active.path_of(TXN_INDEX_SUFFIX))
-        self.active.append_abort(aborted)
 
     def note_batch(
         self, base_offset: int, position: int, last_offset: int, size: int, timestamp: int
@@ -198,9 +195,9 @@ class Log(LogState):
             del recent[: RECENT_BATCHES // 2]
             del self._recent_positions[: RECENT_BATCHES // 2]
         if position == 0 or self.limits.index_may_fill:
-            self.limits.work_out(segment, self._config)
+            self.limits.recompute(segment, self._config)
 
-    def _cut_torn_tail(self, position: int, error: DiskError) -> None:
+    def _truncate_torn_tail(self, position: int, error: DiskError) -> None:
         """After a failed write: take away what got into the file; it must end with a whole batch."""
         try:
             self.active.file.truncate(position)
@@ -214,7 +211,7 @@ class Log(LogState):
         self.check_online()
         segment, limits = self.active, self.limits
         segment.activate()
-        limits.work_out(segment, self._config)
+        limits.recompute(segment, self._config)
         self._write = segment.file.append
         exceeds = segment.size + size > limits.size or timestamp > limits.timestamp or now_ms > limits.now_ms
         if (exceeds and segment.size) or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -233,7 +230,7 @@ class Log(LogState):
             sealed.activate()
             sealed.write_indexes()
             self.write_producer_snapshot()
-            self.write_abort_checkpoint()
+            self.write_txn_index_checkpoint()
             segment = Segment(self.disk, self.path, base_offset, 0, now_ms)
             segment.create_file()
         except DiskError as error:
@@ -247,10 +244,10 @@ class Log(LogState):
         self.recovery_point = min(self.recovery_point, base_offset - 1)
         self.active = segment
         self.forget_tail()
-        self.limits.work_out(segment, self._config)
+        self.limits.recompute(segment, self._config)
         self._write = segment.file.append
 
-    def continue_at(self, offset: int, now_ms: int) -> None:
+    def fill_gap_to(self, offset: int, now_ms: int) -> None:
         """Go on at an offset beyond the end, on disk: the records in between were here and are lost.
 
         Empty batches stand for them, so the gap is not taken for new damage and consumers get past it.
@@ -261,7 +258,7 @@ class Log(LogState):
             self.append_as_is(empty_batch(self.end_offset, last_offset, epoch), now_ms)
         self.flush(now_ms)
 
-    def adopt(self, topic_id: Uuid) -> None:
+    def assign_topic_id(self, topic_id: Uuid) -> None:
         """Write the topic id, which the metadata knows and ``partition.metadata`` did not."""
         self.disk.replace_file(f"{self.path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         self.topic_id = topic_id
@@ -274,13 +271,15 @@ class Log(LogState):
             self.snapshot_offset = self.end_offset
             self._unsynced.add_snapshot(path)
 
-    def write_abort_checkpoint(self) -> None:
+    def write_txn_index_checkpoint(self) -> None:
         """Note what the transaction indexes hold, so the next start can tell if one is damaged."""
-        indexes = {each.base_offset: each.abort_index() for each in self.segments if each.has_aborts}
-        if indexes or self._has_abort_checkpoint:
-            path = f"{self.path}/{ABORT_INDEXES}"
-            self.disk.write_file(path, format_abort_indexes(indexes))
-            self._has_abort_checkpoint = True
+        indexes = {
+            each.base_offset: each.txn_index.checksum() for each in self.segments if each.txn_index.exists
+        }
+        if indexes or self._has_txn_index_checkpoint:
+            path = f"{self.path}/{TXN_INDEX_CHECKSUMS}"
+            self.disk.write_file(path, format_txn_index_checksums(indexes))
+            self._has_txn_index_checkpoint = True
             self._unsynced.add_snapshot(path)
 
     # --- reading ----------------------------------------------------------------------
@@ -335,7 +334,7 @@ class Log(LogState):
     def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """The aborted transactions that touch records in [offset, upper), in marker order; maybe others."""
         self.check_online()
-        return log_reader.aborted_transactions(self, offset, upper)
+        return log_reader.aborted_transactions(self.segments, offset, upper)
 
     def offset_for_timestamp(self, timestamp: int, bound: int) -> TimestampedOffset | None:
         """The first record, below ``bound``, with a timestamp ≥ the wanted one."""
@@ -417,7 +416,7 @@ class Log(LogState):
         """Write, without syncing yet, what a clean stop leaves: indexes and producers."""
         self.complete_swap()
         self.write_producer_snapshot()
-        self.write_abort_checkpoint()
+        self.write_txn_index_checkpoint()
         if self.active.offset_index is not None:
             self.active.write_indexes()
             self._unsynced.add_segment(self.active)

@@ -19,25 +19,31 @@ from ruslo.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    CheckpointedState,
     CheckpointFile,
     CheckpointWrite,
     read_offsets,
 )
-from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, take_clean_mark, write_clean_mark
+from ruslo.storage.clean_shutdown import (
+    UNKNOWN_BROKER_EPOCH,
+    remove_clean_shutdown_file,
+    write_clean_shutdown_file,
+)
 from ruslo.storage.dir_lock import DirLock
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log import Log
+from ruslo.storage.log_creation import create_log
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.log_sync import run_together
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
 from ruslo.storage.partition_files import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
-    departing_name,
     parse_directory_name,
+    renamed_directory,
     segment_bases,
 )
-from ruslo.storage.recovery import LastStop, create_log, open_log
 from ruslo.storage.recovery_progress import RecoveryProgress
 from ruslo.storage.trash import Trash
 
@@ -94,7 +100,7 @@ class LogDir:
     def _open(self) -> None:
         self._lock = DirLock(self.disk)
         self.meta = read_meta_properties(self.disk)
-        epoch = take_clean_mark(self.disk)
+        epoch = remove_clean_shutdown_file(self.disk)
         self.was_clean = epoch is not None
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
         recovery_points = self._read_checkpoint(RECOVERY_POINTS)
@@ -154,7 +160,7 @@ class LogDir:
                 config_for(partition.topic),
                 self.trash,
                 now_ms,
-                LastStop(
+                CheckpointedState(
                     clean=self.was_clean,
                     recovery_point=self._recovery_points.get(partition, 0),
                     start_offset=self._log_starts.get(partition, 0),
@@ -184,7 +190,7 @@ class LogDir:
         self.recovery.begin(len(partitions), sum(unsynced.values()))
 
         def recover_one(partition: TopicPartition) -> Log:
-            part = self.recovery.log_begun(unsynced[partition])
+            part = self.recovery.begin_log(unsynced[partition])
             log = open_one(partition, part.segment_done)
             part.opened(log.size_bytes)
             return log
@@ -273,14 +279,14 @@ class LogDir:
         """Rename the partition's directory away at once and remove it after a while."""
         self.trash.add_directory(self._rename_away(partition, DELETE_SUFFIX), delay_ms)
 
-    def set_aside(self, partition: TopicPartition) -> str:
+    def mark_stray(self, partition: TopicPartition) -> str:
         """Keep a log the cluster knows nothing of under a ``-stray`` name; returns that name."""
         return self._rename_away(partition, STRAY_SUFFIX)
 
     def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
         log = self.logs[partition]
         log.complete_swap()
-        target = f"{self.path}/{departing_name(partition, suffix)}"
+        target = f"{self.path}/{renamed_directory(partition, suffix)}"
         self.disk.rename(log.path, target)
         del self.logs[partition]
         log.move_to(target)
@@ -329,7 +335,7 @@ class LogDir:
         }
         return self._cleaned_file.prepare(self.cleaned)
 
-    def last_known_end(self, partition: TopicPartition) -> int | None:
+    def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
         """The end of a log as the checkpoints of the last run know it; None if they do not."""
         known = [
             offsets[partition]
@@ -369,7 +375,7 @@ class LogDir:
         for log in self.logs.values():
             log.release()
         self.write_checkpoints()
-        write_clean_mark(self.disk, broker_epoch)
+        write_clean_shutdown_file(self.disk, broker_epoch)
         self._unlock(remove=True)
 
     def abandon(self) -> None:

@@ -18,7 +18,7 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_mark
+from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_shutdown_file
 from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
@@ -128,11 +128,11 @@ class LogManager:
                 self._take_offline(directory, error)
                 directory.abandon()
 
-    def restore_clean_marks(self) -> None:
+    def restore_clean_shutdown_files(self) -> None:
         """Undo what ``open`` did to the marks of a clean stop, after a start that opened no log."""
         for directory in self.online_directories():
             if directory.was_clean:
-                write_clean_mark(directory.disk, directory.previous_broker_epoch)
+                write_clean_shutdown_file(directory.disk, directory.previous_broker_epoch)
 
     def abandon(self) -> None:
         """Let go of everything without writing: the next start will find an unclean stop."""
@@ -191,13 +191,13 @@ class LogManager:
         with self._guard(directory):
             directory.delete(partition, self.delete_delay_ms)
 
-    def set_aside(self, partition: TopicPartition) -> str:
+    def mark_stray(self, partition: TopicPartition) -> str:
         """The cluster does not know this log: keep it as ``-stray``; returns its new path."""
         directory = self._forget(partition)
         with self._guard(directory):
-            return directory.set_aside(partition)
+            return directory.mark_stray(partition)
 
-    def forget_lost(self, partition: TopicPartition) -> None:
+    def forget_offline(self, partition: TopicPartition) -> None:
         """It was taken from this broker after its directory had failed: what is there stays there."""
         log = self.logs.get(partition)
         if log is not None and log.failure is not None:
@@ -207,19 +207,19 @@ class LogManager:
         del self.logs[partition]
         return self._directory_of.pop(partition)
 
-    def last_known_end(self, partition: TopicPartition) -> int | None:
+    def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
         """The end of a log as the checkpoints of the last run know it; None: they do not know the log."""
-        ends = [each.last_known_end(partition) for each in self.directories]
+        ends = [each.checkpointed_end_offset(partition) for each in self.directories]
         return max((end for end in ends if end is not None), default=None)
 
-    def continue_at(self, log: Log, offset: int) -> None:
+    def fill_gap_to(self, log: Log, offset: int) -> None:
         """Have a log go on beyond its end, and the next start not take the gap for another loss."""
         directory = self._directory_of[log.partition]
         with self._guard(directory):
-            log.continue_at(offset, self.clock.now_ms())
+            log.fill_gap_to(offset, self.clock.now_ms())
             directory.write_checkpoints()
 
-    def were_cut(self, logs: Iterable[Log]) -> None:
+    def checkpoint_truncated(self, logs: Iterable[Log]) -> None:
         """Before anything is appended to logs that were cut: no checkpoint may claim what is gone.
 
         Recovery trusts what lies below the recovery point. One that stayed above the cut would keep it from

@@ -13,6 +13,7 @@ from ruslo.storage.disk import FileSlice
 from ruslo.storage.header_walk import walk_headers
 from ruslo.storage.roll_limits import MAX_RELATIVE_OFFSET
 from ruslo.storage.segment import LOG_SUFFIX, Segment
+from ruslo.storage.segment_search import check_read, find_checked, first_indexed_after, next_indexed_offset
 from ruslo.storage.txn_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
     segments = log.segments
     at = segment_at(segments, offset)
     try:
-        found = segments[at].locate(offset, offset_limit(log, at))
+        found = find_checked(segments[at], offset, offset_limit(log, at))
         # Compaction leaves gaps, also at the end of a segment.
         while found is None:
             check_gap(log, at)
             if at + 1 == len(segments):
                 return EMPTY_READ
             at += 1
-            found = segments[at].locate(offset, offset_limit(log, at))
+            found = find_checked(segments[at], offset, offset_limit(log, at))
         segment, (position, header) = segments[at], found
         size = _end_of_range(log, at, upper_bound) - position
         if size > max_bytes:
@@ -63,7 +64,7 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
                 size = first if min_one_batch else 0
         if size <= 0:
             return EMPTY_READ
-        size = segment.confirm(position, size, header, offset_limit(log, at))
+        size = check_read(segment, position, size, header, offset_limit(log, at))
     except DamagedRange as damaged:
         note_damage(log, at, damaged)
         raise
@@ -81,7 +82,7 @@ def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
     if upper_bound >= limit:
         return segment.size
     try:
-        bounded = segment.locate(upper_bound, limit)
+        bounded = find_checked(segment, upper_bound, limit)
     except DamagedRange as damaged:
         return damaged.position
     return bounded[0] if bounded is not None else segment.size
@@ -95,7 +96,7 @@ def check_gap(log: Log, at: int) -> None:
         return
     # More than a segment can hold was not lost from its end: a follower was sent that gap.
     may_have_gap = log.may_have_gap(limit) or limit - segment.base_offset > MAX_RELATIVE_OFFSET + 1
-    if not may_have_gap or segment.knows_offsets_past(end_offset):
+    if not may_have_gap or segment.is_indexed_past(end_offset):
         problem = f"{segment.path_of(LOG_SUFFIX)} ends before them"
         raise DamagedRange(segment.size, end_offset, problem)
 
@@ -103,7 +104,7 @@ def check_gap(log: Log, at: int) -> None:
 def note_damage(log: Log, at: int, damaged: DamagedRange) -> None:
     """Remember a damaged range, so the next read of it is refused without a search."""
     segment, limit = log.segments[at], offset_limit(log, at)
-    behind = segment.first_indexed_behind(damaged.position, limit)
+    behind = first_indexed_after(segment, damaged.position, limit)
     end_offset = behind[1][BASE_OFFSET] if behind is not None else limit
     first_offset = max(damaged.first_offset, segment.base_offset)
     if first_offset < end_offset:
@@ -115,14 +116,15 @@ def end_of_read(log: Log, read: LogRead) -> int:
         return log.end_offset
     at = segment_at(log.segments, read.first_batch_offset)
     limit = offset_limit(log, at)
-    indexed = log.segments[at].next_indexed_offset(read.slice.position + read.slice.size, limit)
+    indexed = next_indexed_offset(log.segments[at], read.slice.position + read.slice.size, limit)
     return limit if indexed is None else indexed
 
 
-def aborted_transactions(log: Log, offset: int, upper: int) -> list[AbortedTransaction]:
+def aborted_transactions(segments: list[Segment], offset: int, upper: int) -> list[AbortedTransaction]:
+    """The aborted transactions that touch records in [offset, upper), in marker order; maybe others."""
     found: list[AbortedTransaction] = []
-    for segment in log.segments[segment_at(log.segments, offset) :]:
-        for aborted in segment.aborts(offset):
+    for segment in segments[segment_at(segments, offset) :]:
+        for aborted in segment.txn_index.entries(offset):
             if aborted.first_offset < upper:
                 found.append(aborted)
             # The last stable offset only rises, so every later transaction began at or past it.
@@ -146,7 +148,7 @@ def offset_for_timestamp(log: Log, timestamp: int, bound: int) -> TimestampedOff
 def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset | None:
     segment, start_offset, limit = log.segments[at], log.start_offset, offset_limit(log, at)
     try:
-        start = segment.locate(max(segment.search_start_for_timestamp(timestamp), start_offset), limit)
+        start = find_checked(segment, max(segment.search_start_for_timestamp(timestamp), start_offset), limit)
         if start is None:
             return None
         for position, header in walk_headers(

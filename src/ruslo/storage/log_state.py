@@ -13,7 +13,7 @@ from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.damage import DamageList
 from ruslo.storage.disk import Disk
-from ruslo.storage.epochs import EpochCache
+from ruslo.storage.leader_epochs import LeaderEpochCache
 from ruslo.storage.log_sync import Unsynced
 from ruslo.storage.lost_data import LostData
 from ruslo.storage.producer_state import ProducerStates
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class LogState:
     __slots__ = (
         "_config",
-        "_has_abort_checkpoint",
+        "_has_txn_index_checkpoint",
         "_index_interval_bytes",
         "_recent_bases",
         "_recent_positions",
@@ -72,7 +72,7 @@ class LogState:
         end_offset: int,
         recovery_point: int,
         high_watermark: int,
-        epochs: EpochCache,
+        epochs: LeaderEpochCache,
         producers: ProducerStates,
         snapshot_offset: int,
         trash: Trash,
@@ -81,7 +81,7 @@ class LogState:
         unsynced_segments: Iterable[Segment] = (),
         damage: DamageList | None = None,
         gaps_below: int = 0,
-        has_abort_checkpoint: bool = False,
+        has_txn_index_checkpoint: bool = False,
         lost_tail: LostData | None = None,
     ) -> None:
         self.disk = disk
@@ -111,7 +111,7 @@ class LogState:
         """Ranges of offsets that must not be served."""
         self.gaps_below = gaps_below
         """Compaction may have left a gap between two segments below this offset."""
-        self._has_abort_checkpoint = has_abort_checkpoint
+        self._has_txn_index_checkpoint = has_txn_index_checkpoint
         self.lost_tail = lost_tail
         """The records that were missing at the end of the log when it was opened; None once the replica knows
         where it goes on."""
@@ -137,7 +137,7 @@ class LogState:
             self.gaps_below = self.end_offset
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
-        self.limits.refuse()
+        self.limits.invalidate()
 
     @property
     def directory(self) -> str:
@@ -202,7 +202,7 @@ class LogState:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self._unsynced.truncated(self.segments[:-1])
-        self.limits.refuse()
+        self.limits.invalidate()
         self.forget_tail()
         if self.damage:
             self.damage.keep_between(self.start_offset, end_offset)
@@ -240,7 +240,7 @@ class LogState:
 
     def release(self) -> None:
         """Let go of every descriptor and of the indexes in memory."""
-        self.limits.refuse()
+        self.limits.invalidate()
         self._write = _not_open
         self.forget_tail()
         for segment in self.segments:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ruslo.storage.checkpoints import LEADER_EPOCHS
 from ruslo.storage.disk import Disk, DiskError, DiskFile
-from ruslo.storage.epochs import EpochCache
+from ruslo.storage.leader_epochs import LeaderEpochCache
 from ruslo.storage.partition_files import PARTITION_METADATA
 from ruslo.storage.segment import Segment
 
@@ -142,7 +142,7 @@ class Unsynced:
         self.snapshots.append(path)
         self.names_changed()
 
-    def add_abort(self, index_path: str) -> None:
+    def add_txn_index(self, index_path: str) -> None:
         """A transaction index, perhaps a new one, has grown."""
         self._abort_indexes.add(index_path)
         self._aborts += 1
@@ -157,7 +157,12 @@ class Unsynced:
         self.keep_segments(sealed)
 
     def targets(
-        self, disk: Disk, log_path: str, end_offset: int, files: tuple[DiskFile, ...], epochs: EpochCache
+        self,
+        disk: Disk,
+        log_path: str,
+        end_offset: int,
+        files: tuple[DiskFile, ...],
+        epochs: LeaderEpochCache,
     ) -> SyncTargets:
         paths = [path for segment in self.segments for path in segment.existing_files()]
         paths += self.snapshots
@@ -179,7 +184,7 @@ class Unsynced:
             aborts=self._aborts,
         )
 
-    def done(self, targets: SyncTargets, epochs: EpochCache) -> None:
+    def done(self, targets: SyncTargets, epochs: LeaderEpochCache) -> None:
         """Forget what ``targets`` has synced; what came up while it ran stays."""
         self.segments = [segment for segment in self.segments if segment not in targets.segments]
         self.snapshots = [path for path in self.snapshots if path not in targets.paths]

@@ -14,7 +14,7 @@ from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log_reader import segment_at
 from ruslo.storage.partition_files import snapshot_offsets
-from ruslo.storage.producer_replay import find_uncommitted_ends, load_producers
+from ruslo.storage.producer_replay import load_producers, restore_completed_transactions
 from ruslo.storage.producer_snapshot import snapshot_path
 from ruslo.storage.segment import Segment
 
@@ -54,12 +54,12 @@ def truncate_to(log: Log, offset: int) -> bool:
         # A batch that holds the offset goes as a whole; then the log ends before it.
         end_offset = min(offset, header[BASE_OFFSET])
         segment.truncate_to(position, header[BASE_OFFSET] - segment.base_offset)
-    segment.keep_aborts_below(end_offset)
+    segment.txn_index.truncate_to(end_offset)
     log.segments_changed(end_offset)
     log.epochs.truncate_from_end(end_offset)
     kept = _discard_snapshots_above(log, end_offset)
     log.producers, log.snapshot_offset = load_producers(log.disk, log.path, log.segments, kept, end_offset)
-    find_uncommitted_ends(
+    restore_completed_transactions(
         log.producers, log.disk, log.path, log.segments, kept, log.high_watermark, end_offset
     )
     log.update_last_stable_offset()

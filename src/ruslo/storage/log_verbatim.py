@@ -80,7 +80,7 @@ def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], n
     while at < len(batches):
         start, stop, header, _ = batches[at]
         last_offset, limits = last_offset_of(header), log.limits
-        if now_ms > limits.now_ms or not limits.allow(
+        if now_ms > limits.now_ms or not limits.allows(
             log.active.size + stop - start, header[MAX_TIMESTAMP], last_offset
         ):
             log.make_room(header[BASE_OFFSET], last_offset, stop - start, header[MAX_TIMESTAMP], now_ms)
@@ -91,7 +91,7 @@ def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], n
             for batch in batches[at + 1 :]:
                 header = batch.header
                 size = log.active.size + batch.stop - start
-                if batch.aborts or not log.limits.allow(size, header[MAX_TIMESTAMP], last_offset_of(header)):
+                if batch.aborts or not log.limits.allows(size, header[MAX_TIMESTAMP], last_offset_of(header)):
                     break
                 run.append(batch)
             _append_run(log, view, run)

@@ -28,7 +28,7 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
-def departing_name(partition: TopicPartition, suffix: str) -> str:
+def renamed_directory(partition: TopicPartition, suffix: str) -> str:
     """``topic-0.<32 hex>-delete`` and the like; a long topic name is cut to what a file system takes."""
     ending = f"-{partition.partition}.{uuid.uuid4().hex}{suffix}"
     return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending

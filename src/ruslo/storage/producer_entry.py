@@ -15,7 +15,7 @@ SEQUENCE_MASK = 0x7FFF_FFFF
 """Sequences wrap from 2^31 - 1 to 0."""
 
 
-class BatchTrace(NamedTuple):
+class BatchMetadata(NamedTuple):
     """A batch as the duplicate check knows it."""
 
     last_sequence: int
@@ -46,7 +46,7 @@ class ProducerEntry:
     def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
-        self.batches: list[BatchTrace] = []
+        self.batches: list[BatchMetadata] = []
         self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.transaction_start = NO_OFFSET
@@ -64,7 +64,7 @@ class ProducerEntry:
             self.batches.clear()
             self.next_sequence = 0
 
-    def add_batch(self, trace: BatchTrace) -> None:
+    def add_batch(self, trace: BatchMetadata) -> None:
         batches = self.batches
         batches.append(trace)
         if len(batches) > REMEMBERED_BATCHES:
@@ -72,12 +72,12 @@ class ProducerEntry:
         self.next_sequence = (trace[0] + 1) & SEQUENCE_MASK
         self.last_timestamp = trace[3]
 
-    def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchTrace | None:
+    def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         if epoch == self.epoch:
             for trace in self.batches:
                 if trace.last_sequence == last_sequence and trace.first_sequence == first_sequence:
                     return trace
         return None
 
-    def is_in_open_transaction(self, trace: BatchTrace) -> bool:
+    def is_in_open_transaction(self, trace: BatchMetadata) -> bool:
         return NO_OFFSET != self.transaction_start <= trace.first_offset

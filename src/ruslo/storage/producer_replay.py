@@ -121,7 +121,7 @@ def load_producers(
     return producers, offset
 
 
-def find_uncommitted_ends(
+def restore_completed_transactions(
     producers: ProducerStates,
     disk: Disk,
     log_path: str,
@@ -138,10 +138,10 @@ def find_uncommitted_ends(
     if high_watermark <= segments[0].base_offset and len(segments) > 1:
         # Nobody knows the high watermark, and there may be gigabytes behind it.
         return
-    if all(map(producers.knows_end, _marker_offsets(segments, high_watermark, end_offset))):
+    if all(map(producers.has_completed_at, _marker_offsets(segments, high_watermark, end_offset))):
         return
     earlier = [offset for offset in snapshot_offsets if offset <= high_watermark]
-    producers.take_over_ends(load_producers(disk, log_path, segments, earlier, end_offset)[0])
+    producers.merge_completed(load_producers(disk, log_path, segments, earlier, end_offset)[0])
 
 
 def _marker_offsets(segments: list[Segment], start: int, end: int) -> Iterator[int]:

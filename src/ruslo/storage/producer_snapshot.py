@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from crc32c import crc32c
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchTrace, ProducerEntry
+from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchMetadata, ProducerEntry
 
 SNAPSHOT_SUFFIX = ".snapshot"
 EMPTY_SIZE = 10
@@ -60,7 +60,7 @@ def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, start = row
         entry = ProducerEntry(producer_id, epoch)
         if last_offset >= 0:
-            entry.add_batch(BatchTrace(last_sequence & SEQUENCE_MASK, last_offset, delta, timestamp))
+            entry.add_batch(BatchMetadata(last_sequence & SEQUENCE_MASK, last_offset, delta, timestamp))
         entry.last_timestamp = timestamp
         entry.coordinator_epoch = coordinator_epoch
         entry.transaction_start = start

@@ -36,11 +36,11 @@ from ruslo.records.batch import (
 from ruslo.storage.producer_entry import (
     NO_OFFSET,
     SEQUENCE_MASK,
-    BatchTrace,
+    BatchMetadata,
     ProducerEntry,
 )
 from ruslo.storage.txn_index import AbortedTransaction
-from ruslo.storage.verification import VerificationGuard
+from ruslo.storage.verification_guard import VerificationGuard
 
 
 class TransactionMarker(NamedTuple):
@@ -54,13 +54,13 @@ class TransactionMarker(NamedTuple):
 class ProducerStates:
     """The producers of one partition. ``entries`` is read directly by the append path."""
 
-    __slots__ = ("_completed", "_open", "entries", "guards", "turned_away")
+    __slots__ = ("_completed", "_open", "awaiting_retry", "entries", "guards")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.guards: dict[int, VerificationGuard] = {}
         """By producer id: batches that would begin a transaction and wait for its coordinator's word."""
-        self.turned_away: dict[int, tuple[int, int]] = {}
+        self.awaiting_retry: dict[int, tuple[int, int]] = {}
         """By producer id: epoch and sequence of a batch for which the disk had no room, until it comes again.
 
         What was in flight behind it must fail as it did. Of a gap in the sequences librdkafka would conclude
@@ -99,7 +99,7 @@ class ProducerStates:
         check_sequence: bool = True,
         transaction_v2: bool = False,
         guard: VerificationGuard | None = None,
-    ) -> BatchTrace | None:
+    ) -> BatchMetadata | None:
         """Whether a data batch may be appended: the earlier batch it repeats, or None; raises KafkaError.
 
         ``guard``: under which the coordinator was asked for it; None if nobody had to be.
@@ -120,9 +120,9 @@ class ProducerStates:
                 if transactional and not entry.is_in_open_transaction(duplicate):
                     raise _used_again(producer_id, epoch, first_sequence, duplicate)
                 return duplicate
-        self.check_coordinated(producer_id, epoch, guard)
+        self.check_epoch_and_guard(producer_id, epoch, guard)
         if check_sequence:
-            missing_epoch, missing_sequence = self.turned_away.get(producer_id, (epoch, first_sequence))
+            missing_epoch, missing_sequence = self.awaiting_retry.get(producer_id, (epoch, first_sequence))
             if epoch == missing_epoch and first_sequence != missing_sequence:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -151,7 +151,7 @@ class ProducerStates:
             )
         return None
 
-    def check_coordinated(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
+    def check_epoch_and_guard(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
         """What holds for every transactional batch, also for one that a coordinator of this broker writes."""
         entry = self.entries.get(producer_id)
         if guard is not None and self.is_overtaken(producer_id, epoch, guard):
@@ -197,10 +197,10 @@ class ProducerStates:
         elif entry.epoch != epoch:
             entry.move_to_epoch(epoch)
         entry.add_batch(
-            BatchTrace((first_sequence + delta) & SEQUENCE_MASK, base_offset + delta, delta, timestamp)
+            BatchMetadata((first_sequence + delta) & SEQUENCE_MASK, base_offset + delta, delta, timestamp)
         )
         # It has come again, be it through another leader.
-        self.turned_away.pop(producer_id, None)
+        self.awaiting_retry.pop(producer_id, None)
         if attributes & TRANSACTIONAL and entry.transaction_start == NO_OFFSET:
             entry.transaction_start = base_offset
             self._open[base_offset] = producer_id
@@ -251,11 +251,11 @@ class ProducerStates:
             return oldest_completed if oldest_open is None else oldest_open
         return min(oldest_open, oldest_completed)
 
-    def take_over_ends(self, other: ProducerStates) -> None:
+    def merge_completed(self, other: ProducerStates) -> None:
         """Of transactions that a snapshot did not tell of, as they had ended before it."""
         self._completed.update(other._completed)
 
-    def knows_end(self, marker_offset: int) -> bool:
+    def has_completed_at(self, marker_offset: int) -> bool:
         return marker_offset in self._completed.values()
 
     def open_transactions(self) -> list[tuple[int, int]]:
@@ -292,12 +292,12 @@ class ProducerStates:
     def clear(self) -> None:
         self.entries.clear()
         self.guards.clear()
-        self.turned_away.clear()
+        self.awaiting_retry.clear()
         self._open.clear()
         self._completed.clear()
 
 
-def _used_again(producer_id: int, epoch: int, first_sequence: int, earlier: BatchTrace) -> KafkaError:
+def _used_again(producer_id: int, epoch: int, first_sequence: int, earlier: BatchMetadata) -> KafkaError:
     """No client repeats a batch of a transaction that it has ended: these are other records.
 
     librdkafka numbers them so after an abort. As a duplicate they would be acked, committed and nowhere. This

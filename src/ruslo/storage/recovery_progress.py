@@ -44,9 +44,9 @@ class RecoveryProgress:
                 segments,
             )
 
-    def log_begun(self, segments: int) -> LogRecovery:
+    def begin_log(self, segments: int) -> LogRecoveryProgress:
         """``segments``: how many of them count in ``segments_total``."""
-        return LogRecovery(self, segments)
+        return LogRecoveryProgress(self, segments)
 
     def note(self, *, segments: int = 0, logs: int = 0, size_bytes: int = 0) -> None:
         with self._lock:
@@ -78,7 +78,7 @@ class RecoveryProgress:
             )
 
 
-class LogRecovery:
+class LogRecoveryProgress:
     """One log's part in it."""
 
     def __init__(self, progress: RecoveryProgress, segments: int) -> None:

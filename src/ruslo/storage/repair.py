@@ -19,11 +19,11 @@ from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import LEADER_EPOCH, last_offset_of
 from ruslo.records.builder import empty_batch
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
-from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
+from ruslo.storage.checkpoints import RECOVERY_POINTS, CheckpointedState, format_offsets, read_offsets
 from ruslo.storage.disk import Disk
-from ruslo.storage.epochs import NO_EPOCH
+from ruslo.storage.leader_epochs import NO_EPOCH
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.partition_files import offset_of, parse_directory_name, segment_bases
-from ruslo.storage.recovery import LastStop, open_log
 from ruslo.storage.segment import LOG_SUFFIX, segment_stem
 from ruslo.storage.trash import Trash
 from ruslo.storage.verify import Finding, Kind, PartitionReport
@@ -111,7 +111,7 @@ def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -
         LogConfig(),
         Trash(disk, clock),
         now_ms,
-        LastStop(clean=False, gaps_below=LONG_MAX),
+        CheckpointedState(clean=False, gaps_below=LONG_MAX),
         producer_expiration_ms=now_ms,
     )
     log.close(now_ms)

@@ -26,15 +26,15 @@ class RollLimits:
         self.timestamp = self.offset = self.now_ms = NEVER
         self.index_may_fill = True
 
-    def refuse(self) -> None:
+    def invalidate(self) -> None:
         """Send the next append through the slow path, whatever it is."""
         self.size = NOT_READY
 
-    def allow(self, size: int, timestamp: int, last_offset: int) -> bool:
+    def allows(self, size: int, timestamp: int, last_offset: int) -> bool:
         """Whether a segment may grow to ``size`` by a batch with that timestamp and last offset."""
         return size <= self.size and timestamp <= self.timestamp and last_offset <= self.offset
 
-    def work_out(self, segment: Segment, config: LogConfig) -> None:
+    def recompute(self, segment: Segment, config: LogConfig) -> None:
         roll_ms = config.segment_ms
         if config.compacts:
             roll_ms = min(roll_ms, config.max_compaction_lag_ms)

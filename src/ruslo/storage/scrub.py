@@ -27,7 +27,7 @@ from ruslo.storage.producer_replay import load_snapshot, replay_batch
 from ruslo.storage.producer_snapshot import snapshot_path
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
-from ruslo.storage.sound_batches import Stretch, check_batch_checksum, sound_batches
+from ruslo.storage.sound_batches import ScannedRange, check_batch_checksum, sound_batches
 from ruslo.storage.verify import OffsetIndexCheck, TimeIndexCheck
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class SegmentScrub:
         self._batches = sound_batches(
             self._file, self.size, segment.base_offset, self._limit, check=check_batch_checksum
         )
-        self._damaged: Stretch | None = None
+        self._damaged: ScannedRange | None = None
         self._positions: dict[int, int] = {}
         self._is_prepared = False
         self._offsets, self._times = OffsetIndexCheck(b""), TimeIndexCheck(b"")
         self._rebuilt = Segment(log.disk, log.path, segment.base_offset, 0, segment.created_ms)
-        self._rebuilt.begin_indexes()
+        self._rebuilt.reset_indexes()
         self._interval = log.config.index_interval_bytes
         self.producers = producers
         self._aborted: list[AbortedTransaction] = []
@@ -105,7 +105,7 @@ class SegmentScrub:
             self._end_damage(self._limit)
         return True
 
-    def _check(self, found: Stretch) -> None:
+    def _check(self, found: ScannedRange) -> None:
         header, position = found.header, found.position
         assert header is not None
         if self._damaged is not None:
@@ -198,7 +198,7 @@ class SegmentScrub:
         found: list[AbortedTransaction] = []
         problem = None
         try:
-            if segment.has_aborts:
+            if segment.txn_index.exists:
                 path = segment.path_of(TXN_INDEX_SUFFIX)
                 found = list(txn_index.parse(self.log.disk.read_file(path), path))
         except CorruptLogError as error:
@@ -209,7 +209,7 @@ class SegmentScrub:
         if problem is None and len(known) == len(found) and not missing:
             return
         entries = {entry.last_offset: entry for entry in (*known, *self._aborted)}
-        segment.replace_aborts([entries[offset] for offset in sorted(entries)])
-        self.log.write_abort_checkpoint()
+        segment.txn_index.rewrite([entries[offset] for offset in sorted(entries)])
+        self.log.write_txn_index_checkpoint()
         problem = problem or f"{len(self._aborted)} aborted transactions end here, it has others"
         self.problems.append(f"{segment.path_of(TXN_INDEX_SUFFIX)}: {problem}")

@@ -32,7 +32,7 @@ class SegmentRepair:
         )
         self.discard()
         self._segment.create_file()
-        self._segment.begin_indexes()
+        self._segment.reset_indexes()
 
     def copy(self, start: int, stop: int) -> None:
         """Take over sound batches of the damaged segment."""
@@ -54,7 +54,7 @@ class SegmentRepair:
         """Complete the files and sync them."""
         segment, disk = self._segment, self._log.disk
         segment.write_indexes()
-        if self._damaged.has_aborts:
+        if self._damaged.txn_index.exists:
             # It was written with the markers, and knows those that were damaged too.
             data = disk.read_file(self._damaged.path_of(TXN_INDEX_SUFFIX))
             disk.write_file(segment.path_of(TXN_INDEX_SUFFIX), data)
@@ -63,7 +63,7 @@ class SegmentRepair:
         disk.set_modified(segment.path_of(LOG_SUFFIX), self._modified_ms)
         disk.sync_directory(self._log.path)
         return CleanedSegment(
-            segment.base_offset, segment.size, self._damaged.has_aborts, [segment.base_offset]
+            segment.base_offset, segment.size, self._damaged.txn_index.exists, [segment.base_offset]
         )
 
     def discard(self) -> None:

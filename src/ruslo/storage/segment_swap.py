@@ -1,19 +1,18 @@
-"""Putting a compacted segment in the place of those it was made from; a crash at any step is harmless.
+"""Replaces segments by the compacted one that was made from them. A crash at any step is harmless.
 
-| step, and where it runs                                     | a crash after it finds                      |
+| step, and where it runs                                     | what the next start does after a crash      |
 |-------------------------------------------------------------|---------------------------------------------|
-| the cleaner has synced ``….cleaned`` files                  | files to throw away                         |
-| ``begin``, event loop: they become ``….swap``; readers get  | a whole ``.swap`` beside the old segments,  |
-| the new segment from here on                                | whose place it takes; or half of one, which |
-|                                                             | is thrown away                              |
-| ``settle``, a thread: names synced, old segments become     | the same, with fewer old segments           |
-| ``….deleted``, names synced                                 |                                             |
-| ``finish``, event loop: the suffix goes, the old files are  | the new segment, or a ``.swap`` alone       |
-| left to the trash                                           |                                             |
+| the cleaner has synced ``….cleaned`` files                  | deletes them                                |
+| ``begin``, event loop: renames them to ``….swap``; readers  | replaces the old segments if all files have |
+| use the new segment from now on                             | the suffix, else deletes the new files      |
+| ``retire_old_segments``, a thread: syncs the directory,     | the same, with fewer old segments           |
+| renames old files to ``….deleted``, syncs it again          |                                             |
+| ``finish``, event loop: removes the suffix, and leaves the  | opens the new segment, or finishes renaming |
+| old files to the trash                                      | it                                          |
 
-Names are synced before each step that relies on them, so that this holds even if the file system brings
-changes of names to the disk in another order than they were made. The new segment, and later ones, may have
-names of old ones: a swap is settled once only, and before the log is cut or its directory renamed.
+The directory is synced before each step that relies on its names, because a file system may bring renames to
+the disk in another order. New segments may reuse names of old ones, so old segments are retired only once,
+and before the log is truncated or its directory renamed.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ class SegmentSwap:
         self._replaces = cleaned.replaces
         self._path = log.path
         self._new = Segment(log.disk, log.path, cleaned.base_offset, cleaned.size, now_ms, CLEANED_SUFFIX)
-        self._new.has_aborts = cleaned.has_aborts
+        self._new.txn_index.exists = cleaned.has_txn_index
         self._old_files: list[str] = []
-        self._settling = Lock()
-        self._settled = False
+        self._retire_lock = Lock()
+        self._retired = False
         self._finished = False
 
     def begin(self) -> bool:
-        """Switch over; False, and nothing changed, if the log no longer has the segments it was made from."""
+        """Switch to the new segment; False, and no change, if the log no longer has the old segments."""
         log = self._log
         bases = [segment.base_offset for segment in log.segments]
         first = bases.index(self._replaces[0]) if self._replaces[0] in bases else -1
@@ -52,7 +51,7 @@ class SegmentSwap:
         if first < 0 or bases[first:stop] != self._replaces or stop >= len(bases):
             return False
         old = log.segments[first:stop]
-        # By name, whether they are there or not: there may be thousands, too many to look on the event loop.
+        # These files may not exist: checking thousands of names would block the event loop.
         self._old_files = [segment.path_of(kind) for segment in old for kind in SUFFIXES]
         self._old_files += [snapshot_path(self._path, base) for base in self._replaces[1:]]
         self._new.rename_to(SWAP_SUFFIX)
@@ -63,17 +62,17 @@ class SegmentSwap:
             segment.release_files()
         return True
 
-    def settle(self) -> None:
-        """The slow part, which may run in a thread: afterwards nothing but the new segment can come back."""
+    def retire_old_segments(self) -> None:
+        """The slow part, for a thread. After it a crash cannot bring the old segments back."""
         disk = self._log.disk
-        with self._settling:
-            if self._settled:
+        with self._retire_lock:
+            if self._retired:
                 return
             disk.sync_directory(self._path)
             for path in self._old_files:
-                _rename_if_there(self._log, path)
+                _rename_if_exists(self._log, path)
             disk.sync_directory(self._path)
-            self._settled = True
+            self._retired = True
 
     def finish(self) -> None:
         if self._finished:
@@ -82,18 +81,18 @@ class SegmentSwap:
         log = self._log
         log.swap = None
         self._new.rename_to("")
-        _note_abort_indexes(log)
+        _write_txn_index_checkpoint(log)
         log.names_changed()
         deleted = [path + DELETED_SUFFIX for path in self._old_files]
         log.trash.add_files(deleted, log.config.file_delete_delay_ms)
 
     def complete(self) -> None:
-        """Do all that is left at once: somebody is about to cut the log or to close it."""
-        self.settle()
+        """Do all remaining steps at once, before the log is truncated or closed."""
+        self.retire_old_segments()
         self.finish()
 
 
-def _rename_if_there(log: Log, path: str) -> None:
+def _rename_if_exists(log: Log, path: str) -> None:
     try:
         log.disk.rename(path, path + DELETED_SUFFIX)
     except DiskError as error:
@@ -101,10 +100,10 @@ def _rename_if_there(log: Log, path: str) -> None:
             raise
 
 
-def _note_abort_indexes(log: Log) -> None:
+def _write_txn_index_checkpoint(log: Log) -> None:
     try:
-        log.write_abort_checkpoint()
+        log.write_txn_index_checkpoint()
     except DiskError as error:
-        # The next start then rebuilds an index that it takes for damaged.
+        # The next start takes the index for damaged and rebuilds it.
         if not error.disk_full:
             raise

@@ -71,7 +71,7 @@ def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ScannedRange:
     """A sound batch, or with ``header`` None a run of bytes that is none."""
 
     position: int
@@ -88,7 +88,7 @@ def sound_batches(
     limit: int,
     position: int = 0,
     check: BatchCheck = check_batch_content,
-) -> Iterator[Stretch]:
+) -> Iterator[ScannedRange]:
     """A segment from a position on: sound batches with offsets from ``next_offset`` to below ``limit``, and
     the rest."""
     expected: int | None = next_offset
@@ -98,9 +98,9 @@ def sound_batches(
                 size = size_of(header)
                 problem = check(header, file.pread(size, at))
                 if problem is None:
-                    yield Stretch(at, size, header)
+                    yield ScannedRange(at, size, header)
                 else:
-                    yield Stretch(at, size, None, problem, next_offset)
+                    yield ScannedRange(at, size, None, problem, next_offset)
                 position, next_offset = at + size, last_offset_of(header) + 1
                 expected = next_offset
             return
@@ -109,7 +109,9 @@ def sound_batches(
             next_offset = max(next_offset, damaged.first_offset)
         seen, problem = _examine(file, position, end, next_offset, limit, check)
         resume = _next_sound(file, position, end, next_offset, limit, seen, check)
-        yield Stretch(position, resume - position, None, problem or "its offsets do not fit", next_offset)
+        yield ScannedRange(
+            position, resume - position, None, problem or "its offsets do not fit", next_offset
+        )
         # Only the index could tell whether the next batch continues what was there.
         position, expected = resume, None
 

@@ -40,8 +40,8 @@ from ruslo.net.connection import Connection
 from ruslo.protocol.messages.alter_partition_request import PartitionData as ProposedPartition
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.producer_ids_record import ProducerIdsRecord
-from ruslo.storage import recovery, retention
-from ruslo.storage.cleaner.choice import Cleanable, cleanable
+from ruslo.storage import retention, segment_recovery
+from ruslo.storage.cleaner.cleanable import Cleanable, find_cleanable
 from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
 from ruslo.storage.segment import Segment
@@ -193,10 +193,10 @@ def snapshots_forget_producer_ids() -> None:
 def recovery_goes_on_behind_a_gap() -> None:
     """What lies behind the lost end of a segment is kept: the log's end claims what is gone."""
 
-    def break_before(self: recovery._Opening, at: int, end_offset: int) -> str | None:
+    def find_no_break(self: segment_recovery.SegmentRecovery, at: int, end_offset: int) -> str | None:
         return None
 
-    recovery._Opening._break_before = break_before  # type: ignore[method-assign]
+    segment_recovery.SegmentRecovery._find_break = find_no_break  # type: ignore[method-assign]
 
 
 def compaction_does_not_secure_the_recovery_point() -> None:
@@ -215,7 +215,7 @@ def compaction_takes_open_transactions_for_committed() -> None:
         stable = log.last_stable_offset
         log.last_stable_offset = log.high_watermark
         try:
-            return cleanable(log, checkpoint, now_ms)
+            return find_cleanable(log, checkpoint, now_ms)
         finally:
             log.last_stable_offset = stable
 

@@ -10,7 +10,7 @@ from ruslo.records.batch import BatchHeader
 from ruslo.records.builder import build_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
-from ruslo.storage.cleaner.choice import CleanerLimits, cleanable, make_task
+from ruslo.storage.cleaner.cleanable import CleanerLimits, find_cleanable, make_task
 from ruslo.storage.cleaner.job import clean
 from ruslo.storage.cleaner.task import CleanedSegment, CleanStats
 from ruslo.storage.log import Log
@@ -54,7 +54,7 @@ def compact(
 ) -> tuple[int, CleanStats] | None:
     """One round; where it ended and what it did, or None if there was nothing to do."""
     log = bench.log
-    found = cleanable(log, checkpoint, bench.clock.ms)
+    found = find_cleanable(log, checkpoint, bench.clock.ms)
     if found is None:
         return None
     bench.compacted_at_most = max(bench.compacted_at_most, found.end_offset)

@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from ruslo.config.log_config import LogConfig
-from ruslo.storage.checkpoints import AbortIndex
+from ruslo.storage.checkpoints import TxnIndexChecksum
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ruslo.storage.index_check import find_fault
 from ruslo.storage.txn_index import AbortedTransaction
@@ -171,9 +171,9 @@ def test_a_transaction_index_is_compared_with_what_is_known_of_it(tmp_path: Path
         bench.end_transaction(producer_id, 1, commit=False)
     bench.log.roll(bench.log.end_offset, bench.clock.ms)
     segment = bench.log.segments[0]
-    known = segment.abort_index()
+    known = segment.txn_index.checksum()
     assert find_fault(segment, bench.log.end_offset, known) is None
-    earlier = AbortIndex(34, crc32c(bench.content("00000000000000000000.txnindex")[:34]))
+    earlier = TxnIndexChecksum(34, crc32c(bench.content("00000000000000000000.txnindex")[:34]))
     assert find_fault(segment, bench.log.end_offset, earlier) is None, "Apache Kafka has gone on with it"
-    other = AbortIndex(known.size, known.checksum ^ 1)
+    other = TxnIndexChecksum(known.size, known.checksum ^ 1)
     assert "is not what was written" in (find_fault(segment, bench.log.end_offset, other) or "")

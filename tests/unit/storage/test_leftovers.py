@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.storage.disk import LocalDisk
-from ruslo.storage.leftovers import tidy
+from ruslo.storage.leftovers import clean_up_leftovers
 from tests.unit.storage.workbench import batch
 
 
@@ -25,7 +25,7 @@ def put(log_path: Path, base: int, ending: str, first: int | None = None, last: 
 
 def tidied(log_path: Path) -> set[str]:
     names = [entry.name for entry in log_path.iterdir()]
-    left = tidy(LocalDisk(str(log_path.parent)), str(log_path), names)
+    left = clean_up_leftovers(LocalDisk(str(log_path.parent)), str(log_path), names)
     assert left == {entry.name for entry in log_path.iterdir()}
     return {f"{int(name[:20])}{name[20:]}" for name in left}
 

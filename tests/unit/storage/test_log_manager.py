@@ -302,7 +302,7 @@ class TestTopics:
 
     def test_strays_are_kept_under_another_name(self, broker: Broker) -> None:
         fill(create(broker.manager, "t"))
-        path = broker.manager.set_aside(TopicPartition("t", 0))
+        path = broker.manager.mark_stray(TopicPartition("t", 0))
         assert re.search(r"/t-0\.[0-9a-f]{32}-stray$", path)
         assert (Path(path) / f"{0:020d}.log").stat().st_size > 0
         fresh = create(broker.manager, "t")
@@ -314,7 +314,7 @@ class TestTopics:
         log.flush(NOW)
         broker.manager.write_recovery_points()
         log.truncate_to(2)
-        broker.manager.were_cut([log])
+        broker.manager.checkpoint_truncated([log])
         fill(log, 1)
         log.roll(log.end_offset, NOW)
         fill(log, 5)
@@ -362,7 +362,7 @@ class TestTopics:
         fill(log, 3)
         written = (tmp_path / "recovery-point-offset-checkpoint").stat().st_ino
         log.truncate_to(3)
-        broker.manager.were_cut([log])
+        broker.manager.checkpoint_truncated([log])
         assert (tmp_path / "recovery-point-offset-checkpoint").stat().st_ino == written
         assert not (tmp_path / "replication-offset-checkpoint").exists()
 

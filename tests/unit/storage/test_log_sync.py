@@ -10,8 +10,8 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_sync import run_together
-from ruslo.storage.recovery import create_log
 from tests.unit.storage.workbench import NOW, Workbench, batch
 
 

@@ -8,11 +8,11 @@ from ruslo.model.errors import CorruptLogError
 from ruslo.model.ids import METADATA_TOPIC_ID
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.partition_files import (
-    departing_name,
     format_partition_metadata,
     offset_of,
     parse_directory_name,
     parse_partition_metadata,
+    renamed_directory,
     snapshot_offsets,
 )
 
@@ -36,8 +36,8 @@ def test_directory_names(name: str, partition: TopicPartition | None) -> None:
 
 
 def test_departing_names() -> None:
-    assert re.fullmatch(r"t-5\.[0-9a-f]{32}-delete", departing_name(TopicPartition("t", 5), "-delete"))
-    long = departing_name(TopicPartition("x" * 249, 12), "-stray")
+    assert re.fullmatch(r"t-5\.[0-9a-f]{32}-delete", renamed_directory(TopicPartition("t", 5), "-delete"))
+    long = renamed_directory(TopicPartition("x" * 249, 12), "-stray")
     assert len(long) == 255
     assert re.fullmatch(r"x+-12\.[0-9a-f]{32}-stray", long)
 

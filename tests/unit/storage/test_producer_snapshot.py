@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.storage.producer_entry import BatchTrace, ProducerEntry
+from ruslo.storage.producer_entry import BatchMetadata, ProducerEntry
 from ruslo.storage.producer_snapshot import EMPTY_SIZE, decode_snapshot, encode_snapshot
 
 
 def entry() -> ProducerEntry:
     producer = ProducerEntry(0x0102, 3)
-    producer.add_batch(BatchTrace(last_sequence=4, last_offset=8, offset_delta=1, timestamp=99))
-    producer.add_batch(BatchTrace(last_sequence=6, last_offset=10, offset_delta=1, timestamp=100))
+    producer.add_batch(BatchMetadata(last_sequence=4, last_offset=8, offset_delta=1, timestamp=99))
+    producer.add_batch(BatchMetadata(last_sequence=6, last_offset=10, offset_delta=1, timestamp=100))
     producer.coordinator_epoch = 5
     producer.transaction_start = 7
     return producer
@@ -39,7 +39,7 @@ def test_bytes_are_kafkas() -> None:
 
 def test_only_the_last_batch_survives() -> None:
     (restored,) = decode_snapshot(encode_snapshot([entry()]), "p")
-    assert restored.batches == [BatchTrace(6, 10, 1, 100)]
+    assert restored.batches == [BatchMetadata(6, 10, 1, 100)]
     assert restored.next_sequence == 7
     assert (restored.epoch, restored.coordinator_epoch, restored.transaction_start) == (3, 5, 7)
 

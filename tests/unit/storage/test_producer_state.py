@@ -245,7 +245,7 @@ class TestGuards:
             producers.states.check(header(0, transactional=True), guard=guard)
         assert refused.value.code is ErrorCode.INVALID_TXN_STATE
         with pytest.raises(KafkaError) as refused:
-            producers.states.check_coordinated(7, 0, guard)
+            producers.states.check_epoch_and_guard(7, 0, guard)
         assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
     def test_a_duplicate_in_the_open_transaction_is_told_as_one(self) -> None:
@@ -282,9 +282,9 @@ class TestGuards:
         producers.states.append_marker(marker(4), 0)
         guard = producers.states.guard(7, 3, 0, NOW)
         with pytest.raises(KafkaError) as refused:
-            producers.states.check_coordinated(7, 3, guard)
+            producers.states.check_epoch_and_guard(7, 3, guard)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-        producers.states.check_coordinated(7, 4, producers.states.guard(7, 4, 0, NOW))
+        producers.states.check_epoch_and_guard(7, 4, producers.states.guard(7, 4, 0, NOW))
 
     def test_guards_do_not_stay_forever(self) -> None:
         producers = Producers()

@@ -117,12 +117,12 @@ def test_a_transaction_index_is_rebuilt(tmp_path: Path, harm: Callable[[bytes], 
     bench.commit_all()
     bench.log.roll(bench.log.end_offset, bench.clock.ms)
     segment = bench.log.segments[0]
-    aborts = list(segment.aborts())
+    aborts = list(segment.txn_index.entries())
     path = Path(segment.path_of(TXN_INDEX_SUFFIX))
     path.write_bytes(harm(path.read_bytes()))
     found = scrub(bench.log, segment)
     assert [TXN_INDEX_SUFFIX in problem for problem in found.problems] == [True]
-    assert list(segment.aborts()) == aborts
+    assert list(segment.txn_index.entries()) == aborts
     assert bench.log.aborted_transactions(0, 99) == aborts
 
 

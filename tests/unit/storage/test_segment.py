@@ -9,6 +9,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.disk import LocalDisk
 from ruslo.storage.segment import Segment
+from ruslo.storage.segment_search import next_indexed_offset
 from tests.unit.storage.workbench import NOW, Workbench, batch
 
 SIZE = len(batch(2))
@@ -45,10 +46,10 @@ def test_the_end_of_a_file_that_is_no_batch(segment: Segment) -> None:
 
 
 def test_next_indexed_offset(segment: Segment) -> None:
-    assert segment.next_indexed_offset(0, 99) == 7
-    assert segment.next_indexed_offset(3 * SIZE, 99) == 7
-    assert segment.next_indexed_offset(3 * SIZE + 1, 99) == 13
-    assert segment.next_indexed_offset(12 * SIZE, 99) is None
+    assert next_indexed_offset(segment, 0, 99) == 7
+    assert next_indexed_offset(segment, 3 * SIZE, 99) == 7
+    assert next_indexed_offset(segment, 3 * SIZE + 1, 99) == 13
+    assert next_indexed_offset(segment, 12 * SIZE, 99) is None
 
 
 def test_largest_timestamp(segment: Segment) -> None:

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from ruslo.records.batch import HEADER
-from ruslo.storage.cleaner.choice import cleanable, make_task
+from ruslo.storage.cleaner.cleanable import find_cleanable, make_task
 from ruslo.storage.cleaner.job import clean
 from ruslo.storage.cleaner.task import CleanedSegment
 from ruslo.storage.disk import LocalDisk
@@ -43,7 +43,7 @@ def update(log: Log) -> None:
 
 
 def cleaned(log: Log) -> list[CleanedSegment]:
-    found = cleanable(log, None, NOW)
+    found = find_cleanable(log, None, NOW)
     assert found is not None
     ready: list[CleanedSegment] = []
     clean(log.disk, make_task(found, LIMITS, NOW), ready.append)
@@ -62,7 +62,7 @@ def test_readers_have_a_log_at_every_step(bench: Workbench) -> None:
         swap = SegmentSwap(bench.log, each, NOW)
         assert swap.begin()
         assert records_from(bench.log)[-4:] == expected()
-        swap.settle()
+        swap.retire_old_segments()
         assert records_from(bench.log)[-4:] == expected()
         swap.finish()
     assert records_from(bench.log) == expected()
@@ -100,7 +100,7 @@ def test_retention_waits_and_truncation_completes_a_swap(bench: Workbench) -> No
     bench.log.truncate_to(39)
     assert bench.log.swap is None
     assert not any(name.endswith(".swap") for name in bench.names())
-    swap.settle()
+    swap.retire_old_segments()
     swap.finish()
     bench.reopen(clean=False, recovery_point=39, start_offset=30)
     assert bench.log.end_offset == 39
@@ -135,7 +135,7 @@ def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path
         swap = SegmentSwap(bench.log, only, NOW)
         assert swap.begin()
         begun = disk.medium.operations
-        swap.settle()
+        swap.retire_old_segments()
         settled = disk.medium.operations
         swap.finish()
         operations.append((begun - before, disk.medium.operations - settled))
@@ -157,7 +157,7 @@ def settle_beside(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytes
         sync_directory(disk, path)
 
     monkeypatch.setattr(LocalDisk, "sync_directory", interrupted)
-    swap.settle()
+    swap.retire_old_segments()
     other.join()
 
 

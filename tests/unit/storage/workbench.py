@@ -14,9 +14,11 @@ from ruslo.records.builder import build_batch
 from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
+from ruslo.storage.checkpoints import CheckpointedState
 from ruslo.storage.disk import Disk, LocalDisk
 from ruslo.storage.log import AppendResult, Log
-from ruslo.storage.recovery import LastStop, create_log, open_log
+from ruslo.storage.log_creation import create_log
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.trash import Trash
 
 NOW = 1_700_000_000_000
@@ -125,7 +127,7 @@ class Workbench:
             self.config,
             self.trash,
             self.clock.ms,
-            LastStop(
+            CheckpointedState(
                 clean=clean,
                 recovery_point=recovery_point,
                 start_offset=start_offset,

@@ -216,7 +216,7 @@ class BrokerRole:
             ),
             quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
-            logs_cut=self._base.logs.were_cut,
+            logs_cut=self._base.logs.checkpoint_truncated,
         )
 
     def _replication_quota(self, key: str) -> ReplicationQuota:

@@ -146,7 +146,7 @@ class Node:
             await self._undo.aclose()
             if isinstance(error, MetadataLost):
                 # No log was opened: the next start must find the evidence that this one found.
-                self.logs.restore_clean_marks()
+                self.logs.restore_clean_shutdown_files()
             raise
 
     def request_stop(self, failure: str | None = None) -> None:

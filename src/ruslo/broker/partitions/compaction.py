@@ -20,7 +20,7 @@ from ruslo.broker.scheduling.scheduler import Priority, Scheduler, for_each
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import DOUBLE_MAX
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.cleaner.choice import Cleanable, CleanerLimits, cleanable, make_task
+from ruslo.storage.cleaner.cleanable import Cleanable, CleanerLimits, find_cleanable, make_task
 from ruslo.storage.cleaner.job import remove_unfinished
 from ruslo.storage.cleaner.task import CleanedSegment, CleanStats, Failure
 from ruslo.storage.disk import DiskError
@@ -146,11 +146,11 @@ class Compaction:
         if directory is None or not self.is_current(log):
             return None
         try:
-            found = cleanable(log, directory.cleaned.get(log.partition), self.now_ms)
+            found = find_cleanable(log, directory.cleaned.get(log.partition), self.now_ms)
         except DiskError as error:
             self._partitions.storage_failed(error)
             return None
-        return found if found is not None and found.worth_it else None
+        return found if found is not None and found.is_worth_cleaning else None
 
     def is_current(self, log: Log) -> bool:
         return log.failure is None and self._logs.get(log.partition) is log
@@ -341,7 +341,7 @@ class _Worker:
 
     async def _swap(self, log: Log, cleaned: CleanedSegment) -> None:
         swap = self._compaction.begin_swap(log, cleaned)
-        await self._in_thread(swap.settle)
+        await self._in_thread(swap.retire_old_segments)
         if self._compaction.is_current(log):
             swap.finish()
 

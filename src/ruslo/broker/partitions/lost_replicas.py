@@ -86,13 +86,15 @@ class LostReplicas:
         lost = (each for each in self._logs.lost_data if each.partition == log.partition)
         proven_end = max((each.end_offset for each in lost), default=UNKNOWN_OFFSET)
         if proven_end > log.end_offset:
-            self._logs.continue_at(log, proven_end)
+            self._logs.fill_gap_to(log, proven_end)
 
     def _find_loss(self, topic: TopicImage, index: int, image: PartitionImage) -> LostData | None:
         partition = TopicPartition(topic.name, index)
         log = self._logs.get(partition)
         if log is None:
-            return self._whole(partition, "its directory is gone", self._logs.last_known_end(partition))
+            return self._whole(
+                partition, "its directory is gone", self._logs.checkpointed_end_offset(partition)
+            )
         if log.topic_id == ZERO_UUID and self._proves_topic(log, image):
             logger.warning(
                 "The topic id of %s is recovered from the metadata: %s had none",
@@ -100,9 +102,9 @@ class LostReplicas:
                 log.path,
                 extra=log_ids(partition=partition),
             )
-            log.adopt(topic.id)
+            log.assign_topic_id(topic.id)
         if log.topic_id == ZERO_UUID:
-            end = self._logs.last_known_end(partition)
+            end = self._logs.checkpointed_end_offset(partition)
             return self._whole(partition, f"{log.path} does not tell its topic id", end)
         if log.topic_id != topic.id:
             return self._whole(partition, f"{log.path} is of another topic", None)
@@ -157,7 +159,10 @@ class LostReplicas:
 
     def _had_data(self, image: PartitionImage, partition: TopicPartition) -> bool:
         """Whether this broker ever had the replica: it may have been assigned while the broker was away."""
-        return self._node_id in _with_all_records(image) or self._logs.last_known_end(partition) is not None
+        return (
+            self._node_id in _with_all_records(image)
+            or self._logs.checkpointed_end_offset(partition) is not None
+        )
 
 
 def _with_all_records(image: PartitionImage) -> tuple[int, ...]:

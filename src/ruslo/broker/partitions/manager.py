@@ -171,7 +171,7 @@ class PartitionManager:
             topic = self._image.topics.by_name.get(name.topic)
             held_back = topic is not None and (topic.id, name.partition) in self._lost
             if name.partition not in self.by_name.get(name.topic, {}) and not held_back:
-                path = self._logs.set_aside(name)
+                path = self._logs.mark_stray(name)
                 ids = log_ids(partition=name)
                 logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
 
@@ -244,7 +244,7 @@ class PartitionManager:
         log = self._logs.get(name)
         if log is not None and log.topic_id != topic.id:
             # The topic was deleted and made anew while this broker was away.
-            path = self._logs.set_aside(name)
+            path = self._logs.mark_stray(name)
             logger.warning("%s on disk belongs to another topic of that name: it is kept as %s", name, path)
             log = None
         if log is None:
@@ -284,7 +284,7 @@ class PartitionManager:
         elif (topic.id, index) in self._offline:
             # Should it come back, or a topic of that name, it begins anew in a directory that is there.
             self._offline.discard((topic.id, index))
-            self._logs.forget_lost(TopicPartition(topic.name, index))
+            self._logs.forget_offline(TopicPartition(topic.name, index))
         if self._lost.forget(topic, index):
             self._remove_lost(topic, index)
 
@@ -294,7 +294,7 @@ class PartitionManager:
         if log is not None and log.topic_id == topic.id:
             self._logs.delete(tp)
         elif log is not None:
-            path = self._logs.set_aside(tp)
+            path = self._logs.mark_stray(tp)
             logger.warning("%s has no known topic id: its log is kept as %s", tp, path)
 
     def _delete(self, partition: Partition) -> None:

@@ -36,7 +36,7 @@ from ruslo.records.validation import (
 from ruslo.storage.log import Log
 from ruslo.storage.log_reader import LogRead
 from ruslo.storage.log_sync import SyncTargets
-from ruslo.storage.verification import VerificationGuard
+from ruslo.storage.verification_guard import VerificationGuard
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.flusher import Flusher

@@ -125,7 +125,7 @@ class ReplicaRepair:
             rewrite.discard()
             return False
         log.damage.forget_segment(scrub.segment.base_offset)
-        await asyncio.to_thread(swap.settle)
+        await asyncio.to_thread(swap.retire_old_segments)
         if log.failure is None:
             swap.finish()
         self._compaction.repaired(log)

@@ -36,7 +36,7 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import HeaderFields
-from ruslo.storage.verification import VerificationGuard
+from ruslo.storage.verification_guard import VerificationGuard
 
 logger = logging.getLogger(__name__)
 

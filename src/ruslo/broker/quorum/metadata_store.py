@@ -25,11 +25,12 @@ from ruslo.model.ids import METADATA_TOPIC_ID
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
 from ruslo.records.batch import HEADER_SIZE, BatchHeader, read_header
 from ruslo.records.reader import iter_batches
+from ruslo.storage.checkpoints import CheckpointedState
 from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.log_sync import SyncTargets
 from ruslo.storage.partition_files import PARTITION_METADATA, format_partition_metadata
-from ruslo.storage.recovery import LastStop, open_log
 from ruslo.storage.trash import Trash
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
@@ -196,7 +197,7 @@ class MetadataStore:
 
     def _open_log(self, config: LogConfig) -> Log:
         # The content of a snapshot was committed, so it was synced.
-        last_stop = LastStop(clean=False, recovery_point=self.snapshot_id.offset)
+        checkpointed = CheckpointedState(clean=False, recovery_point=self.snapshot_id.offset)
         log = open_log(
             self._disk,
             self.directory,
@@ -204,7 +205,7 @@ class MetadataStore:
             config,
             self._trash,
             self._clock.now_ms(),
-            last_stop,
+            checkpointed,
         )
         # A power loss can then damage only the last segment, so damage before it is detected as a loss of
         # synced data (see metadata_scan). Segments are rolled every few days, or after a snapshot.

@@ -16,6 +16,7 @@ from ruslo.pipeline.source.segment_files import ReadBuffer, SegmentFiles
 from ruslo.records.batch import HEADER_SIZE, HeaderFields, read_header
 from ruslo.storage.disk import DiskError
 from ruslo.storage.segment import Segment
+from ruslo.storage.segment_search import find_checked
 from ruslo.storage.txn_index import AbortedTransaction
 
 _READ_BYTES: Final = 8 * 1024 * 1024
@@ -79,9 +80,9 @@ class _SpanScan:
         if following is None:
             # A broker may be writing to it.
             return segment.find(self._offset)
-        found = segment.locate(self._offset, following.base_offset)
+        found = find_checked(segment, self._offset, following.base_offset)
         end_offset = segment.next_offset() if found is None else None
-        if end_offset is not None and segment.knows_offsets_past(end_offset):
+        if end_offset is not None and segment.is_indexed_past(end_offset):
             raise CorruptLogError(
                 f"{segment.stem}.log ends at offset {end_offset}, but its indexes know later ones: it is "
                 "damaged. Use scan=wire"

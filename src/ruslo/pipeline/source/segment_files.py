@@ -12,6 +12,7 @@ from bisect import bisect_right
 from ruslo.model.errors import ConfigError
 from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
 from ruslo.storage.header_walk import CheckedRanges
+from ruslo.storage.log_reader import aborted_transactions
 from ruslo.storage.partition_files import offset_of
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from ruslo.storage.txn_index import AbortedTransaction
@@ -78,7 +79,7 @@ class SegmentFiles:
             if status is None:
                 continue  # deleted a moment ago
             segment = Segment(self._disk, self._directory, base, status.size, status.modified_ms)
-            segment.has_aborts = base in with_aborts
+            segment.txn_index.exists = base in with_aborts
             segment.checked = CheckedRanges()
             segments.append(segment)
         self._segments = segments
@@ -99,13 +100,4 @@ class SegmentFiles:
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
         """The aborted transactions that touch start ≤ offset < end, as a broker would list them."""
-        found: list[AbortedTransaction] = []
-        begin = max(bisect_right(self._segments, start, key=lambda segment: segment.base_offset) - 1, 0)
-        for segment in self._segments[begin:]:
-            for aborted in segment.aborts(start):
-                if aborted.first_offset < end:
-                    found.append(aborted)
-                # The last stable offset only rises, so every later transaction began at or past it.
-                if aborted.last_stable_offset >= end:
-                    return found
-        return found
+        return aborted_transactions(self._segments, start, end)

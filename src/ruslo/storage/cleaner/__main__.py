@@ -1,8 +1,8 @@
-"""``python -m ruslo.storage.cleaner PARENT_PID low|idle``: rounds of compaction for a broker.
+"""``python -m ruslo.storage.cleaner PARENT_PID low|idle``: compacts logs for a broker.
 
-A task a line on standard input, reports a line each on standard output. It ends with its input; if its broker
-is killed it dies with it, for two cleaners must never write to one log. ``idle``: it may step back until it
-runs on idle processors only.
+Every line of standard input is a task, every line of standard output a report. The process ends when its
+input ends, and is killed with its broker, because two cleaners must never write to one log. With ``idle`` it
+may use the idle scheduling class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 
 import msgspec
 
-from ruslo.storage.cleaner.courtesy import Courtesy
+from ruslo.storage.cleaner.cpu_priority import CpuPriority
 from ruslo.storage.cleaner.round import run_round
 from ruslo.storage.cleaner.task import CleanTask, Report
 from ruslo.storage.disk import LocalDisk
@@ -26,38 +26,38 @@ _KEPT_BYTES = 8 << 20
 
 
 def main(parent_pid: int, *, may_idle: bool) -> int:
-    _die_with(parent_pid)
-    courtesy = Courtesy(may_idle=may_idle)
-    # Millions of keys and no cycle among them.
+    _exit_with(parent_pid)
+    priority = CpuPriority(may_idle=may_idle)
+    # There are millions of keys and no cycles.
     gc.disable()
     _keep_freed_memory()
     tasks = msgspec.json.Decoder(CleanTask)
     for line in sys.stdin.buffer:
         task = tasks.decode(line)
-        run_round(LocalDisk(task.directory), task, _tell, courtesy.look)
+        run_round(LocalDisk(task.directory), task, _send, priority.adjust)
     return 0
 
 
-def _tell(report: Report) -> None:
+def _send(report: Report) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _die_with(parent_pid: int) -> None:
+def _exit_with(parent_pid: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if hasattr(libc, "prctl"):
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Ctrl-C in a terminal reaches the whole group; it is the broker that decides when work ends.
+    # Ctrl-C in a terminal reaches the whole process group; the broker decides when the cleaner stops.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getppid() != parent_pid:
-        raise SystemExit("the broker is gone")
+        raise SystemExit("the broker has exited")
 
 
 def _keep_freed_memory() -> None:
-    """Windows and batches come and go by the megabyte: the next one shall have the memory of the last.
+    """Have the C library reuse the memory of windows and batches, which come and go by the megabyte.
 
-    Otherwise the C library hands each back to the system, which gives it out again page by page, zeroed. The
-    large tables of keys still go back at once.
+    By default it returns them to the system, which zeroes every page again. Large tables of keys are still
+    returned at once.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):

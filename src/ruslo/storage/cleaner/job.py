@@ -73,7 +73,7 @@ def remove_unfinished(disk: Disk, log_path: str) -> None:
 
 
 def _aborted_transactions(disk: Disk, task: CleanTask) -> Iterator[AbortedTransaction]:
-    for base in task.abort_segments:
+    for base in task.txn_index_segments:
         path = segment_stem(task.path, base) + TXN_INDEX_SUFFIX
         if disk.status(path) is None:
             continue

@@ -102,7 +102,7 @@ class SegmentRewrite:
         for path in segment.existing_files():
             self._disk.sync_file(path)
         self._disk.set_modified(segment.path_of(LOG_SUFFIX), modified_ms)
-        return CleanedSegment(segment.base_offset, segment.size, segment.has_aborts, replaces)
+        return CleanedSegment(segment.base_offset, segment.size, segment.txn_index.exists, replaces)
 
     def _add_batch(self, header: HeaderFields, data: bytes, position: int, verdict: bytes | None) -> None:
         task = self._task
@@ -111,7 +111,7 @@ class SegmentRewrite:
         if last_offset_of(header) >= task.end_offset:
             aborted = self._transactions.ended_at(header[BASE_OFFSET])
             if aborted is not None:
-                self._segment.append_abort(aborted)
+                self._segment.txn_index.append(aborted)
             self._take(header, batch)
             return
         attributes = header[ATTRIBUTES]
@@ -152,7 +152,7 @@ class SegmentRewrite:
         kind = None if record is None else read_control_type(record.key)
         unneeded, aborted = self._transactions.may_drop_marker(header, kind)
         if aborted is not None:
-            self._segment.append_abort(aborted)
+            self._segment.txn_index.append(aborted)
         return unneeded
 
     def _must_stay_empty(self, header: HeaderFields) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.storage.cleaner.courtesy import Starving
+from ruslo.storage.cleaner.cpu_priority import Starving
 from ruslo.storage.cleaner.job import clean, remove_unfinished
 from ruslo.storage.cleaner.task import CleanTask, Failure, Report
 from ruslo.storage.disk import Disk, DiskError

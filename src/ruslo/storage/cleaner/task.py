@@ -23,7 +23,7 @@ class CleanTask:
     """The partition's directory."""
     segments: list[SourceSegment]
     """From the log's first segment to the one that holds the last offset of the round."""
-    abort_segments: list[int]
+    txn_index_segments: list[int]
     """Base offsets of all segments of the log that have a transaction index, also of later ones."""
     first_dirty_offset: int
     """Below it every key is there once; what follows has not been compacted yet."""
@@ -49,7 +49,7 @@ class CleanedSegment:
 
     base_offset: int
     size: int
-    has_aborts: bool
+    has_txn_index: bool
     replaces: list[int]
     """Base offsets of the segments it stands for."""
 

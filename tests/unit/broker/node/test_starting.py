@@ -28,7 +28,7 @@ from ruslo.protocol.recovery_tag import Recovery
 from ruslo.storage import log_dir
 from ruslo.storage.clean_shutdown import CLEAN_SHUTDOWN
 from ruslo.storage.log import Log
-from ruslo.storage.recovery import open_log
+from ruslo.storage.log_loader import open_log
 from ruslo.testing.single_node import single_node_properties
 from tests.support.brokers.live_cluster import live_cluster
 from tests.support.brokers.live_node import batch_of, live_node, until

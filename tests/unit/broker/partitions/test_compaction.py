@@ -19,7 +19,7 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
-from ruslo.storage.cleaner.choice import Cleanable, CleanerLimits, make_task
+from ruslo.storage.cleaner.cleanable import Cleanable, CleanerLimits, make_task
 from ruslo.storage.cleaner.task import CleanTask
 from ruslo.storage.log import Log
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node, records_in, until
@@ -277,9 +277,9 @@ async def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
         "COMMAND",
         (
             "-c",
-            "import runpy, sys; from ruslo.storage.cleaner.courtesy import Courtesy, Starving\n"
-            "def starve(courtesy): raise Starving\n"
-            "if sys.argv[2] == 'idle': Courtesy.look = starve\n"
+            "import runpy, sys; from ruslo.storage.cleaner.cpu_priority import CpuPriority, Starving\n"
+            "def starve(priority): raise Starving\n"
+            "if sys.argv[2] == 'idle': CpuPriority.adjust = starve\n"
             "sys.argv[0] = 'cleaner'; runpy.run_module('ruslo.storage.cleaner', run_name='__main__')",
         ),
     )

@@ -203,7 +203,7 @@ async def test_before_anything_is_fetched_to_where_a_log_was_cut_its_recovery_po
         partition.log.flush(0)
         node.node.logs.write_recovery_points()
         fetcher = new_fetcher(
-            SystemClock(), Address("127.0.0.1", leader.port), logs_cut=node.node.logs.were_cut
+            SystemClock(), Address("127.0.0.1", leader.port), logs_cut=node.node.logs.checkpoint_truncated
         )
         fetcher.follow(cast(Partition, partition))
         async with asyncio.timeout(20):

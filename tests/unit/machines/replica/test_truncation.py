@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.replica.truncation import truncation_offset
-from ruslo.storage.epochs import EpochCache
+from ruslo.storage.leader_epochs import LeaderEpochCache
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from ruslo.storage.epochs import EpochCache
 def test_where_the_log_is_cut(
     own: list[tuple[int, int]], own_end: int, leader_epoch: int, leader_end: int, expected: int
 ) -> None:
-    assert truncation_offset(EpochCache(own), own_end, leader_epoch, leader_end) == expected
+    assert truncation_offset(LeaderEpochCache(own), own_end, leader_epoch, leader_end) == expected

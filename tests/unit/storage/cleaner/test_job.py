@@ -10,7 +10,7 @@ from ruslo.model.errors import CorruptLogError
 from ruslo.records.batch import DELETE_HORIZON, TRANSACTIONAL
 from ruslo.records.control import ControlType, read_control_type
 from ruslo.records.reader import check_crc, read_records
-from ruslo.storage.cleaner.choice import CleanerLimits, cleanable, make_task
+from ruslo.storage.cleaner.cleanable import CleanerLimits, find_cleanable, make_task
 from ruslo.storage.cleaner.job import clean, remove_unfinished
 from tests.unit.storage.compacting import (
     COMPACTED,
@@ -253,7 +253,7 @@ def test_the_index_of_aborted_transactions_follows_their_batches(bench: Workbenc
     roll(bench)
     compact(bench, checkpoint)
     assert bench.log.aborted_transactions(0, bench.log.end_offset) == []
-    assert bench.log.segments[0].has_aborts is False
+    assert bench.log.segments[0].txn_index.exists is False
 
 
 def test_nothing_at_or_past_the_last_stable_offset_is_touched(bench: Workbench) -> None:
@@ -266,7 +266,7 @@ def test_nothing_at_or_past_the_last_stable_offset_is_touched(bench: Workbench) 
         bench.append(keyed([(b"filler", bytes(90))]))
     roll(bench)
     assert bench.log.last_stable_offset == 1
-    assert cleanable(bench.log, None, NOW) is None
+    assert find_cleanable(bench.log, None, NOW) is None
     bench.end_transaction(9, 1, commit=True)
     roll(bench)
     compact(bench)
@@ -320,7 +320,7 @@ def test_damage_stops_the_round_and_leaves_everything_as_it_was(bench: Workbench
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
     path.write_bytes(data)
-    found = cleanable(bench.log, None, NOW)
+    found = find_cleanable(bench.log, None, NOW)
     assert found is not None
     with pytest.raises(CorruptLogError, match="fails its checksum"):
         clean(bench.disk, make_task(found, LIMITS, NOW), lambda _: None)

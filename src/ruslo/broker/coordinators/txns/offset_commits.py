@@ -29,7 +29,7 @@ from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from ruslo.records.batch import NO_SEQUENCE
-from ruslo.storage.verification import VerificationGuard
+from ruslo.storage.verification_guard import VerificationGuard
 
 ABORTABLE_FROM = 4
 TRANSACTION_V2_FROM = 5
@@ -132,7 +132,7 @@ class TransactionalOffsetCommits:
     ) -> Message | asyncio.Future[Message]:
         # The group's shard appends a transactional batch within this call: nothing comes in between.
         try:
-            partition.log.producers.check_coordinated(request.producer_id, request.producer_epoch, guard)
+            partition.log.producers.check_epoch_and_guard(request.producer_id, request.producer_epoch, guard)
         except KafkaError as error:
             return refusal(request, context.api_version, error.code)
         return self._groups.submit(request.group_id, request, context)

@@ -19,8 +19,10 @@ from ruslo.machines.txns.settings import TxnSettings
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from ruslo.storage.checkpoints import CheckpointedState
 from ruslo.storage.log import Log
-from ruslo.storage.recovery import LastStop, create_log, open_log
+from ruslo.storage.log_creation import create_log
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.trash import Trash
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.disk import MemoryDisk
@@ -170,7 +172,7 @@ class SimTxnCluster:
     def _open(self, place: TopicPartition, path: str) -> Log:
         now_ms = self.clock.now_ms()
         if self._epochs[place] >= 0:
-            unclean = LastStop(clean=False)
+            unclean = CheckpointedState(clean=False)
             return open_log(self._disk, path, place, _LOG_CONFIG, self._trash, now_ms, unclean)
         topic_id = (1 + list(self.leaders).index(place)).to_bytes(16, "big")
         log = create_log(self._disk, path, place, topic_id, _LOG_CONFIG, self._trash, now_ms)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied
-from ruslo.storage.cleaner.choice import cleanable, make_task
+from ruslo.storage.cleaner.cleanable import find_cleanable, make_task
 from ruslo.testing.simulation.nodes.cleaner import SimCleaner
 from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
 from tests.unit.storage.workbench import NOW, Workbench
@@ -16,7 +16,7 @@ def test_a_round_is_told_segment_by_segment(tmp_path: Path) -> None:
     for value in range(60):
         bench.append(keyed([(b"%d" % (value % 3), b"%d" % value)]))
     roll(bench)
-    found = cleanable(bench.log, None, NOW)
+    found = find_cleanable(bench.log, None, NOW)
     assert found is not None
     cleaner: Cleaner = SimCleaner(bench.disk)
     cleaner.send(make_task(found, LIMITS, NOW))

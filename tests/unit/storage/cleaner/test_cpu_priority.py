@@ -1,4 +1,4 @@
-"""The system's own figures, and a scheduler that can be asked: both are there on Linux."""
+"""The cleaner's scheduling class, as Linux reports and sets it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.storage.cleaner import courtesy
-from ruslo.storage.cleaner.courtesy import Courtesy, Starving
+from ruslo.storage.cleaner import cpu_priority
+from ruslo.storage.cleaner.cpu_priority import CpuPriority, Starving
 
 SECOND_NS = 1_000_000_000
 
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="the syste
 
 
 class Machine:
-    """How long the process ran and waited, and which policy it asked for."""
+    """How long the process ran and waited, and the scheduling policies it set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, schedstat: Path) -> None:
         self._schedstat = schedstat
         self._ran_ns = self._waited_ns = 0
         self.now_ns = 0
         self.policies: list[int] = []
-        self.may_rise = True
-        monkeypatch.setattr(courtesy, "_SCHEDSTAT", schedstat)
-        monkeypatch.setattr(courtesy, "monotonic_ns", lambda: self.now_ns)
+        self.may_raise_priority = True
+        monkeypatch.setattr(cpu_priority, "_SCHEDSTAT", schedstat)
+        monkeypatch.setattr(cpu_priority, "monotonic_ns", lambda: self.now_ns)
         monkeypatch.setattr(os, "nice", lambda _: 0)
         monkeypatch.setattr(os, "sched_setscheduler", self._set_policy)
         self.passes(ran_s=0, waited_s=0)
@@ -39,7 +39,7 @@ class Machine:
         self._schedstat.write_text(f"{self._ran_ns} {self._waited_ns} 7\n")
 
     def _set_policy(self, _pid: int, policy: int, _param: object) -> None:
-        if policy == os.SCHED_OTHER and not self.may_rise:
+        if policy == os.SCHED_OTHER and not self.may_raise_priority:
             raise PermissionError
         self.policies.append(policy)
 
@@ -49,88 +49,88 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     return Machine(monkeypatch, tmp_path / "schedstat")
 
 
-def test_it_takes_idle_time_only_once_there_is_some(machine: Machine) -> None:
-    manners = Courtesy(may_idle=True)
+def test_uses_the_idle_class_once_there_is_time_to_spare(machine: Machine) -> None:
+    priority = CpuPriority(may_idle=True)
     machine.passes(ran_s=0.2, waited_s=0.0)
-    manners.look()
+    priority.adjust()
     assert machine.policies == []  # too early to tell
     machine.passes(ran_s=0.2, waited_s=1.0)
-    manners.look()
-    assert machine.policies == []  # others are busy
+    priority.adjust()
+    assert machine.policies == []  # other processes are busy
     machine.passes(ran_s=0.2, waited_s=0.1)
-    manners.look()
+    priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
     machine.passes(ran_s=0.2, waited_s=0.4)
-    manners.look()
+    priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
 
 
-def test_a_time_of_sleep_tells_nothing(machine: Machine) -> None:
-    manners = Courtesy(may_idle=True)
+def test_sleeping_does_not_count(machine: Machine) -> None:
+    priority = CpuPriority(may_idle=True)
     for _ in range(2):
         machine.passes(ran_s=0.1, waited_s=0, slept_s=5)
-        manners.look()
+        priority.adjust()
     assert machine.policies == []
     machine.passes(ran_s=0.1, waited_s=0)
-    manners.look()
+    priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
 
 
-def test_the_system_is_asked_only_when_it_may_have_something_to_tell(
+def test_times_are_read_only_when_the_interval_may_be_over(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manners = Courtesy(may_idle=True)
-    asked: list[int] = []
+    priority = CpuPriority(may_idle=True)
+    reads: list[int] = []
 
     def times_ns() -> tuple[int, int]:
-        asked.append(machine.now_ns)
+        reads.append(machine.now_ns)
         return machine.now_ns, 0
 
-    monkeypatch.setattr(courtesy, "_times_ns", times_ns)
+    monkeypatch.setattr(cpu_priority, "_times_ns", times_ns)
     for _ in range(100):
         machine.passes(ran_s=0.01, waited_s=0)
-        manners.look()
-    assert len(asked) == 4
+        priority.adjust()
+    assert len(reads) == 4
 
 
-def test_it_goes_back_when_nothing_is_left_for_it(machine: Machine) -> None:
-    manners = Courtesy(may_idle=True)
+def test_returns_to_the_low_priority_when_it_gets_no_time(machine: Machine) -> None:
+    priority = CpuPriority(may_idle=True)
     machine.passes(ran_s=1, waited_s=0)
-    manners.look()
+    priority.adjust()
     machine.passes(ran_s=0.01, waited_s=1)
-    manners.look()
+    priority.adjust()
     machine.passes(ran_s=1, waited_s=0)
-    manners.look()
+    priority.adjust()
     assert machine.policies == [os.SCHED_IDLE, os.SCHED_OTHER]
 
 
-def test_a_process_that_may_not_rise_again_says_so(machine: Machine) -> None:
-    manners = Courtesy(may_idle=True)
+def test_raises_if_the_process_may_not_raise_its_priority(machine: Machine) -> None:
+    priority = CpuPriority(may_idle=True)
     machine.passes(ran_s=1, waited_s=0)
-    manners.look()
-    machine.may_rise = False
+    priority.adjust()
+    machine.may_raise_priority = False
     machine.passes(ran_s=0.01, waited_s=1)
     with pytest.raises(Starving):
-        manners.look()
+        priority.adjust()
 
 
-def test_it_never_idles_if_it_may_not_or_cannot_tell(machine: Machine, tmp_path: Path) -> None:
-    insistent, blind = Courtesy(may_idle=False), Courtesy(may_idle=True)
+def test_never_uses_the_idle_class_if_not_allowed_or_without_times(machine: Machine, tmp_path: Path) -> None:
+    never_idle, without_times = CpuPriority(may_idle=False), CpuPriority(may_idle=True)
     machine.passes(ran_s=1, waited_s=0)
-    insistent.look()
+    never_idle.adjust()
     (tmp_path / "schedstat").unlink()
-    blind.look()
+    without_times.adjust()
     assert machine.policies == []
 
 
 def test_a_real_process_with_time_to_spare_becomes_idle() -> None:
-    """Pretending that it never waits, for the machine that runs the tests may be busy."""
+    """The process pretends that it never waits, because the machine that runs the tests may be busy."""
     code = (
         "import os, time\n"
-        "from ruslo.storage.cleaner import courtesy\n"
-        "courtesy._times_ns = lambda: (time.process_time_ns() * 1000, 0)\n"
-        "manners = courtesy.Courtesy(may_idle=True)\n"
-        "while os.sched_getscheduler(0) != os.SCHED_IDLE: manners.look()\n"
+        "from ruslo.storage.cleaner import cpu_priority\n"
+        "cpu_priority._times_ns = lambda: (time.process_time_ns() * 1000, 0)\n"
+        "priority = cpu_priority.CpuPriority(may_idle=True)\n"
+        "while os.sched_getscheduler(0) != os.SCHED_IDLE: priority.adjust()\n"
         "print(os.getpriority(os.PRIO_PROCESS, 0))"
     )
     found = subprocess.run(

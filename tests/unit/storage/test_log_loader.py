@@ -7,9 +7,10 @@ import pytest
 
 from ruslo.config.log_config import LogConfig
 from ruslo.model.ids import ZERO_UUID
+from ruslo.storage.checkpoints import CheckpointedState
 from ruslo.storage.disk import DiskError
+from ruslo.storage.log_loader import open_log
 from ruslo.storage.lost_data import LossKind, LostData
-from ruslo.storage.recovery import LastStop, open_log
 from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.workbench import NOW, PARTITION, TOPIC_ID, Workbench, batch, headers_in, records_from
 
@@ -176,32 +177,32 @@ class TestClean:
 
 
 class TestLostTail:
-    def lost_tail(self, bench: Workbench, last_stop: LastStop) -> LostData | None:
+    def lost_tail(self, bench: Workbench, checkpointed: CheckpointedState) -> LostData | None:
         bench.log.close(NOW)
         return open_log(
-            bench.disk, bench.path, PARTITION, bench.config, bench.trash, NOW, last_stop
+            bench.disk, bench.path, PARTITION, bench.config, bench.trash, NOW, checkpointed
         ).lost_tail
 
     @pytest.mark.parametrize(
-        ("last_stop", "kind", "end"),
+        ("checkpointed", "kind", "end"),
         [
-            (LastStop(clean=True, recovery_point=27, high_watermark=5), LossKind.TAIL, 27),
-            (LastStop(clean=True, high_watermark=27), LossKind.TAIL, 27),
-            (LastStop(clean=False, recovery_point=27, high_watermark=29), LossKind.TAIL, 29),
-            (LastStop(clean=False, recovery_point=0, high_watermark=29), LossKind.UNSYNCED_TAIL, 29),
+            (CheckpointedState(clean=True, recovery_point=27, high_watermark=5), LossKind.TAIL, 27),
+            (CheckpointedState(clean=True, high_watermark=27), LossKind.TAIL, 27),
+            (CheckpointedState(clean=False, recovery_point=27, high_watermark=29), LossKind.TAIL, 29),
+            (CheckpointedState(clean=False, recovery_point=0, high_watermark=29), LossKind.UNSYNCED_TAIL, 29),
         ],
     )
     def test_checkpoints_beyond_the_end(
-        self, bench: Workbench, last_stop: LastStop, kind: LossKind, end: int
+        self, bench: Workbench, checkpointed: CheckpointedState, kind: LossKind, end: int
     ) -> None:
-        lost = self.lost_tail(bench, last_stop)
+        lost = self.lost_tail(bench, checkpointed)
         assert lost is not None
         assert (lost.kind, lost.first_offset, lost.end_offset) == (kind, 20, end)
 
     def test_files_beside_the_segments_beyond_the_end(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 28\n")
-        lost = self.lost_tail(bench, LastStop())
+        lost = self.lost_tail(bench, CheckpointedState())
         assert lost is not None
         assert lost.end_offset == 28
         assert "leader-epoch-checkpoint says 28" in lost.detail
@@ -209,7 +210,7 @@ class TestLostTail:
     def test_producer_snapshot_beyond_the_end(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         log_file(bench, 18).unlink()
-        lost = self.lost_tail(bench, LastStop())
+        lost = self.lost_tail(bench, CheckpointedState())
         assert lost is not None
         assert (lost.kind, lost.first_offset, lost.end_offset) == (LossKind.TAIL, 18, 20)
 
@@ -221,7 +222,7 @@ class TestLostTail:
                 log_file(bench, base).unlink()
         log = bench.reopen(clean=True)
         assert log.end_offset == kept
-        log.continue_at(20, NOW)
+        log.fill_gap_to(20, NOW)
         for _ in range(2):
             assert log.end_offset == 20
             assert offsets(bench) == list(range(kept))
@@ -232,7 +233,9 @@ class TestLostTail:
 
     def test_log_that_ends_where_it_ended(self, bench: Workbench) -> None:
         for clean in (True, False):
-            assert self.lost_tail(bench, LastStop(clean, recovery_point=20, high_watermark=20)) is None
+            assert (
+                self.lost_tail(bench, CheckpointedState(clean, recovery_point=20, high_watermark=20)) is None
+            )
 
 
 class TestUnclean:

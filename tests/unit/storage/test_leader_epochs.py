@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.storage.epochs import EpochCache, EpochEnd
+from ruslo.storage.leader_epochs import EpochEnd, LeaderEpochCache
 
 
-def cache() -> EpochCache:
-    return EpochCache([(1, 0), (3, 20), (7, 50)])
+def cache() -> LeaderEpochCache:
+    return LeaderEpochCache([(1, 0), (3, 20), (7, 50)])
 
 
 class TestAssign:
@@ -52,7 +52,7 @@ def test_where_an_epoch_ends(epoch: int, answer: EpochEnd) -> None:
 
 
 def test_an_empty_cache_knows_no_end() -> None:
-    assert EpochCache().end_of(0, 90) == EpochEnd(-1, -1)
+    assert LeaderEpochCache().end_of(0, 90) == EpochEnd(-1, -1)
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(0, 1), (19, 1), (20, 3), (1000, 7)])
@@ -89,4 +89,4 @@ class TestTruncation:
 @pytest.mark.parametrize(("offset", "epoch"), [(90, 7), (51, 7), (50, 3), (20, 1), (1, 1), (0, -1)])
 def test_epoch_of_the_last_record_before_an_offset(offset: int, epoch: int) -> None:
     assert cache().epoch_before(offset) == epoch
-    assert EpochCache().epoch_before(offset) == -1
+    assert LeaderEpochCache().epoch_before(offset) == -1

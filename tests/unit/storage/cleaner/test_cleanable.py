@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.storage.cleaner.choice import cleanable, first_dirty_offset, make_task
+from ruslo.storage.cleaner.cleanable import find_cleanable, first_dirty_offset, make_task
 from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
 from tests.unit.storage.workbench import NOW, Workbench
 
@@ -27,28 +27,28 @@ def bench(tmp_path: Path) -> Workbench:
 
 
 def test_all_closed_segments_are_dirty_at_first(bench: Workbench) -> None:
-    found = cleanable(bench.log, None, bench.clock.ms)
+    found = find_cleanable(bench.log, None, bench.clock.ms)
     assert found is not None
     assert (found.first_dirty_offset, found.end_offset, found.clean_bytes) == (0, 30, 0)
     assert found.dirty_bytes == sum(segment.size for segment in bench.log.segments[:-1])
-    assert (found.dirty_ratio, found.overdue, found.worth_it) == (1.0, False, True)
+    assert (found.dirty_ratio, found.overdue, found.is_worth_cleaning) == (1.0, False, True)
     task = make_task(found, LIMITS, NOW)
     assert [(each.base_offset, each.next_base) for each in task.segments] == [(0, 10), (10, 20), (20, 30)]
 
 
-@pytest.mark.parametrize(("ratio", "worth_it"), [(0.3, True), (0.4, False)])
-def test_the_dirty_ratio_decides(bench: Workbench, ratio: float, worth_it: bool) -> None:
+@pytest.mark.parametrize(("ratio", "is_worth_cleaning"), [(0.3, True), (0.4, False)])
+def test_the_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleaning: bool) -> None:
     bench.log.config = replace(COMPACTED, min_cleanable_dirty_ratio=ratio)
-    found = cleanable(bench.log, 20, bench.clock.ms)
+    found = find_cleanable(bench.log, 20, bench.clock.ms)
     assert found is not None
     assert 0.33 < found.dirty_ratio < 0.34
-    assert found.worth_it is worth_it
+    assert found.is_worth_cleaning is is_worth_cleaning
 
 
 def test_nothing_is_left_to_do(bench: Workbench) -> None:
-    assert cleanable(bench.log, 30, bench.clock.ms) is None
+    assert find_cleanable(bench.log, 30, bench.clock.ms) is None
     bench.log.config = replace(COMPACTED, cleanup_policy=("delete",))
-    assert cleanable(bench.log, None, bench.clock.ms) is None
+    assert find_cleanable(bench.log, None, bench.clock.ms) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_nothing_is_left_to_do(bench: Workbench) -> None:
 )
 def test_young_segments_wait(bench: Workbench, lag_ms: int, end: int | None) -> None:
     bench.log.config = replace(COMPACTED, min_compaction_lag_ms=lag_ms)
-    found = cleanable(bench.log, None, bench.clock.ms)
+    found = find_cleanable(bench.log, None, bench.clock.ms)
     assert (None if found is None else found.end_offset) == end
 
 
@@ -66,9 +66,9 @@ def test_old_records_do_not_wait_for_the_ratio(bench: Workbench) -> None:
         bench.log.config = replace(
             COMPACTED, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=lag_ms, min_compaction_lag_ms=0
         )
-        found = cleanable(bench.log, 20, bench.clock.ms)
+        found = find_cleanable(bench.log, 20, bench.clock.ms)
         assert found is not None
-        assert (found.overdue, found.worth_it) == (overdue, overdue)
+        assert (found.overdue, found.is_worth_cleaning) == (overdue, overdue)
 
 
 @pytest.mark.parametrize(("checkpoint", "expected"), [(None, 5), (3, 5), (5, 5), (12, 12), (31, 31), (32, 5)])

@@ -34,7 +34,7 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
 
     @property
-    def worth_it(self) -> bool:
+    def is_worth_cleaning(self) -> bool:
         return self.overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
@@ -45,7 +45,7 @@ def first_dirty_offset(log: Log, checkpoint: int | None) -> int:
     return checkpoint
 
 
-def cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
+def find_cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
     """What a round over the log would do; None if there is nothing to do for one."""
     config = log.config
     if not config.compacts or log.failure is not None or log.swap is not None or len(log.segments) < 2:
@@ -87,7 +87,7 @@ def make_task(chosen: Cleanable, limits: CleanerLimits, now_ms: int) -> CleanTas
             for segment, following in pairwise(log.segments)
             if segment.base_offset < chosen.end_offset
         ],
-        abort_segments=[segment.base_offset for segment in log.segments if segment.has_aborts],
+        txn_index_segments=[segment.base_offset for segment in log.segments if segment.txn_index.exists],
         first_dirty_offset=chosen.first_dirty_offset,
         end_offset=chosen.end_offset,
         now_ms=now_ms,

@@ -23,7 +23,7 @@ class EpochEnd(NamedTuple):
     end_offset: int
 
 
-class EpochCache:
+class LeaderEpochCache:
     __slots__ = ("_epochs", "_starts", "dirty", "latest")
 
     def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
