@@ -228,15 +228,15 @@ def test_a_header_name_that_is_not_utf8_hides_no_record_before_it(
 def test_records_that_reached_nobody_are_taken_back(config: Config, topic: str) -> None:
     place = TopicPartition(topic, 0)
     with ruslo.Consumer({**config, "max.poll.records": 3}) as consumer:
-        consumer.may_take_back = True
+        consumer.keeps_last_delivery = True
         consumer.assign({place: ruslo.START})
         assert [record.offset for record in consumer.poll(30)] in ([0], [0, 1], [0, 1, 2])
         position = consumer.position(place)
         assert position is not None
         assert consumer.poll(30)
-        consumer.take_back()
+        consumer.undeliver()
         assert consumer.position(place) == position
-        consumer.take_back()
+        consumer.undeliver()
         assert [record.offset for record in itertools.islice(consumer, 2)] == [position, position + 1]
 
 

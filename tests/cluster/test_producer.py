@@ -329,7 +329,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(config: Config, topic: st
     with producer, ruslo.Consumer(reading) as consumer:
         with producer.transaction() as transaction:
             transaction.send_offsets(consumer, {place: 7})
-            with pytest.raises(ruslo.RequestTimedOut, match="no answer within 1 s"):
+            with pytest.raises(ruslo.RequestTimedOut, match="no response within 1 s"):
                 consumer.committed([place], 1.0)
         assert consumer.committed([place]) == {place: 7}
 
@@ -423,4 +423,4 @@ producer.send({topic!r}, b"x")
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
-    assert "went away with 1 records unsent: close it, or use 'with'" in done.stderr
+    assert "collected with 1 unsent records: call close() or use 'with'" in done.stderr

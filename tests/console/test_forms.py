@@ -182,7 +182,7 @@ def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> N
     assert "4 records" in shown
     page.check("[value=where]")
     page.fill("[name=where]", "nonsense")
-    assert "is no position" in preview(page)
+    assert "is not a position" in preview(page)
     page.fill("[name=where]", "7")
     page.fill("[name=topic]", "replayed")
     page.fill("[name=partition]", "1")

@@ -82,7 +82,7 @@ def test_places_partitions_and_filters(visitor: Visitor, broker: EmbeddedBroker)
     page.goto("/topics/places/messages?value=value-77")
     expect(rows).to_have_count(1)
     page.goto("/topics/places/messages?from=nonsense")
-    expect(page.locator("[role=alert]")).to_contain_text("is no position")
+    expect(page.locator("[role=alert]")).to_contain_text("is not a position")
     page.goto("/topics/places/messages?partition=9")
     expect(page.locator("[role=alert]")).to_contain_text("has no partition 9")
 

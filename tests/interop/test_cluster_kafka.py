@@ -173,7 +173,7 @@ def test_mistakes_in_plans_are_explained(cli: Cli, tmp_path: Path) -> None:
     assert "INVALID_REPLICA_ASSIGNMENT" in said
     assert "there is no broker 9" in cli.fails("cluster", "reassign", "plan", "--drain", "9")
     too_many = ("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "4")
-    assert "is to have 4 replicas, but there are brokers for only 3" in cli.fails(*too_many)
+    assert "needs 4 replicas, but brokers are available for only 3" in cli.fails(*too_many)
     nothing = cli.run("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "1")
     assert (nothing.exit_code, json.loads(nothing.stdout)["partitions"]) == (0, [])
     assert "Nothing needs to change" in nothing.stderr
@@ -263,7 +263,7 @@ def test_a_broker_stops_is_drained_and_forgotten(
     warned = cli.run("cluster", "reassign", "plan", "--drain", str(gone), "--topic", "alone")
     assert "alone:0 has no leader" in warned.stderr
     cli.ok("topic", "delete", "alone", "--yes")
-    assert "wide-0 is to have 3 replicas" in cli.fails("cluster", "reassign", "plan", "--drain", str(gone))
+    assert "wide-0 needs 3 replicas" in cli.fails("cluster", "reassign", "plan", "--drain", str(gone))
     fewer = cli.ok("cluster", "reassign", "plan", "--drain", str(gone), "--all-topics", "-r", "2")
     done = cli.run("cluster", "reassign", "execute", "-", "--wait", "-o", "json", stdin=fewer)
     assert done.exit_code == 0, done.output

@@ -1,18 +1,18 @@
-"""What a client raises besides the errors that a broker answered.
+"""Errors of clients, besides the error codes that brokers return.
 
 ::
 
     KafkaError
     ├── (BrokerUnreachable, ConnectionLost, RequestTimedOut: see ``net.errors``)
     ├── RequestTimedOut
-    │   └── BufferExhausted     buffer.memory stayed full for max.block.ms; the record was not taken
-    ├── TransactionAborted  the transaction had to be given up; nothing of it was committed, begin it anew
-    └── TransactionLost     the transaction was ended by somebody else; nothing of it was or will be committed
-        └── ProducerFenced      a newer producer has the transactional id; this one is of no more use
+    │   └── BufferExhausted     buffer.memory stayed full for max.block.ms; the record was not accepted
+    ├── TransactionAborted  the transaction was aborted, nothing of it is committed: start it again
+    └── TransactionLost     the coordinator aborted the transaction; nothing of it is or will be committed
+        └── ProducerFenced      a newer producer uses the transactional id: close this one
     RusloError
-    ├── ClientUnusable      the client was closed, or belongs to the process that this one was forked from
-    └── UndecodableRecord   a deserializer failed, or a header's name is not UTF-8; ``partition`` and
-                            ``offset`` say where
+    ├── ClientUnusable      the client was closed, or was created before this process forked
+    └── UndecodableRecord   a deserializer failed, or a header name is not UTF-8; ``partition`` and
+                            ``offset`` identify the record
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class UndecodableRecord(RusloError):
     def __init__(self, part: str, partition: TopicPartition, offset: int, cause: Exception) -> None:
         super().__init__(
             f"the {part} of {partition} at offset {offset} cannot be decoded: {cause}; "
-            f"seek to {offset + 1} to go on behind it"
+            f"seek to {offset + 1} to skip it"
         )
         self.partition = partition
         self.offset = offset

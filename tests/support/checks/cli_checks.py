@@ -245,7 +245,7 @@ class CliChecks:
         refused = cli.run("cluster", "reassign", "execute", "-", stdin=plan.replace("[1]", "[1, 7]"))
         assert refused.exit_code == 1
         assert "INVALID_REPLICA_ASSIGNMENT" in refused.stderr
-        assert "there are brokers for only 1" in cli.fails(
+        assert "brokers are available for only 1" in cli.fails(
             "cluster", "reassign", "plan", "--topic", topic, "-r", "2"
         )
 

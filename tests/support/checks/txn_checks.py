@@ -255,13 +255,17 @@ class TxnChecks:
 
     def test_abort_of_what_is_not_there(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
-        assert "none is open there" in cli.fails("txn", "abort", topic, "0", "--start-offset", "0", "-y")
+        assert "it has no open transaction" in cli.fails(
+            "txn", "abort", topic, "0", "--start-offset", "0", "-y"
+        )
         hang(cli.bootstrap, topic)
         said = cli.fails("txn", "abort", topic, "0", "--start-offset", "7", "-y")
-        assert "those that are open begin at 0" in said
+        assert "open transactions start at 0" in said
         result = cli.run("txn", "abort", topic, "0", "--start-offset", "0")
         assert result.exit_code == 2
-        assert "Ends the transaction that begins at offset 0" in result.stderr, "it shows what it would do"
+        assert "Writes an abort marker for the transaction that starts at offset 0" in result.stderr, (
+            "it shows what it would do"
+        )
         assert "add --yes" in result.stderr
         assert len(find_hanging(cli, "--topic", topic)) == 1
         cli.ok("txn", "abort", topic, "0", "--start-offset", "0", "--yes")

@@ -11,7 +11,8 @@ from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json
-from ruslo.client.views.partition_lists import by_topic, shown_partitions
+from ruslo.client.views.partition_lists import shown_partitions
+from ruslo.client.wire.by_topic import indexes_by_topic
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
@@ -137,7 +138,7 @@ def _abort_by_id(bootstrap: str, transactional_id: str, yes: bool, output: str) 
     answer: dict[str, object] = {
         "transactional_id": transactional_id,
         "state_before": found.state,
-        "partitions": by_topic(found.partitions),
+        "partitions": indexes_by_topic(found.partitions),
     }
     if not found.is_open:
         if output == "json":

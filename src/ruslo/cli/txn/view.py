@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ruslo.client.views.partition_lists import by_topic
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.topics import TopicPartition
 
@@ -38,7 +38,7 @@ class TransactionView:
             "timeout_ms": found.timeout_ms,
             "start_time_ms": found.start_ms,
             "age_ms": self.age_ms,
-            "partitions": by_topic(found.partitions),
+            "partitions": indexes_by_topic(found.partitions),
         }
 
 

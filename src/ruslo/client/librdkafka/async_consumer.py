@@ -1,4 +1,4 @@
-"""The consumer for asyncio."""
+"""AsyncConsumer: the consumer for asyncio."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ else:
 
 AsyncRebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]
 
-_SLICE_S = 0.1
-"""Reads hold the consumer's thread for so long at a time: whatever else is asked of it waits no longer."""
+_POLL_MAX_S = 0.1
+"""The longest poll in the consumer's thread, so that other calls wait no longer than this."""
 
 
 class AsyncConsumer(Generic[K, V]):
-    """``async for record in consumer`` reads for ever; ``poll`` and ``batches`` give lists.
+    """``async for record in consumer`` reads forever; ``poll`` and ``batches`` return lists.
 
-    What ``Consumer`` says holds here too. It works in a thread of its own, and a poll that is cancelled loses
-    nothing: what it would have returned is given out by the next one.
+    It behaves like ``Consumer``, which it runs in a thread. A cancelled poll loses nothing: the next one
+    returns its records.
     """
 
     def __init__(
@@ -52,18 +52,18 @@ class AsyncConsumer(Generic[K, V]):
         key_deserializer: Deserializer[K] | None = None,
         value_deserializer: Deserializer[V] | None = None,
     ) -> None:
-        self._consumer = Consumer(
+        self._consumer = _UndoableConsumer(
             config, key_deserializer=key_deserializer, value_deserializer=value_deserializer
         )
-        self._consumer.may_take_back = True
         self._loop = asyncio.get_running_loop()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="ruslo-consumer")
-        self._errands: SimpleQueue[Callable[[], None] | None] | None = None
-        self._at_work = 0
+        self._callback_calls: SimpleQueue[Callable[[], None] | None] | None = None
+        """Calls that a running rebalance callback makes to the consumer."""
+        self._running_calls = 0
 
     @property
     def offset_source(self) -> OffsetSource:
-        """What a transaction commits this consumer's offsets by."""
+        """The source of the offsets that a transaction commits."""
         return self._consumer
 
     async def subscribe(
@@ -74,7 +74,7 @@ class AsyncConsumer(Generic[K, V]):
         on_revoke: AsyncRebalanceCallback | None = None,
         on_lost: AsyncRebalanceCallback | None = None,
     ) -> None:
-        """Join the group for these topics. Callbacks are coroutines and run in the event loop."""
+        """Join the group with these topics. Callbacks are coroutines and run in the event loop."""
         await self._call(
             lambda: self._consumer.subscribe(
                 topics,
@@ -103,16 +103,16 @@ class AsyncConsumer(Generic[K, V]):
         await self._call(lambda: self._consumer.resume(partitions))
 
     async def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V]]:
-        """Up to ``max.poll.records`` records; empty when none came in time."""
+        """Up to ``max.poll.records`` records; empty after the timeout."""
         deadline = time.monotonic() + timeout_s
         while True:
-            slice_s = max(0.0, min(_SLICE_S, deadline - time.monotonic()))
+            slice_s = max(0.0, min(_POLL_MAX_S, deadline - time.monotonic()))
             records = await self._read(partial(self._consumer.poll, slice_s))
             if records or time.monotonic() >= deadline:
                 return records
 
     async def batches(self, max_wait_s: float = 1.0) -> AsyncIterator[list[ConsumedRecord[K, V]]]:
-        """Lists of one to ``max.poll.records`` records, for ever."""
+        """Lists of one to ``max.poll.records`` records, forever."""
         while True:
             records = await self.poll(max_wait_s)
             if records:
@@ -122,10 +122,10 @@ class AsyncConsumer(Generic[K, V]):
         return self
 
     async def __anext__(self) -> ConsumedRecord[K, V]:
-        if not self._at_work and (ready := self._consumer.next_ready()) is not None:
+        if not self._running_calls and (ready := self._consumer.next_buffered()) is not None:
             return ready
         while not self._consumer.closed:
-            record = await self._read(partial(self._consumer.next_within, _SLICE_S))
+            record = await self._read(partial(self._consumer.poll_one, _POLL_MAX_S))
             if record is not None:
                 return record
         raise StopAsyncIteration
@@ -137,7 +137,7 @@ class AsyncConsumer(Generic[K, V]):
         return self._consumer.positions()
 
     async def commit(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store the group's offsets and wait for the answer; without positions, of all that was given out."""
+        """Commit offsets and wait for the response; by default those of all delivered records."""
         await self._call(lambda: self._consumer.commit(positions))
 
     async def committed(
@@ -159,7 +159,7 @@ class AsyncConsumer(Generic[K, V]):
         return await self._call(lambda: self._consumer.offsets_for_times(times_ms, timeout_s))
 
     async def close(self) -> None:
-        """Leave the group; with ``enable.auto.commit`` everything that was given out counts as processed."""
+        """Leave the group; with ``enable.auto.commit`` all delivered records count as processed."""
         await self._end(self._consumer.close)
 
     async def __aenter__(self) -> Self:
@@ -181,64 +181,68 @@ class AsyncConsumer(Generic[K, V]):
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
-            # Nobody gets what it finds: the next read must give it out, and no commit may cover it before.
-            reading.add_done_callback(_heard)
+            # The next read must return these records, and no commit may cover them before.
+            reading.add_done_callback(_ignore_error)
             if not self._consumer.closed:
-                self._submit(self._consumer.take_back)
+                self._submit(self._consumer.undeliver)
             raise
 
     def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        self._at_work += 1
-        answer = self._loop.run_in_executor(self._worker, call)
-        answer.add_done_callback(self._worked)
-        return answer
+        self._running_calls += 1
+        result = self._loop.run_in_executor(self._worker, call)
+        result.add_done_callback(self._call_done)
+        return result
 
-    def _worked(self, answer: asyncio.Future[T]) -> None:
-        self._at_work -= 1
+    def _call_done(self, result: asyncio.Future[T]) -> None:
+        self._running_calls -= 1
 
     async def _call(self, call: Callable[[], T]) -> T:
-        errands = self._errands
-        if errands is None:
+        callback_calls = self._callback_calls
+        if callback_calls is None:
             return await self._submit(call)
-        answer: Future[T] = Future()
+        result: Future[T] = Future()
 
         def run() -> None:
             try:
-                answer.set_result(call())
+                result.set_result(call())
             except BaseException as error:
-                answer.set_exception(error)
+                result.set_exception(error)
 
-        errands.put(run)
-        return await asyncio.wrap_future(answer)
+        callback_calls.put(run)
+        return await asyncio.wrap_future(result)
 
     def _in_loop(self, callback: AsyncRebalanceCallback | None) -> RebalanceCallback | None:
-        """Runs a callback in the event loop while the worker, inside poll, does what it asks of the consumer.
+        """Run a callback in the event loop while the worker thread, inside poll, executes its consumer calls.
 
-        librdkafka wants that from the thread that it has called; from another it may wait for ever.
+        librdkafka requires these calls from the thread that polls; from another thread they may deadlock.
         """
         if callback is None:
             return None
 
         def wait(partitions: list[TopicPartition]) -> None:
-            errands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+            calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
             async def run() -> None:
-                self._errands = errands
+                self._callback_calls = calls
                 try:
                     await callback(partitions)
                 finally:
-                    self._errands = None
-                    errands.put(None)
+                    self._callback_calls = None
+                    calls.put(None)
 
             running = asyncio.run_coroutine_threadsafe(run(), self._loop)
-            while (errand := errands.get()) is not None:
-                errand()
+            while (call := calls.get()) is not None:
+                call()
             running.result()
 
         return wait
 
 
-def _heard(reading: asyncio.Future[T]) -> None:
-    """A failure that nobody waits for comes again with the next read, or is over."""
+class _UndoableConsumer(Consumer[K, V]):
+    keeps_last_delivery = True
+
+
+def _ignore_error(reading: asyncio.Future[T]) -> None:
+    """The next read raises the error again if it persists."""
     if not reading.cancelled():
         reading.exception()

@@ -1,4 +1,4 @@
-"""The producer for asyncio."""
+"""AsyncProducer: the producer for asyncio."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ else:
 
 
 class AsyncProducer(Generic[K, V]):
-    """``await send(...)`` takes the record, and waits only for room or metadata; awaiting what it returns
-    waits for the acknowledgement. ``send_and_wait`` does both.
+    """``await send(...)`` queues the record and waits only for buffer memory or metadata. It returns a future
+    of the acknowledgement; ``send_and_wait`` awaits both.
 
-    Made and used within one event loop. Whatever blocks runs in a thread of the producer, in order.
+    Create and use it within one event loop. Blocking calls run in a thread of the producer, in order.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class AsyncProducer(Generic[K, V]):
         )
         self._loop = asyncio.get_running_loop()
         self._blocking = ThreadPoolExecutor(1, thread_name_prefix="ruslo-producer-blocking")
-        self._settled: deque[tuple[asyncio.Future[RecordMetadata], KafkaError | None, RecordMetadata]]
-        self._settled = deque()
+        self._completed: deque[tuple[asyncio.Future[RecordMetadata], KafkaError | None, RecordMetadata]]
+        self._completed = deque()
 
     async def send(
         self,
@@ -69,18 +69,18 @@ class AsyncProducer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Queue one record; the future tells where it was stored, or why not."""
+        """Queue a record; the future returns where it was stored, or raises its error."""
         delivery: asyncio.Future[RecordMetadata] = self._loop.create_future()
 
-        report = AwaitedReport(self._settle, delivery)
+        report = AwaitedReport(self._complete, delivery)
 
-        def hand_over(blocking: bool) -> bool:
-            return self._producer.hand_over(
+        def enqueue(blocking: bool) -> bool:
+            return self._producer.enqueue(
                 report, topic, value, key, headers, partition, timestamp_ms, blocking=blocking
             )
 
-        if not hand_over(blocking=False):
-            await self._in_thread(lambda: hand_over(blocking=True))
+        if not enqueue(blocking=False):
+            await self._in_thread(lambda: enqueue(blocking=True))
         return delivery
 
     async def send_and_wait(
@@ -93,21 +93,21 @@ class AsyncProducer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Where the record was stored; raises if it was not."""
+        """Queue a record and wait; returns where it was stored, or raises its error."""
         delivery = await self.send(
             topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
         )
         return await delivery
 
     async def send_many(self, topic: str, values: Iterable[V]) -> list[asyncio.Future[RecordMetadata]]:
-        """A future for each value, in their order."""
+        """Queue a record per value; returns their futures in order."""
         return [await self.send(topic, value) for value in values]
 
     async def partitions_for(self, topic: str) -> list[int]:
         return await self._in_thread(lambda: self._producer.partitions_for(topic))
 
     async def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until every record is acknowledged or failed; the futures say which."""
+        """Wait until every record is acknowledged or has failed."""
         await self._in_thread(lambda: self._producer.flush(timeout_s))
 
     def transaction(self) -> AsyncProducerTransaction:
@@ -115,14 +115,14 @@ class AsyncProducer(Generic[K, V]):
         return AsyncProducerTransaction(self._producer.transaction(), self._in_thread)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush, then let go; what is not acknowledged in time is dropped and reported as failed."""
+        """Flush, then release everything; records that are not acknowledged in time are dropped and fail."""
         try:
             await self._in_thread(lambda: self._producer.close(timeout_s))
         finally:
             self._blocking.shutdown(wait=False)
 
     def __len__(self) -> int:
-        """Records that are not acknowledged yet."""
+        """The number of records that are not acknowledged yet."""
         return len(self._producer)
 
     def __bool__(self) -> bool:
@@ -145,45 +145,45 @@ class AsyncProducer(Generic[K, V]):
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await self._loop.run_in_executor(self._blocking, call)
 
-    def _settle(
+    def _complete(
         self, delivery: asyncio.Future[RecordMetadata], failure: KafkaError | None, metadata: RecordMetadata
     ) -> None:
-        """Called by the producer's thread. One wake-up of the loop serves all that came until it runs."""
-        first = not self._settled
-        self._settled.append((delivery, failure, metadata))
+        """Called by the producer's thread. One wake-up of the loop handles all reports queued until then."""
+        first = not self._completed
+        self._completed.append((delivery, failure, metadata))
         if first and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._deliver_reports)
 
-    def _wake(self) -> None:
-        while self._settled:
-            delivery, failure, metadata = self._settled[0]
+    def _deliver_reports(self) -> None:
+        while self._completed:
+            delivery, failure, metadata = self._completed[0]
             if not delivery.done():
                 if failure is None:
                     delivery.set_result(metadata)
                 else:
                     delivery.set_exception(failure)
                     if failure.code == ErrorCode.OPERATION_NOT_ATTEMPTED:
-                        # Dropped on purpose, by an abort or close: asyncio need not complain if nobody asks.
+                        # An abort or close dropped the record: asyncio must not warn about an unread error.
                         delivery.exception()
-            # Taken out last: whoever finds the queue empty wakes the loop again.
-            self._settled.popleft()
+            # Popped last: the thread that finds the queue empty wakes the loop again.
+            self._completed.popleft()
 
 
 class AwaitedReport(Report):
-    """Passes it to a future of the event loop."""
+    """Passes the outcome to a future of the event loop."""
 
-    __slots__ = ("_delivery", "_settle")
+    __slots__ = ("_complete", "_delivery")
 
     def __init__(
         self,
-        settle: Callable[[asyncio.Future[RecordMetadata], KafkaError | None, RecordMetadata], None],
+        complete: Callable[[asyncio.Future[RecordMetadata], KafkaError | None, RecordMetadata], None],
         delivery: asyncio.Future[RecordMetadata],
     ) -> None:
-        self._settle = settle
+        self._complete = complete
         self._delivery = delivery
 
-    def settle(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
-        self._settle(self._delivery, failure, metadata)
+    def complete(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
+        self._complete(self._delivery, failure, metadata)
 
 
 class AsyncProducerTransaction:
@@ -197,12 +197,12 @@ class AsyncProducerTransaction:
         self._transaction = transaction
         self._in_thread = in_thread
         self._ending: asyncio.Future[None] | None = None
-        """Of one that was cancelled before it had begun, or before it had ended."""
+        """The end of a transaction whose begin or end was cancelled; kept so that it is not collected."""
 
     async def send_offsets(
         self, consumer: AsyncConsumer[K, V], positions: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Let the transaction commit a consumer's offsets; without positions, of all records it gave out."""
+        """Commit a consumer's positions with the transaction, by default those of all delivered records."""
         await self._in_thread(lambda: self._transaction.send_offsets(consumer.offset_source, positions))
 
     async def __aenter__(self) -> Self:
@@ -210,7 +210,7 @@ class AsyncProducerTransaction:
         try:
             await asyncio.shield(beginning)
         except asyncio.CancelledError as cancelled:
-            # It begins all the same, and nobody else would end it. The thread does one thing after another.
+            # The transaction still begins, so it must be ended. The thread runs the calls in order.
             beginning.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._ending = asyncio.ensure_future(
                 self._in_thread(partial(self._transaction.__exit__, type(cancelled), cancelled, None))
@@ -227,7 +227,7 @@ class AsyncProducerTransaction:
         try:
             await asyncio.shield(ending)
         except asyncio.CancelledError:
-            # What waits for the thread would be dropped, and the transaction stay open: it ends all the same.
+            # A cancelled call would leave the transaction open, so it still runs to its end.
             ending.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._ending = ending
             raise

@@ -1,4 +1,4 @@
-"""The memory of a producer: what ``buffer.memory`` limits and ``max.block.ms`` waits for."""
+"""The memory of a producer, which ``buffer.memory`` limits."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import time
 
 
 class BufferMemory:
-    """Counts the bytes of records that were taken and neither stored nor failed yet. Safe for threads."""
+    """Counts the bytes of accepted records until they are acknowledged or fail. Thread-safe."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total_bytes = total_bytes
         self.records = 0
         self._used_bytes = 0
-        # Every record passes here twice: entering the bare lock is several times cheaper than the condition.
+        # Every record locks twice; a bare lock is several times cheaper than the condition.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    def try_take(self, size: int) -> bool:
+    def try_reserve(self, size: int) -> bool:
         with self._lock:
-            # Who waits goes first, or a small record could starve a large one for ever.
+            # Waiting threads go first; else small records could starve a large one.
             if self._waiting or self._used_bytes + size > self.total_bytes:
                 return False
             self._used_bytes += size
             self.records += 1
             return True
 
-    def take(self, size: int, deadline: float) -> bool:
-        """Wait for room until a moment of the monotonic clock; says whether there was any."""
+    def reserve(self, size: int, deadline: float) -> bool:
+        """Wait for room until ``deadline`` (monotonic clock); returns whether the bytes were reserved."""
         with self._lock:
             self._waiting += 1
             try:
@@ -43,7 +43,7 @@ class BufferMemory:
             finally:
                 self._waiting -= 1
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         with self._lock:
             self._used_bytes -= size
             self.records -= 1

@@ -1,4 +1,4 @@
-"""What a consumer gives out."""
+"""Consumed records, and how they are made from librdkafka's messages."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ class ConsumedRecord(NamedTuple, Generic[K_co, V_co]):
 
 
 class PartitionEnd(NamedTuple):
-    """With ``enable.partition.eof``: every record of the partition up to ``offset`` has been given out."""
+    """Every record of the partition before ``offset`` was returned (with ``enable.partition.eof``)."""
 
     topic: str
     partition: int
     offset: int
 
 
-def place_of(message: confluent_kafka.Message) -> tuple[TopicPartition, int]:
+def position_of(message: confluent_kafka.Message) -> tuple[TopicPartition, int]:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None, "librdkafka gave a record without a topic"
-    assert partition is not None, "librdkafka gave a record without a partition"
-    assert offset is not None, "librdkafka gave a record without an offset"
+    assert topic is not None, "librdkafka returned a record without a topic"
+    assert partition is not None, "librdkafka returned a record without a partition"
+    assert offset is not None, "librdkafka returned a record without an offset"
     return TopicPartition(topic, partition), offset
 
 
 def partition_of(message: confluent_kafka.Message) -> TopicPartition:
-    """Also of what is no record; some errors belong to no partition."""
+    """The partition of a record or an error; some errors do not have one."""
     return TopicPartition(message.topic() or "", message.partition() or 0)
 
 
 class RecordReader(Generic[K_co, V_co]):
-    """Makes records of messages; None of either part goes through its deserializer too, as in Java."""
+    """Converts messages to records. Deserializers also get None, as in Java."""
 
     def __init__(self, key: Deserializer[K_co] | None, value: Deserializer[V_co] | None) -> None:
         self._parts: tuple[tuple[str, Callable[..., object] | None], ...] = (("key", key), ("value", value))
         self._deserializes = key is not None or value is not None
 
     def read(self, message: confluent_kafka.Message) -> ConsumedRecord[K_co, V_co]:
-        (topic, partition), offset = place_of(message)
+        (topic, partition), offset = position_of(message)
         key: object = message.key()
         value: object = message.value()
         if self._deserializes:
@@ -73,7 +73,7 @@ class RecordReader(Generic[K_co, V_co]):
             partition,
             offset,
             message.timestamp()[1],
-            key,  # type: ignore[arg-type]  # bytes without a deserializer, which is what K means then
+            key,  # type: ignore[arg-type]  # without a deserializer K is bytes | None
             value,  # type: ignore[arg-type]
             _headers(message),
         )
@@ -84,25 +84,25 @@ class RecordReader(Generic[K_co, V_co]):
             try:
                 decoded.append(data if deserialize is None else deserialize(data))
             except Exception as error:
-                raise UndecodableRecord(name, *place_of(message), error) from error
+                raise UndecodableRecord(name, *position_of(message), error) from error
         return decoded
 
 
-# CPython calls methods it has seen often without a look at the exception they may leave; this call looks.
-_ask_for_headers = operator.methodcaller("headers")
+# CPython's specialized method calls do not check for the exception that headers() may leave; this does.
+_call_headers = operator.methodcaller("headers")
 
 
 def _headers(message: confluent_kafka.Message) -> tuple[tuple[str, bytes | None], ...]:
     """Raises UndecodableRecord for names that are not UTF-8, which Kafka allows.
 
-    confluent-kafka makes a list with holes of them, beside an exception, and keeps it: whoever looks into it
-    crashes the process. So the exception takes its place.
+    confluent-kafka then sets an exception but also keeps a list with null entries, and reading that list
+    crashes the process. So the exception replaces the list.
     """
     try:
-        headers = _ask_for_headers(message)
+        headers = _call_headers(message)
     except (UnicodeDecodeError, SystemError) as error:
         headers = error.__cause__ or error
-        message.set_headers(headers)  # type: ignore[arg-type]  # any object goes in and comes out again
+        message.set_headers(headers)  # type: ignore[arg-type]  # any object is stored and returned
     if isinstance(headers, Exception):
-        raise UndecodableRecord("header names", *place_of(message), headers)
+        raise UndecodableRecord("header names", *position_of(message), headers)
     return tuple(headers) if headers else ()

@@ -1,4 +1,4 @@
-"""A consumer with Kafka's own settings, over librdkafka."""
+"""Consumer: the settings of Kafka's Java consumer, over librdkafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ruslo.client.librdkafka.consumed_record import (
     PartitionEnd,
     RecordReader,
     partition_of,
-    place_of,
+    position_of,
 )
 from ruslo.client.librdkafka.consumer_progress import ConsumerProgress, Position
 from ruslo.client.librdkafka.errors import as_kafka_error, translated
@@ -48,26 +48,30 @@ else:
 __all__ = ["END", "START", "ConsumedRecord", "Consumer", "PartitionEnd"]
 
 START = -2
-"""As an offset: the oldest record that is still there."""
+"""As an offset: the log start offset."""
 END = -1
-"""As an offset: what comes next."""
+"""As an offset: the end of the log."""
 
-_NO_GROUP = "ruslo-without-group"
-_RETRY_PAUSE_S = 0.05
-_ITERATION_POLL_S = 1.0
-_SLICE_S = 1.0
-"""A question to librdkafka is asked anew after so long: in between Python hears Ctrl-C."""
+_PLACEHOLDER_GROUP_ID = "ruslo-without-group"
+"""librdkafka requires a group id even for consumers without a group."""
+_RETRY_BACKOFF_S = 0.05
+_POLL_MAX_S = 1.0
+_CALL_MAX_S = 1.0
+"""The longest call into librdkafka: Python handles Ctrl-C between calls."""
 _log = logging.getLogger("ruslo.client")
 
 
 class Consumer(Generic[K, V]):
-    """Reads partitions that it was assigned by hand, or as a member of a group after ``subscribe``.
+    """Reads manually assigned partitions, or those of a group member after ``subscribe``.
 
-    ``for record in consumer`` reads for ever; ``poll`` and ``batches`` give lists. With
-    ``enable.auto.commit`` the offsets of records whose processing is over (the next ones were asked for) are
-    committed by themselves; ``commit`` does it for all that were given out. Without ``group.id`` nothing is
-    committed and no group is touched. A consumer belongs to one thread, and does not survive a fork.
+    - ``for record in consumer`` reads forever; ``poll`` and ``batches`` return lists.
+    - ``enable.auto.commit`` commits the offsets of processed records: those before the last poll. ``commit``
+      commits the offsets of all delivered records. Without ``group.id`` nothing is committed.
+    - A consumer belongs to one thread and cannot be used after a fork.
     """
+
+    keeps_last_delivery = False
+    """Whether ``undeliver`` is possible."""
 
     def __init__(
         self,
@@ -80,26 +84,25 @@ class Consumer(Generic[K, V]):
 
         settings = consumer_settings(config)
         self._settings = settings
-        # librdkafka insists on a name even where no group takes part.
-        named = settings.librdkafka if settings.has_group else {**settings.librdkafka, "group.id": _NO_GROUP}
+        named = settings.librdkafka
+        if not settings.has_group:
+            named = {**named, "group.id": _PLACEHOLDER_GROUP_ID}
         self._client = LibrdkafkaClient(confluent_kafka.Consumer, "consumer", CONSUMER, named)
         self._handle = self._client.handle
         self._reader = RecordReader(key_deserializer, value_deserializer)
         self._queue = MessageQueue(self._handle, settings.max_poll_records)
         self._progress = ConsumerProgress()
-        self._taken: list[confluent_kafka.Message] = []
-        """What was given out last, if somebody may take it back."""
-        self.may_take_back = False
+        self._last_delivered: list[confluent_kafka.Message] = []
         self._subscribed = False
         self._probed = False
         self._rebalances = Rebalances(
             cooperative=settings.cooperative,
-            begin=self._committed_positions if settings.read_committed else None,
-            before_revoke=self._store_finished,
+            start_positions=self._committed_positions if settings.read_committed else None,
+            before_revoke=self._store_processed,
             after_loss=self._forget,
         )
 
-    # -- what to read
+    # -- subscription and assignment
 
     def subscribe(
         self,
@@ -109,10 +112,10 @@ class Consumer(Generic[K, V]):
         on_revoke: RebalanceCallback | None = None,
         on_lost: RebalanceCallback | None = None,
     ) -> None:
-        """Join the group for these topics, or for all whose whole name matches a pattern.
+        """Join the group with these topics, or with all whose full name matches a pattern.
 
-        Callbacks run within ``poll``. In ``on_assign``, ``seek`` says where to begin; in ``on_revoke``,
-        ``commit`` is still possible; ``on_lost`` (else ``on_revoke``) comes when it is too late for that.
+        Callbacks run within ``poll``. ``seek`` in ``on_assign`` sets the start offset. ``commit`` still works
+        in ``on_revoke``, but not in ``on_lost`` (by default ``on_revoke``).
         """
         self._need_group("subscribe")
         self._client.check_usable()
@@ -128,71 +131,71 @@ class Consumer(Generic[K, V]):
         self._subscribed = True
 
     def unsubscribe(self) -> None:
-        """Leave the group, or give up what was assigned by hand."""
+        """Leave the group, or drop the manual assignment."""
         self._client.check_usable()
-        self._progress.finish()
-        self._store_finished()
+        self._progress.mark_processed()
+        self._store_processed()
         with translated():
             self._handle.unsubscribe()
         self._subscribed = False
         self._queue.clear()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions from these offsets (START and END are offsets too)."""
+        """Assign these partitions manually, from these offsets; START and END are valid offsets."""
         self._client.check_usable()
         self._forget(self.assignment())
         with translated():
-            self._handle.assign(_places(positions))
+            self._handle.assign(_their_offsets(positions))
 
     def assignment(self) -> list[TopicPartition]:
         self._client.check_usable()
-        return [TopicPartition(place.topic, place.partition) for place in self._handle.assignment()]
+        return [TopicPartition(each.topic, each.partition) for each in self._handle.assignment()]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset (START and END are offsets too)."""
+        """Continue at this offset; START and END are valid offsets."""
         self._client.check_usable()
         if self._rebalances.seek(partition, offset):
             return
-        place = _places({partition: offset})[0]
-        self._retrying(lambda _: self._handle.seek(place), also=ErrorCode.INVALID_REQUEST)
+        target = _their_offsets({partition: offset})[0]
+        self._retrying(lambda _: self._handle.seek(target), also=ErrorCode.INVALID_REQUEST)
         self._forget([partition])
         if offset >= 0:
-            self._progress.give(partition, offset - 1, None)
+            self._progress.deliver(partition, offset - 1, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Get nothing from these until ``resume``; the consumer stays a member of its group."""
+        """Return no records of these until ``resume``; the consumer remains a group member."""
         self._client.check_usable()
         chosen = list(partitions)
         with translated():
-            self._handle.pause(_places(dict.fromkeys(chosen, END)))
+            self._handle.pause(_their_offsets(dict.fromkeys(chosen, END)))
             for partition in chosen:
-                # What is here already must come again after resume.
-                waiting = self._queue.first_offset(partition)
-                if waiting is not None:
-                    self._handle.seek(_places({partition: waiting})[0])
+                # Queued records must be returned after resume.
+                queued = self._queue.first_offset(partition)
+                if queued is not None:
+                    self._handle.seek(_their_offsets({partition: queued})[0])
         self._queue.drop(chosen)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._client.check_usable()
         with translated():
-            self._handle.resume(_places(dict.fromkeys(partitions, END)))
+            self._handle.resume(_their_offsets(dict.fromkeys(partitions, END)))
 
     # -- records
 
     def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V]]:
-        """Up to ``max.poll.records`` records; empty when none came in time."""
+        """Up to ``max.poll.records`` records; empty after the timeout."""
         return [event for event in self.poll_events(timeout_s) if not isinstance(event, PartitionEnd)]
 
     def poll_events(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V] | PartitionEnd]:
-        """As ``poll``, with the ends of partitions if ``enable.partition.eof`` is set."""
+        """As ``poll``, plus partition ends if ``enable.partition.eof`` is set."""
         deadline = time.monotonic() + timeout_s
-        self._ask_for_more()
-        events = self._take(self._settings.max_poll_records)
+        self._begin_poll()
+        events = self._deliver(self._settings.max_poll_records)
         while not events:
             left_s = deadline - time.monotonic()
-            # Also without any time: what has arrived is taken, and the group hears of its member.
-            self._queue.fill(min(max(left_s, 0.0), _ITERATION_POLL_S))
-            events = self._take(self._settings.max_poll_records)
+            # Even with a timeout of 0: take what has arrived, and keep the membership alive.
+            self._queue.fill(min(max(left_s, 0.0), _POLL_MAX_S))
+            events = self._deliver(self._settings.max_poll_records)
             if not events:
                 self._raise_permanent_error()
             if left_s <= 0:
@@ -200,7 +203,7 @@ class Consumer(Generic[K, V]):
         return events
 
     def batches(self, max_wait_s: float = 1.0) -> Iterator[list[ConsumedRecord[K, V]]]:
-        """Lists of one to ``max.poll.records`` records, for ever."""
+        """Lists of one to ``max.poll.records`` records, forever."""
         while self._client.unusable is None:
             records = self.poll(max_wait_s)
             if records:
@@ -211,90 +214,84 @@ class Consumer(Generic[K, V]):
 
     def __next__(self) -> ConsumedRecord[K, V]:
         while not self.closed:
-            record = self.next_within(_ITERATION_POLL_S)
+            record = self.poll_one(_POLL_MAX_S)
             if record is not None:
                 return record
         raise StopIteration
 
-    def next_within(self, timeout_s: float) -> ConsumedRecord[K, V] | None:
-        """The next record; None if none came in time."""
-        self._ask_for_more()
+    def poll_one(self, timeout_s: float) -> ConsumedRecord[K, V] | None:
+        """The next record; None after the timeout."""
+        self._begin_poll()
         if not self._queue:
             self._queue.fill(timeout_s)
-        events = self._take(1)
+        events = self._deliver(1)
         if not events:
             self._raise_permanent_error()
         return events[0] if events and not isinstance(events[0], PartitionEnd) else None
 
-    def take_back(self) -> None:
-        """What was given out last has not reached anybody: it is still to come."""
-        self._queue.put_back(self._taken)
-        self._progress.take_back(partition_of(message) for message in self._taken)
-        self._taken.clear()
+    def undeliver(self) -> None:
+        """Undo the last delivery, whose caller was cancelled: the next poll returns the same records."""
+        self._queue.put_back(self._last_delivered)
+        self._progress.undeliver(partition_of(message) for message in self._last_delivered)
+        self._last_delivered.clear()
 
-    def next_ready(self) -> ConsumedRecord[K, V] | None:
-        """The next record if that needs no call of librdkafka, and so no waiting."""
-        if self._client.unusable is not None or not self._queue or self._queue.unserved:
+    def next_buffered(self) -> ConsumedRecord[K, V] | None:
+        """The next record if it needs no call into librdkafka, which may block; else None."""
+        if self._client.unusable is not None or not self._queue or self._queue.poll_due:
             return None
-        self._progress.finish()
-        events = self._take(1)
+        self._progress.mark_processed()
+        events = self._deliver(1)
         return events[0] if events and not isinstance(events[0], PartitionEnd) else None
 
     # -- offsets
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to be given out; None before the first one."""
+        """The offset of the next record to deliver; None before the first one."""
         return self.positions().get(partition)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The same for all partitions that records were given out of."""
-        return {partition: place.offset for partition, place in self._progress.positions().items()}
+        """The positions of all partitions with delivered records."""
+        return {tp: position.offset for tp, position in self._progress.positions().items()}
 
     def commit(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store the group's offsets and wait for the answer; without positions, of all that was given out."""
-        places = self._to_commit(positions)
-        if not places:
+        """Commit offsets and wait for the response; by default those of all delivered records."""
+        offsets = self._offsets_to_commit(positions)
+        if not offsets:
             return
         with translated():
-            results = self._handle.commit(offsets=places, asynchronous=False)
-        for place in results or ():
-            if place.error is not None:
-                error = as_kafka_error(place.error)
-                where = TopicPartition(place.topic, place.partition)
-                raise KafkaError(error.code, f"the offset of {where} was not committed: {error.message}")
+            results = self._handle.commit(offsets=offsets, asynchronous=False)
+        for each in results or ():
+            if each.error is not None:
+                error = as_kafka_error(each.error)
+                tp = TopicPartition(each.topic, each.partition)
+                raise KafkaError(error.code, f"the offset of {tp} was not committed: {error.message}")
 
     def commit_async(self, positions: Mapping[TopicPartition, int] | None = None) -> None:
-        """The same without waiting; the setting ``on_commit``, a callable, hears how it went."""
-        places = self._to_commit(positions)
-        if places:
+        """Commit without waiting; the callable in the setting ``on_commit`` gets the result."""
+        offsets = self._offsets_to_commit(positions)
+        if offsets:
             with translated():
-                self._handle.commit(offsets=places, asynchronous=True)
+                self._handle.commit(offsets=offsets, asynchronous=True)
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout_s: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """The group's offsets; None where there is none.
+        """The group's committed offsets; None for partitions without one.
 
-        With ``isolation.level=read_committed`` an open transaction that moves them is waited for.
+        With ``isolation.level=read_committed`` this waits for open transactions with pending commits.
         """
         self._need_group("committed")
-        chosen = _places(dict.fromkeys(partitions, END))
+        chosen = _their_offsets(dict.fromkeys(partitions, END))
 
-        def ask(slice_s: float) -> dict[TopicPartition, int | None]:
-            found = self._handle.committed(chosen, slice_s)
-            for place in found:
-                if place.error is not None:
-                    raise as_kafka_error(place.error)
-            return {
-                TopicPartition(place.topic, place.partition): place.offset if place.offset >= 0 else None
-                for place in found
-            }
+        def attempt(timeout_s: float) -> dict[TopicPartition, int | None]:
+            found = _offsets_of(self._handle.committed(chosen, timeout_s))
+            return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
-        # The group may be changing: the next question carries the member's new epoch.
-        return self._retrying(ask, timeout_s, also=ErrorCode.STALE_MEMBER_EPOCH)
+        # During a rebalance, the retry has the member's new epoch.
+        return self._retrying(attempt, timeout_s, also=ErrorCode.STALE_MEMBER_EPOCH)
 
     def group_metadata(self) -> object:
-        """Who this member is; transactions send it along with offsets, so that a zombie's are refused."""
+        """The member's identity, which transactions send with offsets so that zombies are fenced."""
         self._need_group("group_metadata")
         self._client.check_usable()
         return self._handle.consumer_group_metadata()
@@ -302,43 +299,39 @@ class Consumer(Generic[K, V]):
     def partitions_for(self, topic: str, timeout_s: float | None = None) -> list[int]:
         """The topic's partitions; raises UNKNOWN_TOPIC_OR_PARTITION when it does not exist."""
         found = self._retrying(
-            lambda slice_s: self._handle.list_topics(topic, slice_s).topics[topic], timeout_s
+            lambda call_s: self._handle.list_topics(topic, call_s).topics[topic], timeout_s
         )
         if found.error is not None:
             raise KafkaError(as_kafka_error(found.error).code, f"topic {topic!r} does not exist")
         return sorted(found.partitions)
 
     def offset_range(self, partition: TopicPartition, timeout_s: float | None = None) -> tuple[int, int]:
-        """The oldest offset that is still there and the one that the next record will get."""
-        place = _places({partition: END})[0]
-        found = self._retrying(lambda slice_s: self._handle.get_watermark_offsets(place, slice_s), timeout_s)
-        assert found is not None, "only a cached answer may be missing"
+        """The log start offset and the end offset."""
+        theirs = _their_offsets({partition: END})[0]
+        found = self._retrying(lambda call_s: self._handle.get_watermark_offsets(theirs, call_s), timeout_s)
+        assert found is not None, "only cached watermarks may be None"
         return found
 
     def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int], timeout_s: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Per partition the first offset whose record is not older than the time; END where there is none."""
+        """The first offset at or after a timestamp, per partition; END if all records are older."""
 
-        def ask(slice_s: float) -> dict[TopicPartition, int]:
-            found = self._handle.offsets_for_times(_places(times_ms), slice_s)
-            for place in found:
-                if place.error is not None:
-                    raise as_kafka_error(place.error)
-            return {TopicPartition(place.topic, place.partition): place.offset for place in found}
+        wanted = _their_offsets(times_ms)
+        return self._retrying(
+            lambda call_s: _offsets_of(self._handle.offsets_for_times(wanted, call_s)), timeout_s
+        )
 
-        return self._retrying(ask, timeout_s)
-
-    # -- the end
+    # -- close
 
     @property
     def closed(self) -> bool:
         return self._client.unusable is not None
 
     def close(self) -> None:
-        """Leave the group; with ``enable.auto.commit`` everything that was given out counts as processed."""
+        """Leave the group; with ``enable.auto.commit`` all delivered records count as processed."""
         if self._client.unusable is None:
-            self._progress.finish()
+            self._progress.mark_processed()
             self._leave()
 
     def __enter__(self) -> Self:
@@ -350,25 +343,25 @@ class Consumer(Generic[K, V]):
         if kind is None:
             self.close()
         elif self._client.unusable is None:
-            # The record at hand was not processed: it must come again.
+            # The current record was not processed, so it must not be committed.
             self._leave()
 
     def _leave(self) -> None:
-        self._store_finished()
+        self._store_processed()
         self._handle.close()
         self._client.unusable = "the consumer is closed"
         self._queue.clear()
 
-    def _ask_for_more(self) -> None:
+    def _begin_poll(self) -> None:
         self._client.check_usable()
-        self._progress.finish()
-        self._taken.clear()
-        if not self._queue or self._queue.unserved:
-            self._store_finished()
+        self._progress.mark_processed()
+        self._last_delivered.clear()
+        if not self._queue or self._queue.poll_due:
+            self._store_processed()
             if self._queue:
                 self._queue.fill(0)
 
-    def _take(self, limit: int) -> list[ConsumedRecord[K, V] | PartitionEnd]:
+    def _deliver(self, limit: int) -> list[ConsumedRecord[K, V] | PartitionEnd]:
         events: list[ConsumedRecord[K, V] | PartitionEnd] = []
         last: dict[tuple[str, int], confluent_kafka.Message] = {}
         while self._queue and len(events) < limit:
@@ -380,43 +373,43 @@ class Consumer(Generic[K, V]):
                     last[record.topic, record.partition] = message
                     events.append(record)
                 else:
-                    events += self._hear(error, message)
+                    events += self._handle_error(error, message)
             except RusloError as problem:
-                # What came before it is given out first; then it is raised, and again until somebody seeks.
+                # Earlier records are delivered first. The error is then raised by every poll until a seek.
                 if events:
                     break
                 if not isinstance(problem, UndecodableRecord):
                     self._queue.pop()
                 raise
             self._queue.pop()
-            if self.may_take_back:
-                self._taken.append(message)
+            if self.keeps_last_delivery:
+                self._last_delivered.append(message)
         for message in last.values():
-            place, offset = place_of(message)
-            self._progress.give(place, offset, message.leader_epoch())
+            tp, offset = position_of(message)
+            self._progress.deliver(tp, offset, message.leader_epoch())
         return events
 
-    def _hear(
+    def _handle_error(
         self, error: confluent_kafka.KafkaError, message: confluent_kafka.Message
     ) -> list[PartitionEnd]:
-        """Connections and memberships are librdkafka's to restore; all else is the caller's to know."""
+        """librdkafka restores connections and memberships itself; raise every other error."""
         from confluent_kafka import KafkaError as Theirs
 
         code = error.code()
         if code == Theirs._PARTITION_EOF:
-            (topic, partition), offset = place_of(message)
+            (topic, partition), offset = position_of(message)
             return [PartitionEnd(topic, partition, offset)]
         if code in (Theirs._ALL_BROKERS_DOWN, Theirs._TRANSPORT):
             return []
         ours = as_kafka_error(error)
-        awaited = self._subscribed and ours.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if awaited or code == Theirs._MAX_POLL_EXCEEDED:
+        may_be_created = self._subscribed and ours.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if may_be_created or code == Theirs._MAX_POLL_EXCEEDED:
             _log.warning("%s", ours.message)
             return []
         raise ours
 
     def _raise_permanent_error(self) -> None:
-        """What waiting does not help against; brokers are asked for it once."""
+        """Raise an error that no retry fixes; brokers are probed for it once."""
         self._client.raise_tls_error()
         last = self._client.last_error
         if last is not None and last.code == ErrorCode.NETWORK_EXCEPTION and not self._probed:
@@ -424,86 +417,97 @@ class Consumer(Generic[K, V]):
             self._client.raise_permanent_error()
 
     def _committed_positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin with new partitions, asked for here and not by librdkafka: when an open transaction
-        holds an offset back and the assignment changes meanwhile, that takes the offset for none and goes to
-        the beginning or the end of the partition."""
+        """The start offsets of newly assigned partitions.
+
+        librdkafka would fetch them itself, but if a rebalance interrupts its wait for a pending transactional
+        commit, it falls back to ``auto.offset.reset`` as if there were no committed offset.
+        """
         if not partitions:
             return {}
         found = self.committed(partitions)
-        return {place: offset for place, offset in found.items() if offset is not None}
+        return {tp: offset for tp, offset in found.items() if offset is not None}
 
-    def _store_finished(self) -> None:
-        finished = self._progress.take_to_store()
-        if not finished or not self._settings.auto_commit:
+    def _store_processed(self) -> None:
+        processed = self._progress.take_to_store()
+        if not processed or not self._settings.auto_commit:
             return
         from confluent_kafka import KafkaException
 
         try:
-            self._handle.store_offsets(offsets=_positions(finished))
+            self._handle.store_offsets(offsets=_their_positions(processed))
         except KafkaException as error:
-            # The group has taken a partition away and is about to say so: its new owner reads on from what is
-            # committed.
-            _log.debug("offsets were not stored: %s", error)
+            # A partition was revoked and the callback is still to run. Its new owner continues from the
+            # committed offset.
+            _log.debug("offsets not stored: %s", error)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        self._taken = [message for message in self._taken if partition_of(message) not in partitions]
+        self._last_delivered = [
+            message for message in self._last_delivered if partition_of(message) not in partitions
+        ]
         self._queue.drop(partitions)
         self._progress.forget(partitions)
 
-    def _to_commit(
+    def _offsets_to_commit(
         self, positions: Mapping[TopicPartition, int] | None
     ) -> list[confluent_kafka.TopicPartition]:
         self._need_group("commit")
         self._client.check_usable()
-        return _positions(self._progress.positions()) if positions is None else _places(positions)
+        if positions is None:
+            return _their_positions(self._progress.positions())
+        return _their_offsets(positions)
 
     def _need_group(self, what: str) -> None:
         if not self._settings.has_group:
-            raise ConfigError(f"{what} needs a group: set group.id, or assign partitions by hand")
+            raise ConfigError(f"{what} needs a group: set group.id, or use assign")
 
     def _retrying(
-        self, ask: Callable[[float], T], timeout_s: float | None = None, *, also: ErrorCode | None = None
+        self, attempt: Callable[[float], T], timeout_s: float | None = None, *, also: ErrorCode | None = None
     ) -> T:
-        """Ask until the answer is no passing fault: a new topic's leader may not know yet that it leads."""
+        """Retry retriable errors until the timeout: the leader of a new topic may not know it yet."""
         self._client.check_usable()
         limit_s = self._settings.api_timeout_ms / 1000 if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
         while True:
             try:
                 with translated():
-                    return ask(max(0.001, min(_SLICE_S, deadline - time.monotonic())))
+                    return attempt(max(0.001, min(_CALL_MAX_S, deadline - time.monotonic())))
             except KafkaError as error:
-                passing = error.code.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if not (passing or error.code == also):
+                retriable = error.code.retriable and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not (retriable or error.code == also):
                     raise
                 if error.code == ErrorCode.NETWORK_EXCEPTION and not self._subscribed:
-                    # In here librdkafka tells why; without a group nothing else happens.
+                    # Without a group nothing else polls librdkafka, which reports the cause in poll.
                     self._queue.fill(0.0)
                     self._raise_permanent_error()
-                if time.monotonic() + _RETRY_PAUSE_S >= deadline:
-                    late = (
-                        f"no answer within {limit_s:g} s: {error.message}{self._client.last_error_suffix()}"
-                    )
-                    raise RequestTimedOut(late) from error
-            time.sleep(_RETRY_PAUSE_S)
+                if time.monotonic() + _RETRY_BACKOFF_S >= deadline:
+                    reason = f"{error.message}{self._client.last_error_suffix()}"
+                    raise RequestTimedOut(f"no response within {limit_s:g} s: {reason}") from error
+            time.sleep(_RETRY_BACKOFF_S)
 
 
 def _names(topics: Sequence[str]) -> list[str]:
     if isinstance(topics, str):
-        raise ConfigError(f"subscribe takes a list of topics: write [{topics!r}]")
+        raise ConfigError(f"subscribe needs a list of topics: write [{topics!r}]")
     return list(topics)
 
 
-def _places(positions: Mapping[TopicPartition, int]) -> list[confluent_kafka.TopicPartition]:
-    from confluent_kafka import TopicPartition as Place
+def _their_offsets(offsets: Mapping[TopicPartition, int]) -> list[confluent_kafka.TopicPartition]:
+    from confluent_kafka import TopicPartition as Theirs
 
-    return [Place(partition.topic, partition.partition, offset) for partition, offset in positions.items()]
+    return [Theirs(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
 
 
-def _positions(positions: Mapping[TopicPartition, Position]) -> list[confluent_kafka.TopicPartition]:
-    from confluent_kafka import TopicPartition as Place
+def _their_positions(positions: Mapping[TopicPartition, Position]) -> list[confluent_kafka.TopicPartition]:
+    from confluent_kafka import TopicPartition as Theirs
 
     return [
-        Place(partition.topic, partition.partition, position.offset, leader_epoch=position.leader_epoch)
-        for partition, position in positions.items()
+        Theirs(tp.topic, tp.partition, position.offset, leader_epoch=position.leader_epoch)
+        for tp, position in positions.items()
     ]
+
+
+def _offsets_of(theirs: Sequence[confluent_kafka.TopicPartition]) -> dict[TopicPartition, int]:
+    for each in theirs:
+        if each.error is not None:
+            raise as_kafka_error(each.error)
+    return {TopicPartition(each.topic, each.partition): each.offset for each in theirs}

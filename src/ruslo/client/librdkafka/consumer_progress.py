@@ -1,8 +1,8 @@
-"""How far a consumer is, so that only records whose processing is over are committed.
+"""The progress of a consumer: only records that the application has processed are committed.
 
-A record is *given out* when poll or the iteration returns it, and *finished* when the next one is asked for.
-librdkafka alone would count it as done when it is handed over, and its commits by the clock could pass over
-records that a crash has kept from being processed.
+A record is *delivered* when ``poll`` or the iterator returns it, and *processed* when the application
+requests the next one. librdkafka alone would count a record as processed on delivery, so its automatic
+commits could skip records that a crash kept from being processed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ruslo.model.topics import TopicPartition
 
 
 class Position(NamedTuple):
-    """The next offset to read, and the leader epoch of the record before it (KIP-320), -1 if unknown."""
+    """The next offset to read, and the leader epoch of the previous record (KIP-320), -1 if unknown."""
 
     offset: int
     leader_epoch: int
@@ -22,36 +22,36 @@ class Position(NamedTuple):
 
 class ConsumerProgress:
     def __init__(self) -> None:
-        self._finished: dict[TopicPartition, Position] = {}
-        self._given: dict[TopicPartition, Position] = {}
+        self._processed: dict[TopicPartition, Position] = {}
+        self._delivered: dict[TopicPartition, Position] = {}
         self._not_stored: set[TopicPartition] = set()
 
-    def give(self, partition: TopicPartition, offset: int, leader_epoch: int | None) -> None:
-        self._given[partition] = Position(offset + 1, -1 if leader_epoch is None else leader_epoch)
+    def deliver(self, partition: TopicPartition, offset: int, leader_epoch: int | None) -> None:
+        self._delivered[partition] = Position(offset + 1, -1 if leader_epoch is None else leader_epoch)
 
-    def take_back(self, partitions: Iterable[TopicPartition]) -> None:
-        """What was given out of these since the last ``finish`` has not reached anybody."""
+    def undeliver(self, partitions: Iterable[TopicPartition]) -> None:
+        """Undo every ``deliver`` to these partitions since the last ``mark_processed``."""
         for partition in partitions:
-            self._given.pop(partition, None)
+            self._delivered.pop(partition, None)
 
-    def finish(self) -> None:
-        if self._given:
-            self._finished.update(self._given)
-            self._not_stored.update(self._given)
-            self._given.clear()
+    def mark_processed(self) -> None:
+        if self._delivered:
+            self._processed.update(self._delivered)
+            self._not_stored.update(self._delivered)
+            self._delivered.clear()
 
     def take_to_store(self) -> dict[TopicPartition, Position]:
-        """What was finished since the last call."""
-        chosen = {partition: self._finished[partition] for partition in self._not_stored}
+        """The positions that were processed since the last call."""
+        chosen = {partition: self._processed[partition] for partition in self._not_stored}
         self._not_stored.clear()
         return chosen
 
     def positions(self) -> dict[TopicPartition, Position]:
-        """Behind everything that was given out, finished or not."""
-        return {**self._finished, **self._given}
+        """The positions after all delivered records, processed or not."""
+        return {**self._processed, **self._delivered}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
-            self._finished.pop(partition, None)
-            self._given.pop(partition, None)
+            self._processed.pop(partition, None)
+            self._delivered.pop(partition, None)
             self._not_stored.discard(partition)

@@ -1,7 +1,7 @@
-"""What becomes of a record that was sent.
+"""Delivery reports of produced records.
 
-librdkafka reports each record to an object of its own. There is exactly one for a record: closures would be a
-dozen, and with a full buffer the garbage collector would spend more time on them than sending takes.
+librdkafka reports each record to one object. Closures would be a dozen objects per record, and with a full
+buffer the garbage collector would take longer than the sending.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("ruslo.client")
 _rare = threading.Lock()
-"""Guards what few deliveries need: somebody who waits, callbacks."""
+"""Guards what few deliveries have: a waiting thread, callbacks."""
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was stored. The offset is -1 with acks=0: nobody told us."""
+    """Where a record was stored. The offset is -1 with acks=0: brokers do not respond."""
 
     topic: str
     partition: int
@@ -38,33 +38,33 @@ DeliveryCallback: TypeAlias = Callable[[KafkaError | None, RecordMetadata], None
 
 
 class Report(ABC):
-    """What librdkafka calls when a record is acknowledged or has failed."""
+    """librdkafka calls a report when its record is acknowledged or has failed."""
 
-    __slots__ = ("_keeper", "_size")
+    __slots__ = ("_owner", "_size")
 
-    def taken(self, keeper: RecordKeeper, size: int) -> None:
-        """The record was counted into a producer's memory, which gets it back at the end."""
-        self._keeper = keeper
+    def accepted_by(self, owner: ReportOwner, size: int) -> None:
+        """The owner has reserved the record's memory; the report tells it when to release it."""
+        self._owner = owner
         self._size = size
 
     def __call__(self, error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
         try:
-            self.settle(None if error is None else as_kafka_error(error), metadata_of(message))
+            self.complete(None if error is None else as_kafka_error(error), metadata_of(message))
         finally:
-            self._keeper.settled(self, self._size, error)
+            self._owner.on_report(self, self._size, error)
 
     @abstractmethod
-    def settle(self, failure: KafkaError | None, metadata: RecordMetadata) -> None: ...
+    def complete(self, failure: KafkaError | None, metadata: RecordMetadata) -> None: ...
 
 
-class RecordKeeper(Protocol):
-    """The producer, as far as its records need it."""
+class ReportOwner(Protocol):
+    """The producer of a record."""
 
-    def settled(self, report: Report, size: int, error: confluent_kafka.KafkaError | None) -> None: ...
+    def on_report(self, report: Report, size: int, error: confluent_kafka.KafkaError | None) -> None: ...
 
 
 class CallbackReport(Report):
-    """Passes it to a callback of the user; without one, ``failure`` is for flush to raise."""
+    """Calls the user's callback; without one, ``flush`` raises ``failure``."""
 
     __slots__ = ("_on_delivery", "failure")
 
@@ -72,56 +72,56 @@ class CallbackReport(Report):
         self._on_delivery = on_delivery
         self.failure: KafkaError | None = None
 
-    def settle(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
+    def complete(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
         if self._on_delivery is None:
             self.failure = failure
             return
         try:
             self._on_delivery(failure, metadata)
         except Exception:
-            _log.exception("on_delivery failed for a record of %s", metadata.topic)
+            _log.exception("on_delivery callback failed for a record of topic %s", metadata.topic)
 
 
 class Delivery(Report):
-    """A future: done when the record is acknowledged or has failed. It cannot be cancelled.
+    """A future that is done when the record is acknowledged or has failed. It cannot be cancelled.
 
-    Python's own futures cost ten times as much, for each has a lock; ``as_future`` makes one of it.
+    ``concurrent.futures.Future`` has a lock each and costs ten times as much; ``as_future`` returns one.
     """
 
-    __slots__ = ("_callbacks", "_failure", "_metadata", "_waited_for", "seen")
+    __slots__ = ("_callbacks", "_event", "_failure", "_metadata", "seen")
 
     def __init__(self) -> None:
         self.seen = False
-        """Whether somebody has asked what became of it; a failure that nobody saw is for flush to raise."""
+        """Whether the caller has requested the outcome; ``flush`` raises failures that were not seen."""
         self._metadata: RecordMetadata | None = None
         self._failure: KafkaError | None = None
-        self._waited_for: threading.Event | None = None
+        self._event: threading.Event | None = None
         self._callbacks: list[Callable[[Delivery], None]] | None = None
 
     def done(self) -> bool:
         return self._metadata is not None
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Where the record was stored; raises why it was not, or TimeoutError while that is open."""
+        """Where the record was stored; raises its error, or TimeoutError after ``timeout_s``."""
         failure = self.exception(timeout_s)
         if failure is not None:
             raise failure
-        assert self._metadata is not None, "it is done"
+        assert self._metadata is not None, "the delivery is done"
         return self._metadata
 
     def exception(self, timeout_s: float | None = None) -> KafkaError | None:
-        """Why the record was not stored, or None."""
+        """The error of the record, or None; raises TimeoutError after ``timeout_s``."""
         self.seen = True
         if self._metadata is None:
             with _rare:
-                self._waited_for = event = self._waited_for or threading.Event()
-            # Settled between the two looks: settle() did not see the event, but this look sees the result.
+                self._event = event = self._event or threading.Event()
+            # If complete() ran in between it did not see the event, but this check sees the result.
             if self._metadata is None and not event.wait(timeout_s):
                 raise TimeoutError(f"the record was not acknowledged within {timeout_s} s")
         return self._failure
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Called once it is done, by the producer's thread, or at once if it is done already."""
+        """Call ``callback`` once, from the producer's thread, or at once if the delivery is done."""
         self.seen = True
         with _rare:
             self._callbacks = [*(self._callbacks or ()), callback]
@@ -143,11 +143,11 @@ class Delivery(Report):
         self.add_done_callback(pass_on)
         return future
 
-    def settle(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
+    def complete(self, failure: KafkaError | None, metadata: RecordMetadata) -> None:
         self._failure = failure
         self._metadata = metadata
-        if self._waited_for is not None:
-            self._waited_for.set()
+        if self._event is not None:
+            self._event.set()
         if self._callbacks is not None:
             self._run_callbacks()
 

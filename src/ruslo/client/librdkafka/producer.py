@@ -1,4 +1,4 @@
-"""A producer with Kafka's own settings, over librdkafka."""
+"""Producer: the settings of Kafka's Java producer, over librdkafka."""
 
 from __future__ import annotations
 
@@ -46,25 +46,27 @@ else:
 __all__ = ["Producer", "RecordMetadata"]
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None]
-"""A name may come more than once in a sequence."""
+"""A sequence may repeat a name."""
 Partitioner: TypeAlias = Callable[[str, bytes | None, int], int]
-"""From topic, serialized key and number of partitions to a partition."""
+"""Gets the topic, the serialized key and the number of partitions; returns a partition."""
 
 _RECORD_OVERHEAD_BYTES = 82
-"""What a record costs beside its parts at most, if it is alone in its batch."""
-_SLICE_S = 0.1
-"""Waits inside librdkafka are cut into such slices: between them Python hears Ctrl-C and close."""
-_FAILURES_KEPT = 10_000
+"""The largest overhead of a record, if it is alone in its batch."""
+_CALL_MAX_S = 0.1
+"""The longest call into librdkafka: Python handles Ctrl-C and close between calls."""
+_UNRAISED_FAILURES_MAX = 10_000
 _log = logging.getLogger("ruslo.client")
 
 
 class Producer(Generic[K, V]):
-    """Sends records in the background; ``flush`` waits until every one of them is acknowledged or failed.
+    """Sends records in the background; ``flush`` waits until every record is acknowledged or has failed.
 
-    ``send`` blocks up to ``max.block.ms`` while ``buffer.memory`` is full or the topic is unknown, and
-    returns a future. A failure that nobody asked for is raised by the next ``flush`` (or ``close``), so that
-    none goes unnoticed. Serializers are plain callables. All methods may be called by any thread; callbacks
-    run in a thread of the producer. A producer does not survive a fork: make one in each process.
+    - ``send`` returns a future. It blocks up to ``max.block.ms`` while ``buffer.memory`` is full or the topic
+      is unknown.
+    - The next ``flush`` or ``close`` raises a failure whose future was not read, so none goes unnoticed.
+    - Serializers are plain callables.
+    - All methods are thread-safe; callbacks run in a thread of the producer.
+    - A producer cannot be used after a fork: create one in each process.
     """
 
     def __init__(
@@ -80,14 +82,14 @@ class Producer(Generic[K, V]):
         settings = producer_settings(config)
         self._client = LibrdkafkaClient(confluent_kafka.Producer, "producer", PRODUCER, settings.librdkafka)
         self._handle = self._client.handle
-        self._refusal = confluent_kafka.KafkaException
+        self._their_exception = confluent_kafka.KafkaException
         self._max_block_ms = settings.max_block_ms
         self._max_request_size = settings.max_request_size
         self._serialize_key = key_serializer
         self._serialize_value = value_serializer
         self._partitioner = RoundRobin() if settings.round_robin else partitioner
         self._memory = BufferMemory(settings.buffer_memory)
-        self._largest_record = min(settings.max_request_size, settings.buffer_memory)
+        self._record_size_max = min(settings.max_request_size, settings.buffer_memory)
         self._topics = TopicCache(
             self._client,
             max_block_ms=settings.max_block_ms,
@@ -100,14 +102,14 @@ class Producer(Generic[K, V]):
             configured=settings.transactional,
             after_abort=self._forget_failures,
         )
-        self._unseen: deque[Delivery] = deque(maxlen=_FAILURES_KEPT)
-        self._unreported: deque[KafkaError] = deque(maxlen=_FAILURES_KEPT)
+        self._unseen: deque[Delivery] = deque(maxlen=_UNRAISED_FAILURES_MAX)
+        self._unreported: deque[KafkaError] = deque(maxlen=_UNRAISED_FAILURES_MAX)
         self._stop = threading.Event()
-        server = threading.Thread(
-            target=_serve, args=(self._handle, self._stop), name="ruslo-producer", daemon=True
+        poller = threading.Thread(
+            target=_run_callbacks, args=(self._handle, self._stop), name="ruslo-producer", daemon=True
         )
-        server.start()
-        weakref.finalize(self, _end, self._stop, self._client, self._memory)
+        poller.start()
+        weakref.finalize(self, _warn_and_stop, self._stop, self._client, self._memory)
 
     def send(
         self,
@@ -119,9 +121,9 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Queue one record; the future tells where it was stored, or why not."""
+        """Queue a record; the future returns where it was stored, or raises its error."""
         delivery = Delivery()
-        self.hand_over(delivery, topic, value, key, headers, partition, timestamp_ms)
+        self.enqueue(delivery, topic, value, key, headers, partition, timestamp_ms)
         return delivery
 
     def produce(
@@ -135,28 +137,28 @@ class Producer(Generic[K, V]):
         timestamp_ms: int | None = None,
         on_delivery: DeliveryCallback | None = None,
     ) -> None:
-        """As ``send`` with a callback in place of a future."""
+        """As ``send``, with a callback instead of a future."""
         report = CallbackReport(on_delivery)
-        self.hand_over(report, topic, value, key, headers, partition, timestamp_ms)
+        self.enqueue(report, topic, value, key, headers, partition, timestamp_ms)
 
     def send_many(self, topic: str, values: Iterable[V]) -> list[Delivery]:
-        """A future for each value, in their order."""
+        """Queue a record per value; returns their futures in order."""
         return [self.send(topic, value) for value in values]
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The topic's partitions; waits up to ``max.block.ms`` for it to exist, as ``send`` does."""
+        """The topic's partitions; waits up to ``max.block.ms`` for the topic to exist, as ``send`` does."""
         self._client.check_usable()
         return list(range(self._topics.wait_for(topic, None, self._deadline())))
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until every record is acknowledged or failed, and raise failures that nobody has seen."""
+        """Wait until every record is acknowledged or has failed, and raise failures that were not read."""
         self._client.check_usable()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while self._memory.records:
-            left_s = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+            left_s = _CALL_MAX_S if deadline is None else min(_CALL_MAX_S, deadline - time.monotonic())
             if left_s <= 0:
-                late = f"{self._memory.records} records were not acknowledged within {timeout_s} s"
-                raise RequestTimedOut(late + self._client.last_error_suffix())
+                expired = f"{self._memory.records} records were not acknowledged within {timeout_s} s"
+                raise RequestTimedOut(expired + self._client.last_error_suffix())
             with translated():
                 self._handle.flush(left_s)
             # The last callbacks may still run in the producer's thread.
@@ -169,11 +171,11 @@ class Producer(Generic[K, V]):
 
     @property
     def transactions(self) -> Transactions:
-        """The steps of a transaction one by one, as in Java: init, begin, send_offsets, commit, abort."""
+        """The single steps of a transaction, as in Java: init, begin, send_offsets, commit, abort."""
         return self._transactions
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush, then let go; what is not acknowledged in time is dropped and reported as failed."""
+        """Flush, then release everything; records that are not acknowledged in time are dropped and fail."""
         if self._client.unusable is not None:
             return
         try:
@@ -182,7 +184,7 @@ class Producer(Generic[K, V]):
             self._discard()
 
     def __len__(self) -> int:
-        """Records that are not acknowledged yet."""
+        """The number of records that are not acknowledged yet."""
         return self._memory.records
 
     def __bool__(self) -> bool:
@@ -199,7 +201,7 @@ class Producer(Generic[K, V]):
         elif self._client.unusable is None:
             self._discard()
 
-    def hand_over(
+    def enqueue(
         self,
         report: Report,
         topic: str,
@@ -211,7 +213,7 @@ class Producer(Generic[K, V]):
         *,
         blocking: bool = True,
     ) -> bool:
-        """Take a record; unless ``blocking``, say False where that would need a wait."""
+        """Queue a record; returns False if that would block and ``blocking`` is False."""
         if self._client.unusable is not None:
             self._client.check_usable()
         memory = self._memory
@@ -222,8 +224,8 @@ class Producer(Generic[K, V]):
         if isinstance(headers, Mapping):
             headers = list(headers.items())
         size = _size(key_bytes, value_bytes, headers)
-        if size > self._largest_record:
-            self._refuse_size(topic, size)
+        if size > self._record_size_max:
+            self._raise_too_large(topic, size)
         deadline: float | None = None
         count = None
         if not self._topics.has(topic, partition) or (
@@ -233,16 +235,16 @@ class Producer(Generic[K, V]):
                 return False
             deadline = self._deadline()
             count = self._topics.wait_for(topic, partition, deadline)
-        if not memory.try_take(size):
+        if not memory.try_reserve(size):
             if not blocking:
                 return False
-            if not memory.take(size, deadline or self._deadline()):
+            if not memory.reserve(size, deadline or self._deadline()):
                 raise BufferExhausted(
                     f"the producer's buffer of {memory.total_bytes} bytes (buffer.memory) stayed full "
                     f"for {self._max_block_ms} ms (max.block.ms){self._client.last_error_suffix()}"
                 )
 
-        report.taken(self, size)
+        report.accepted_by(self, size)
         try:
             if partition is None and self._partitioner is not None and count is not None:
                 partition = self._partitioner(topic, key_bytes, count)
@@ -256,37 +258,38 @@ class Producer(Generic[K, V]):
                 headers=list(headers) or None,
             )
         except BaseException as error:
-            memory.give_back(size)
-            if isinstance(error, self._refusal):
+            memory.release(size)
+            if isinstance(error, self._their_exception):
                 inner = as_kafka_error(error.args[0])
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise KafkaError(inner.code, f"{where}: {inner.message}") from error
             if isinstance(error, BufferError):
-                message = "librdkafka's own queue is full: take out the queue.buffering.* settings"
+                message = "librdkafka's queue is full: remove the queue.buffering.* settings"
                 raise BufferExhausted(message) from None
             raise
         return True
 
-    def settled(self, report: Report, size: int, error: confluent_kafka.KafkaError | None) -> None:
-        """A record is done with; called by whichever thread runs callbacks."""
+    def on_report(self, report: Report, size: int, error: confluent_kafka.KafkaError | None) -> None:
+        """Called when a record is acknowledged or has failed, by the thread that runs callbacks."""
         code = ErrorCode.NONE if error is None else as_kafka_error(error).code
-        # What an abort or close has dropped was dropped on purpose.
+        # Records that an abort or close dropped are not failures.
         if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED):
             if isinstance(report, Delivery):
                 self._unseen.append(report)
             elif isinstance(report, CallbackReport) and report.failure is not None:
                 self._unreported.append(report.failure)
-            self._topics.doubt(code)
-        self._memory.give_back(size)
+            self._topics.invalidate_after(code)
+        self._memory.release(size)
 
     def _deadline(self) -> float:
         return time.monotonic() + self._max_block_ms / 1000
 
-    def _refuse_size(self, topic: str, size: int) -> None:
+    def _raise_too_large(self, topic: str, size: int) -> None:
         limit = "max.request.size" if size > self._max_request_size else "buffer.memory"
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"{topic}: the record needs {size} bytes, {limit} is {self._largest_record}",
+            f"{topic}: the record has {size} bytes, more than {limit} ({self._record_size_max}): "
+            f"raise {limit}, or send a smaller record",
         )
 
     def _raise_unseen(self) -> None:
@@ -299,7 +302,7 @@ class Producer(Generic[K, V]):
                 failures.append(failure)
         if failures:
             first = failures[0]
-            message = f"{len(failures)} records were not stored; the first because: {first.message}"
+            message = f"{len(failures)} records were not stored; first error: {first.message}"
             raise KafkaError(first.code, message)
 
     def _forget_failures(self) -> None:
@@ -309,15 +312,15 @@ class Producer(Generic[K, V]):
     def _discard(self) -> None:
         self._client.unusable = "the producer is closed"
         self._handle.purge()
-        # Runs the callbacks of what was thrown away, so that every future ends; of a producer that failed for
-        # good, librdkafka says so once more.
-        with contextlib.suppress(self._refusal):
+        # Run the callbacks of dropped records, so that every future ends. librdkafka raises fatal errors here
+        # again.
+        with contextlib.suppress(self._their_exception):
             self._handle.flush(1.0)
         self._stop.set()
 
 
 class RoundRobin:
-    """Kafka's RoundRobinPartitioner: one partition after another, whatever the keys."""
+    """Kafka's RoundRobinPartitioner: cycles through the partitions and ignores keys."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -346,8 +349,7 @@ def _size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, b
     if headers:
         try:
             for name, data in headers:
-                # To encode it refuses what UTF-8 cannot write (lone surrogates): confluent-kafka crashes the
-                # process.
+                # encode() rejects lone surrogates, which would make confluent-kafka crash the process.
                 size += len(name if name.isascii() else name.encode()) + (len(data) if data else 0) + 10
         except UnicodeEncodeError:
             raise
@@ -359,23 +361,23 @@ def _size(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, b
     return size
 
 
-def _serve(handle: confluent_kafka.Producer, stop: threading.Event) -> None:
-    """Runs callbacks as they come due. Holds no producer, so that one nobody holds can go."""
+def _run_callbacks(handle: confluent_kafka.Producer, stop: threading.Event) -> None:
+    """Run callbacks as they become due. It does not reference the producer, which may be collected."""
     from confluent_kafka import KafkaException
 
     while not stop.is_set():
         try:
-            handle.poll(_SLICE_S)
+            handle.poll(_CALL_MAX_S)
         except KafkaException:
-            # It has failed for good (fenced, say) and every call tells whoever makes it: here nobody listens.
-            stop.wait(_SLICE_S)
+            # A fatal error, such as fencing, which every call raises: the caller sees it, not this thread.
+            stop.wait(_CALL_MAX_S)
         except Exception:
-            _log.exception("a callback of the producer failed")
+            _log.exception("producer callback failed")
 
 
-def _end(
+def _warn_and_stop(
     stop: threading.Event, client: LibrdkafkaClient[confluent_kafka.Producer], memory: BufferMemory
 ) -> None:
     if client.unusable is None and memory.records:
-        _log.warning("a producer went away with %d records unsent: close it, or use 'with'", memory.records)
+        _log.warning("producer collected with %d unsent records: call close() or use 'with'", memory.records)
     stop.set()

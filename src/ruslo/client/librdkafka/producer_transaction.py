@@ -1,4 +1,4 @@
-"""Transactions of a producer: what was sent in one becomes visible at its commit, all of it or nothing."""
+"""Transactions of a producer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ruslo.net.errors import RequestTimedOut
 if TYPE_CHECKING:
     import confluent_kafka
 
-_SLICE_S = 0.5
-"""Calls into librdkafka are resumed after so long: in between Python hears Ctrl-C."""
-_PAUSE_S = 0.05
+_CALL_MAX_S = 0.5
+"""The longest call into librdkafka: Python handles Ctrl-C between calls."""
+_RETRY_BACKOFF_S = 0.05
 
 
 class OffsetSource(Protocol):
-    """What a transaction needs of a consumer to commit its offsets."""
+    """The consumer whose offsets a transaction commits."""
 
     def positions(self) -> Mapping[TopicPartition, int]: ...
 
@@ -31,7 +31,7 @@ class OffsetSource(Protocol):
 
 
 class Transactions:
-    """Each step waits up to ``max.block.ms``. ``init`` fences older producers; ``begin`` calls it first."""
+    """Every step takes at most ``max.block.ms``. ``init`` fences older producers; ``begin`` calls it once."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Transactions:
 
     def init(self) -> None:
         if not self._configured:
-            raise ConfigError("transactions need a name: set transactional.id")
+            raise ConfigError("transactions need a transactional id: set transactional.id")
         self._run("init_transactions", self._client.handle.init_transactions)
         self._ready = True
 
@@ -61,23 +61,23 @@ class Transactions:
     def send_offsets(
         self, consumer: OffsetSource, positions: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Let the transaction commit a consumer's offsets; without positions, of all records it gave out."""
-        from confluent_kafka import TopicPartition as Place
+        """Commit a consumer's positions with the transaction, by default those of all delivered records."""
+        from confluent_kafka import TopicPartition as Theirs
 
         chosen = consumer.positions() if positions is None else positions
         if not chosen:
             return
-        places = [Place(place.topic, place.partition, offset) for place, offset in chosen.items()]
+        offsets = [Theirs(tp.topic, tp.partition, offset) for tp, offset in chosen.items()]
         metadata = consumer.group_metadata()
         send = self._client.handle.send_offsets_to_transaction
-        self._run("send_offsets", lambda timeout_s: send(places, metadata, timeout_s))
+        self._run("send_offsets", lambda timeout_s: send(offsets, metadata, timeout_s))
 
     def commit(self) -> None:
-        """Raises TransactionAborted when it had to be given up, RequestTimedOut when the outcome is open."""
+        """Raises TransactionAborted if the commit failed, RequestTimedOut if its outcome is unknown."""
         self._run("commit_transaction", self._client.handle.commit_transaction)
 
     def abort(self) -> None:
-        """Drop what is on its way; failures of single records are of no more interest."""
+        """Abort, drop queued records, and forget the failures of single records."""
         self._run("abort_transaction", self._client.handle.abort_transaction)
         self._after_abort()
 
@@ -89,7 +89,7 @@ class Transactions:
         while True:
             left_s = deadline - time.monotonic()
             try:
-                call(max(0.0, min(_SLICE_S, left_s)))
+                call(max(0.0, min(_CALL_MAX_S, left_s)))
                 return
             except confluent_kafka.KafkaException as error:
                 problem: confluent_kafka.KafkaError = error.args[0]
@@ -101,9 +101,9 @@ class Transactions:
                 if not (problem.retriable() or isinstance(ours, RequestTimedOut)):
                     raise KafkaError(ours.code, f"{name}: {ours.message}") from error
                 if time.monotonic() >= deadline:
-                    late = f"{name} did not end within {self._max_block_ms} ms (max.block.ms)"
-                    raise RequestTimedOut(late + self._client.last_error_suffix()) from error
-            time.sleep(_PAUSE_S)
+                    expired = f"{name} did not complete within {self._max_block_ms} ms (max.block.ms)"
+                    raise RequestTimedOut(expired + self._client.last_error_suffix()) from error
+            time.sleep(_RETRY_BACKOFF_S)
 
 
 class ProducerTransaction:
@@ -134,10 +134,10 @@ class ProducerTransaction:
             raise
 
     def _abort_because(self, error: BaseException) -> None:
-        """The reason matters more than a failed abort: a broker ends what a producer cannot, in time."""
+        """A failed abort does not hide the error: the coordinator aborts the transaction on timeout."""
         if isinstance(error, ProducerFenced):
             return
         try:
             self._transactions.abort()
         except KafkaError as failed:
-            error.add_note(f"and the transaction could not be aborted: {failed.message}")
+            error.add_note(f"the transaction was not aborted either: {failed.message}")

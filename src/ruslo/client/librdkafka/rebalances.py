@@ -1,4 +1,4 @@
-"""What happens when a group gives a consumer partitions, or takes them away."""
+"""Handles the assignment and revocation of a consumer's partitions."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ RebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], None]
 
 
 class Rebalances:
-    """Calls the user first, while the partitions are (still, or not yet) read, then lets librdkafka go on.
+    """Calls the user's callback before librdkafka starts or stops fetching the partitions.
 
-    ``begin`` says where to begin with partitions, None leaves it to librdkafka; ``before_revoke`` puts
-    finished offsets where librdkafka commits them; ``after_loss`` forgets what is known of partitions that
-    now belong to somebody else.
+    ``start_positions`` returns the offsets to start at, or is None to leave that to librdkafka;
+    ``before_revoke`` stores processed offsets for librdkafka's commit; ``after_loss`` drops the state of
+    partitions that another member owns now.
     """
 
     def __init__(
         self,
         *,
         cooperative: bool,
-        begin: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None,
+        start_positions: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None,
         before_revoke: Callable[[], None],
         after_loss: Callable[[Sequence[TopicPartition]], None],
     ) -> None:
         self._cooperative = cooperative
-        self._begin = begin
+        self._start_positions = start_positions
         self._before_revoke = before_revoke
         self._after_loss = after_loss
         self._on_assign: RebalanceCallback | None = None
@@ -49,42 +49,46 @@ class Rebalances:
         self._on_lost = on_lost or on_revoke
 
     def seek(self, partition: TopicPartition, offset: int) -> bool:
-        """Within on_assign: begin there. Outside it says False, there is nothing to begin."""
+        """Within on_assign, set the start offset; elsewhere return False."""
         if self._assigning is None or partition not in self._assigning:
             return False
         self._assigning[partition] = offset
         return True
 
     def assigned(
-        self, handle: confluent_kafka.Consumer, places: list[confluent_kafka.TopicPartition]
+        self, handle: confluent_kafka.Consumer, offsets: list[confluent_kafka.TopicPartition]
     ) -> None:
-        begun = {TopicPartition(place.topic, place.partition): place.offset for place in places}
-        self._assigning = dict(begun)
+        initial = {TopicPartition(each.topic, each.partition): each.offset for each in offsets}
+        self._assigning = dict(initial)
         try:
             if self._on_assign is not None:
-                self._on_assign(list(begun))
+                self._on_assign(list(initial))
             wanted = self._assigning
         finally:
             self._assigning = None
-        if self._begin is not None:
-            wanted |= self._begin([place for place, offset in wanted.items() if offset == begun[place]])
-        if wanted != begun:
-            for place in places:
-                place.offset = wanted[TopicPartition(place.topic, place.partition)]
-            # Without a call librdkafka assigns by itself, from the committed offsets.
+        if self._start_positions is not None:
+            wanted |= self._start_positions([tp for tp, offset in wanted.items() if offset == initial[tp]])
+        if wanted != initial:
+            for each in offsets:
+                each.offset = wanted[TopicPartition(each.topic, each.partition)]
+            # Without this call librdkafka assigns the partitions itself, from the committed offsets.
             assign = handle.incremental_assign if self._cooperative else handle.assign
-            assign(places)
+            assign(offsets)
 
-    def revoked(self, handle: confluent_kafka.Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
+    def revoked(
+        self, handle: confluent_kafka.Consumer, offsets: list[confluent_kafka.TopicPartition]
+    ) -> None:
         self._before_revoke()
-        self._lose(places, self._on_revoke)
+        self._lose(offsets, self._on_revoke)
 
-    def lost(self, handle: confluent_kafka.Consumer, places: list[confluent_kafka.TopicPartition]) -> None:
-        """Others may own them already: nothing can be committed any more."""
-        self._lose(places, self._on_lost)
+    def lost(self, handle: confluent_kafka.Consumer, offsets: list[confluent_kafka.TopicPartition]) -> None:
+        """Another member may own the partitions already, so offsets can no longer be committed."""
+        self._lose(offsets, self._on_lost)
 
-    def _lose(self, places: list[confluent_kafka.TopicPartition], callback: RebalanceCallback | None) -> None:
-        partitions = [TopicPartition(place.topic, place.partition) for place in places]
+    def _lose(
+        self, offsets: list[confluent_kafka.TopicPartition], callback: RebalanceCallback | None
+    ) -> None:
+        partitions = [TopicPartition(each.topic, each.partition) for each in offsets]
         try:
             if callback is not None:
                 callback(partitions)

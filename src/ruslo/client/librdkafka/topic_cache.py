@@ -1,4 +1,4 @@
-"""What a producer knows of topics: how many partitions each has."""
+"""A producer's cache of partition counts by topic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ruslo.net.errors import RequestTimedOut
 if TYPE_CHECKING:
     import confluent_kafka
 
-_ASK_S = 1.0
-_ADDED_WITHIN_S = 1.0
-_COMES_BY_ITSELF = frozenset(
+_METADATA_TIMEOUT_S = 1.0
+_NEW_PARTITION_WAIT_S = 1.0
+_RETRIABLE = frozenset(
     {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # created by being asked for, if the broker allows it
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the request may create it (auto.create.topics.enable)
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.REQUEST_TIMED_OUT,
@@ -26,7 +26,7 @@ _COMES_BY_ITSELF = frozenset(
 
 
 class TopicCache:
-    """A topic is asked for when it is first sent to, and again when what is known has become old."""
+    """Requests the metadata of a topic on the first send to it, and again when it has expired."""
 
     def __init__(
         self,
@@ -41,86 +41,84 @@ class TopicCache:
         self._max_age_s = max_age_ms / 1000
         self._pause_s = max(retry_backoff_ms, 10) / 1000
         self._counts: dict[str, int] = {}
-        self._asked_at: dict[str, float] = {}
+        self._updated_at: dict[str, float] = {}
         self._unreachable = False
 
     def known(self, topic: str) -> int | None:
-        """The number of partitions, if it is known and not old."""
+        """The number of partitions; None if it is unknown or expired."""
         count = self._counts.get(topic)
-        if count is not None and time.monotonic() - self._asked_at[topic] > self._max_age_s:
+        if count is not None and time.monotonic() - self._updated_at[topic] > self._max_age_s:
             return None
         return count
 
     def has(self, topic: str, partition: int | None) -> bool:
-        """Whether a record may be sent there without asking; the age does not matter for that."""
+        """Whether the topic, and the partition if one is given, is known to exist; expiry does not matter."""
         count = self._counts.get(topic)
         return count is not None and (partition is None or partition < count)
 
-    def doubt(self, code: ErrorCode) -> None:
-        """A record failed; if for want of its topic, that may hold for others too: ask again."""
+    def invalidate_after(self, code: ErrorCode) -> None:
+        """Clear the cache after a record failed because its topic does not exist; others may be gone too."""
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._counts.clear()
 
     def wait_for(self, topic: str, partition: int | None, deadline: float) -> int:
-        """Ask until the topic, and the partition if one is named, exists; RequestTimedOut at the deadline.
+        """Wait until the topic, and the partition if one is given, exists; RequestTimedOut at the deadline.
 
-        A topic that exists is asked for a partition that it does not have for a moment only: it may just have
-        been added.
+        The wait for a missing partition of an existing topic is short: it may just have been added.
         """
         probed = False
-        refused_at = deadline
+        give_up_at = deadline
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._missing(topic, partition)
-            count = self._ask(topic, min(left, _ASK_S))
+            count = self._request(topic, min(left, _METADATA_TIMEOUT_S))
             if count is not None:
-                self._counts[topic], self._asked_at[topic] = count, time.monotonic()
+                self._counts[topic], self._updated_at[topic] = count, time.monotonic()
                 if partition is None or partition < count:
                     return count
-                refused_at = min(refused_at, time.monotonic() + _ADDED_WITHIN_S)
-                if time.monotonic() >= refused_at:
+                give_up_at = min(give_up_at, time.monotonic() + _NEW_PARTITION_WAIT_S)
+                if time.monotonic() >= give_up_at:
                     raise self._no_partition(topic, partition, count)
             elif not probed and self._unreachable:
                 probed = True
                 self._client.raise_permanent_error()
             time.sleep(max(0.0, min(self._pause_s, deadline - time.monotonic())))
 
-    def _ask(self, topic: str, timeout_s: float) -> int | None:
+    def _request(self, topic: str, timeout_s: float) -> int | None:
         import confluent_kafka
 
         try:
             found = self._client.handle.list_topics(topic, timeout_s).topics.get(topic)
         except confluent_kafka.KafkaException as error:
-            self._passing(as_kafka_error(error.args[0]), topic)
+            self._raise_unless_retriable(as_kafka_error(error.args[0]), topic)
             return None
         if found is None:
             return None
         if found.error is not None:
-            self._passing(as_kafka_error(found.error), topic)
+            self._raise_unless_retriable(as_kafka_error(found.error), topic)
             return None
         return len(found.partitions) or None
 
-    def _passing(self, error: KafkaError, topic: str) -> None:
+    def _raise_unless_retriable(self, error: KafkaError, topic: str) -> None:
         self._unreachable = error.code == ErrorCode.NETWORK_EXCEPTION
-        if error.code not in _COMES_BY_ITSELF:
+        if error.code not in _RETRIABLE:
             raise KafkaError(error.code, f"{topic}: {error.message}") from None
 
     def _no_partition(self, topic: str, partition: int, count: int) -> KafkaError:
         have = "1 partition, number 0" if count == 1 else f"{count} partitions, 0 to {count - 1}"
         return KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} has no partition {partition}: it has {have}. Choose one of them, or add some",
+            f"topic {topic!r} has no partition {partition}: it has {have}. Use one, or add partitions",
         )
 
     def _missing(self, topic: str, partition: int | None) -> KafkaError:
         count = self._counts.get(topic)
         if partition is not None and count is not None:
             return self._no_partition(topic, partition, count)
-        why = (
-            self._client.last_error_suffix()
-            or "; create it, or let brokers do so (auto.create.topics.enable)"
+        reason = (
+            self._client.last_error_suffix() or ": create it, or set auto.create.topics.enable on brokers"
         )
         return RequestTimedOut(
-            f"topic {topic!r} was not found within {self._max_block_ms} ms (max.block.ms){why}"
+            f"topic {topic!r} was not found within {self._max_block_ms} ms (max.block.ms){reason}"
         )

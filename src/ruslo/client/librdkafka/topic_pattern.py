@@ -1,7 +1,7 @@
-"""Patterns of topics' names, from Python's way of writing them to POSIX's, by which librdkafka matches.
+"""Translates Python patterns of topic names to POSIX, which librdkafka matches with.
 
-What POSIX takes for something else would match other topics than meant, or none, without a word: ``\\d`` is a
-``d`` there. So it is written anew, and refused where there is no way to write it.
+POSIX reads some Python syntax differently (``\\d`` is the letter ``d``), so an untranslated pattern would
+match the wrong topics, or none. Syntax that POSIX does not have is rejected.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _PLAIN_GROUP: Final = re.compile(r"\(\?(?::|P<\w+>)")
 
 
 def posix_pattern(pattern: re.Pattern[str]) -> str:
-    """Matches the same whole names; raises ConfigError for what POSIX cannot say."""
+    """The POSIX pattern that matches the same names; raises ConfigError if POSIX cannot express it."""
     if pattern.flags & ~re.UNICODE:
-        raise _unknown(pattern, "flags", "write both cases, as in [Oo]rders")
+        raise _unsupported(pattern, "flags", "write both cases, as in [Oo]rders")
     text = pattern.pattern
     written: list[str] = []
     at = 0
@@ -32,14 +32,14 @@ def posix_pattern(pattern: re.Pattern[str]) -> str:
         elif text.startswith("(?", at):
             group = _PLAIN_GROUP.match(text, at)
             if group is None:
-                raise _unknown(pattern, f"{text[at : at + 3]!r}", "name the topics, or those to be read")
+                raise _unsupported(pattern, f"{text[at : at + 3]!r}", "pass a list of topic names")
             written.append("(")
             at = group.end()
         else:
             written.append(text[at])
             at += 1
             if text[at - 1] in "*+?}" and text[at : at + 1] in ("?", "+"):
-                at += 1  # how much is matched first makes no difference for a whole name
+                at += 1  # greediness makes no difference when the whole name must match
     return "".join(written)
 
 
@@ -47,12 +47,12 @@ def _escaped(pattern: re.Pattern[str], character: str) -> str:
     if character in _RANGES:
         return f"[{_RANGES[character]}]"
     if character.isalnum():
-        raise _unknown(pattern, f"'\\{character}'", "write the characters that may stand there")
+        raise _unsupported(pattern, f"'\\{character}'", "list the characters in brackets")
     return f"\\{character}"
 
 
 def _set(pattern: re.Pattern[str], at: int) -> tuple[str, int]:
-    """The set of characters that begins there, and where it ends; in POSIX's nothing can be escaped."""
+    """The bracket expression at ``at``, and the position after it; POSIX has no escapes inside one."""
     text = pattern.pattern
     negation = "^" if text[at] == "^" else ""
     first = at = at + len(negation)
@@ -70,15 +70,15 @@ def _set(pattern: re.Pattern[str], at: int) -> tuple[str, int]:
             elif character in "._":
                 written.append(character)
             else:
-                raise _unknown(pattern, f"'[\\{character}]'", "leave it out, if no topic's name has it")
+                raise _unsupported(pattern, f"'[\\{character}]'", "remove it: topic names do not contain it")
         elif character == "-" and (at == first or text[at + 1] == "]"):
             hyphen = "-"
         else:
             written.append(character)
         at += 1
-    # At the end it stands for itself.
+    # A hyphen is literal at the end.
     return f"[{negation}{''.join(written)}{hyphen}]", at + 1
 
 
-def _unknown(pattern: re.Pattern[str], what: str, fix: str) -> ConfigError:
-    return ConfigError(f"subscribe: {pattern.pattern!r} has {what}, by which topics cannot be matched: {fix}")
+def _unsupported(pattern: re.Pattern[str], what: str, fix: str) -> ConfigError:
+    return ConfigError(f"subscribe: {pattern.pattern!r} has {what}, which librdkafka does not support: {fix}")

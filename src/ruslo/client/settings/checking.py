@@ -1,4 +1,4 @@
-"""Reads settings by a table: every name is known, every value is of its type and in its range."""
+"""Checks settings against a table: names, types and ranges."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _warned: set[str] = set()
 
 
 class Checked:
-    """The settings that were given, typed; ``foreign`` are names that Kafka does not have.
+    """The given settings with typed values.
 
-    Those go to librdkafka as they are, which has settings of its own and knows best which.
+    Names that Kafka does not have are ``foreign``; they go to librdkafka unchecked.
     """
 
     def __init__(self, kind: str, table: Mapping[str, Setting], config: Mapping[str, ClientConfigValue]):
@@ -31,13 +31,13 @@ class Checked:
         for name, value in config.items():
             setting = table.get(name)
             if setting is None and name in other:
-                fix = "take it out"
+                fix = "remove it"
                 problems.append(ConfigProblem(name, None, f"a {kind} has no such setting", fix))
             elif setting is None:
                 self.foreign[name] = value
             elif value is not None:
                 try:
-                    self._take(setting, value)
+                    self._check(setting, value)
                 except InvalidConfig as error:
                     problems += error.problems
         if problems:
@@ -46,18 +46,18 @@ class Checked:
     def __contains__(self, name: str) -> bool:
         return name in self.given
 
-    def _take(self, setting: Setting, value: ClientConfigValue) -> None:
+    def _check(self, setting: Setting, value: ClientConfigValue) -> None:
         key = setting.key
         if callable(value):
-            raise InvalidConfig(ConfigProblem(key.name, None, "it cannot be a function", f"{key.doc}"))
+            raise InvalidConfig(ConfigProblem(key.name, None, "it must not be a callable", f"{key.doc}"))
         assert value is not None
         parsed = setting.parse(value)
-        if setting.fate in (REFUSED, IGNORED) and parsed == key.default:
+        if setting.handling in (REFUSED, IGNORED) and parsed == key.default:
             return
-        if setting.fate is REFUSED:
-            reason = "only Java has it" if key.type is CLASS else "it is not offered here"
+        if setting.handling is REFUSED:
+            reason = "it exists in Java only" if key.type is CLASS else "it is not supported"
             raise key.invalid(as_text(value), reason, key.doc.rstrip("."))
-        if setting.fate is IGNORED:
+        if setting.handling is IGNORED:
             warn_once(key.name, f"{key.name} has no effect: {key.doc}")
             return
         self.given[key.name] = parsed
@@ -68,7 +68,7 @@ class Checked:
         return key.invalid(None if given is None else key.format(given), reason, fix)
 
     def whole(self, name: str) -> int:
-        """The value, or Kafka's default, of a setting that is a whole number."""
+        """The value of an integer setting, or Kafka's default."""
         value = self.given.get(name, self.table[name].key.default)
         assert isinstance(value, int), name
         return value
@@ -79,7 +79,7 @@ class Checked:
 
 
 def warn_once(name: str, text: str) -> None:
-    """Once in a process: a service may make many clients from one file."""
+    """Warn once per process: a service may create many clients from one file."""
     if name not in _warned:
         _warned.add(name)
         _log.warning("%s", text)
@@ -87,7 +87,7 @@ def warn_once(name: str, text: str) -> None:
 
 def unknown_name(kind: str, table: Mapping[str, Setting], name: str) -> InvalidConfig:
     near = get_close_matches(name, table, n=1, cutoff=0.6)
-    fix = f"did you mean {near[0]}? docs/python-settings.md lists all" if near else "take it out"
+    fix = f"did you mean {near[0]}? docs/python-settings.md lists all settings" if near else "remove it"
     return InvalidConfig(
         ConfigProblem(name, None, f"neither Kafka's {kind} nor librdkafka has such a setting", fix)
     )

@@ -1,7 +1,7 @@
-"""TLS and SASL settings of Java, as librdkafka wants them.
+"""Translates Java's TLS and SASL settings for librdkafka.
 
-Java's stores of keys hold what librdkafka takes from PEM files (or PKCS12 for the client's own key), and its
-logins are written in the notation of JAAS.
+librdkafka reads PEM files (or PKCS12 for the client's key) instead of Java's key stores, and has a user and
+password instead of JAAS.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _key_store(checked: Checked) -> dict[str, Value]:
     if kind == "PEM":
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     if kind != "PKCS12":
-        reason = "librdkafka cannot read stores of Java's own format"
+        reason = "librdkafka cannot read Java key stores (JKS)"
         raise checked.invalid("ssl.keystore.location", reason, _TO_PEM)
     settings: dict[str, Value] = {"ssl.keystore.location": location}
     if "ssl.keystore.password" in checked:
@@ -65,7 +65,7 @@ def _login(checked: Checked) -> dict[str, Value]:
     fix = "set sasl.username and sasl.password instead"
     match = _JAAS_LOGIN.fullmatch(checked.text("sasl.jaas.config"))
     if match is None:
-        raise checked.invalid("sasl.jaas.config", "it is not in the notation of JAAS", fix)
+        raise checked.invalid("sasl.jaas.config", "it is not a valid JAAS configuration", fix)
     if match[1] not in _PASSWORD_LOGINS:
         raise checked.invalid("sasl.jaas.config", f"the login {match[1]} exists in Java only", fix)
     options = {

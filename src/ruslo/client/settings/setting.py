@@ -1,4 +1,4 @@
-"""One setting of Kafka's clients, and what becomes of it."""
+"""A setting of Kafka's clients, and how it is handled."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ruslo.config.validators import ConfigValue as ParsedValue
 from ruslo.config.validators import Validator
 
 ConfigValue: TypeAlias = str | int | float | bool | Sequence[str]
-"""A setting as users write it; a sequence stands for Kafka's lists."""
+"""The value of a setting as users write it; Kafka's lists are sequences."""
 
 # librdkafka's callbacks (oauth_cb, stats_cb, …) are settings too, of many signatures.
 ClientConfigValue: TypeAlias = ConfigValue | Callable[..., object] | None
 
 
-class Fate(enum.StrEnum):
-    """What becomes of a setting."""
+class Handling(enum.StrEnum):
+    """How a setting is handled."""
 
     SAME = "librdkafka"
     TRANSLATED = "translated"
@@ -27,14 +27,14 @@ class Fate(enum.StrEnum):
     REFUSED = "refused"
 
 
-SAME, TRANSLATED, OURS, IGNORED, REFUSED = Fate
+SAME, TRANSLATED, OURS, IGNORED, REFUSED = Handling
 
 
 class Setting(NamedTuple):
     key: ConfigKey
-    fate: Fate
+    handling: Handling
     target: str
-    """librdkafka's name, where the value goes there as it is."""
+    """librdkafka's name of the setting."""
 
     def parse(self, value: ConfigValue) -> ParsedValue:
         """The typed and checked value; raises InvalidConfig."""
@@ -46,17 +46,17 @@ def setting(
     kind: ConfigType,
     default: ParsedValue | Required,
     validator: Validator | None,
-    fate: Fate,
+    handling: Handling,
     *texts: str,
 ) -> Setting:
-    """``texts`` are what it does, after librdkafka's name if that differs."""
+    """``texts`` ends with the documentation; librdkafka's name precedes it if it differs."""
     *target, doc = texts
     key = ConfigKey(name, kind, default, validator, LOW, READ_ONLY, doc)
-    return Setting(key, fate, target[0] if target else name)
+    return Setting(key, handling, target[0] if target else name)
 
 
 def as_text(value: ConfigValue) -> str:
-    """As it would stand in a property file."""
+    """The value as in a properties file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):

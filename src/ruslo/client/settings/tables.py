@@ -26,10 +26,10 @@ CONSUMER = _by_name((*CONSUMER_KEYS, *_SHARED))
 
 
 def for_producers(config: Mapping[str, V]) -> dict[str, V]:
-    """Settings meant for any client, without those that consumers alone have."""
+    """Remove the settings of consumers only."""
     return {name: value for name, value in config.items() if name in PRODUCER or name not in CONSUMER}
 
 
 def for_consumers(config: Mapping[str, V]) -> dict[str, V]:
-    """Settings meant for any client, without those that producers alone have."""
+    """Remove the settings of producers only."""
     return {name: value for name, value in config.items() if name in CONSUMER or name not in PRODUCER}

@@ -1,7 +1,7 @@
-"""Kafka's own client settings, as librdkafka spells them.
+"""Translates Kafka's client settings for librdkafka.
 
-Most names are the same. Where Kafka's documentation and librdkafka disagree on a name or a default, users of
-Ruslo get Kafka's; the exceptions are said in the tables.
+Most names are the same. Where Kafka and librdkafka disagree on a name or a default, Kafka's applies; the
+tables name the exceptions.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _ASSIGNORS = {
     "CooperativeStickyAssignor": "cooperative-sticky",
 }
 _COOPERATIVE = "cooperative-sticky"
-_BROKER_DECIDES = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+_BROKER_SIDE = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
 
-# Values that librdkafka writes in another way, beside those that only have another name.
+# Ranges of librdkafka that are narrower than Kafka's: values are clamped.
 _AT_LEAST = {
     "fetch.min.bytes": 1,
     "max.partition.fetch.bytes": 1,
@@ -40,7 +40,7 @@ _AT_LEAST = {
 }
 _AT_MOST = {"metadata.max.age.ms": 3_600_000, "compression.lz4.level": 12, "compression.zstd.level": 12}
 _LOWER_CASE = ("group.protocol", "metadata.recovery.strategy")
-_BY_HAND = frozenset(
+_SPECIAL_CASES = frozenset(
     {
         "auto.offset.reset",
         "batch.size",
@@ -86,13 +86,13 @@ class ConsumerSettings(NamedTuple):
 def producer_settings(config: Mapping[str, ClientConfigValue]) -> ProducerSettings:
     checked = Checked("producer", PRODUCER, config)
     settings = {**_common(checked), **_reliability(checked), **_batching(checked)}
-    # librdkafka counts values only, and has a greatest number of records too: the memory is ours to count.
+    # librdkafka counts values only and also limits the number of records; Ruslo counts the memory itself.
     settings |= {"queue.buffering.max.messages": 0, "queue.buffering.max.kbytes": 2**31 - 1}
     max_request_size = checked.whole("max.request.size")
     settings["message.max.bytes"] = min(max(max_request_size, 1000), 1_000_000_000)
     partitioner = checked.text("partitioner.class")
     if partitioner and partitioner.rpartition(".")[2] != ROUND_ROBIN:
-        reason = "it names a class of Java"
+        reason = "it names a Java class"
         raise checked.invalid("partitioner.class", reason, "pass partitioner=, a callable, to the producer")
     return ProducerSettings(
         {**settings, **checked.foreign},
@@ -113,7 +113,7 @@ def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettin
         "allow.auto.create.topics": True,
         "check.crcs": True,
         "auto.offset.reset": "latest",
-        # With enough queued librdkafka stops to fetch for a whole second; a fast reader runs dry sooner.
+        # librdkafka pauses fetching for a second when its queue is full, which a fast consumer drains sooner.
         "fetch.queue.backoff.ms": 20,
         **_common(checked),
         **_membership(checked),
@@ -121,10 +121,10 @@ def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettin
     reset = checked.text("auto.offset.reset")
     if reset.startswith("by_duration:"):
         fix = "use earliest or latest, or offsets_for_times and seek"
-        raise checked.invalid("auto.offset.reset", "librdkafka cannot begin at an age", fix)
+        raise checked.invalid("auto.offset.reset", "librdkafka does not support it", fix)
     settings["auto.offset.reset"] = "error" if reset == "none" else reset
     if (fetch_max_bytes := checked.whole("fetch.max.bytes")) < 1_000_000:
-        # librdkafka wants one whole record to fit; smaller limits than it knows would only cost round trips.
+        # librdkafka requires that one record fits, and has a minimum of 1000.
         settings |= dict.fromkeys(("fetch.max.bytes", "message.max.bytes"), max(fetch_max_bytes, 1000))
     has_group = bool(checked.text("group.id"))
     auto_commit = has_group and bool(checked.given.get("enable.auto.commit", True))
@@ -150,13 +150,13 @@ def _common(checked: Checked) -> dict[str, Value]:
     addresses = parse_bootstrap(",".join(servers))
     settings: dict[str, Value] = {
         "bootstrap.servers": ",".join(map(str, addresses)),
-        # librdkafka would stay away from a broker that restarts for up to ten seconds.
+        # librdkafka's defaults would avoid a restarting broker for up to ten seconds.
         "reconnect.backoff.ms": checked.whole("reconnect.backoff.ms"),
         "reconnect.backoff.max.ms": checked.whole("reconnect.backoff.max.ms"),
     }
     for name, value in checked.given.items():
         setting = checked.table[name]
-        if setting.fate not in (SAME, TRANSLATED) or name in _BY_HAND or value is None:
+        if setting.handling not in (SAME, TRANSLATED) or name in _SPECIAL_CASES or value is None:
             continue
         if isinstance(value, tuple):
             value = ",".join(value)
@@ -169,10 +169,10 @@ def _common(checked: Checked) -> dict[str, Value]:
 
 
 def _reliability(checked: Checked) -> dict[str, Value]:
-    """acks, idempotence and time limits by the rules of Kafka's producer."""
-    wants_ack_of_all = checked.text("acks") in ("all", "-1")
-    obstacles = {
-        "acks": (not wants_ack_of_all, "use acks=all"),
+    """acks, idempotence and timeouts by the rules of Kafka's producer."""
+    acks_all = checked.text("acks") in ("all", "-1")
+    conflicts_with_idempotence = {
+        "acks": (not acks_all, "use acks=all"),
         "max.in.flight.requests.per.connection": (
             checked.whole("max.in.flight.requests.per.connection") > 5,
             "use at most 5",
@@ -180,16 +180,16 @@ def _reliability(checked: Checked) -> dict[str, Value]:
         "retries": (checked.whole("retries") == 0, "allow retries"),
     }
     idempotent = bool(checked.given.get("enable.idempotence", True))
-    demanded = "enable.idempotence" in checked or "transactional.id" in checked
-    for name, (in_the_way, fix) in obstacles.items():
-        if in_the_way and idempotent:
-            if demanded:
-                raise checked.invalid(name, "idempotence and transactions rule it out", fix)
-            # As in Kafka: idempotence is on by default, but gives way to an explicit weaker setting.
+    required = "enable.idempotence" in checked or "transactional.id" in checked
+    for name, (conflicts, fix) in conflicts_with_idempotence.items():
+        if conflicts and idempotent:
+            if required:
+                raise checked.invalid(name, "it conflicts with idempotence and transactions", fix)
+            # As in Kafka, an explicit weaker setting turns off idempotence unless that is set, too.
             idempotent = False
             break
     if "transactional.id" in checked and not idempotent:
-        fix = "take it out; transactions are idempotent"
+        fix = "remove it; transactions are idempotent"
         raise checked.invalid("enable.idempotence", "transactional.id needs idempotence", fix)
     linger_ms, request_ms = checked.whole("linger.ms"), checked.whole("request.timeout.ms")
     delivery_ms = checked.whole("delivery.timeout.ms")
@@ -199,25 +199,25 @@ def _reliability(checked: Checked) -> dict[str, Value]:
             raise checked.invalid("delivery.timeout.ms", reason, "raise it, or lower the others")
         delivery_ms = linger_ms + request_ms
     if "transactional.id" in checked:
-        # A record that is late for its transaction need not be waited for; librdkafka insists on it.
+        # librdkafka requires this; a record cannot be delivered after its transaction has timed out.
         delivery_ms = min(delivery_ms, checked.whole("transaction.timeout.ms"))
     settings: dict[str, Value] = {
         "enable.idempotence": idempotent,
-        "acks": "all" if wants_ack_of_all else checked.text("acks"),
+        "acks": "all" if acks_all else checked.text("acks"),
         "linger.ms": linger_ms,
         "max.in.flight.requests.per.connection": checked.whole("max.in.flight.requests.per.connection"),
         "delivery.timeout.ms": delivery_ms,
         "request.timeout.ms": max(1, request_ms),
     }
     if "request.timeout.ms" in checked:
-        # A request must end before its transaction does, librdkafka insists.
+        # librdkafka requires that a request times out before its transaction.
         limit_ms = checked.whole("transaction.timeout.ms") if "transactional.id" in checked else 300_000
         settings["socket.timeout.ms"] = min(max(request_ms, 10), limit_ms)
     return settings
 
 
 def _batching(checked: Checked) -> dict[str, Value]:
-    # Kafka's clients hash keys with murmur2; librdkafka's own default would spread the same keys differently.
+    # Kafka's clients hash keys with murmur2; librdkafka's default would map keys to other partitions.
     ignore_keys = bool(checked.given.get("partitioner.ignore.keys", False))
     settings: dict[str, Value] = {"partitioner": "random" if ignore_keys else "murmur2_random"}
     if "batch.size" in checked:
@@ -231,12 +231,12 @@ def _batching(checked: Checked) -> dict[str, Value]:
 
 
 def _membership(checked: Checked) -> dict[str, Value]:
-    """What a member of a group says of itself, by the rules of Kafka's consumer."""
+    """Group membership by the rules of Kafka's consumer."""
     if checked.text("group.protocol").lower() == "consumer":
-        for name in _BROKER_DECIDES:
+        for name in _BROKER_SIDE:
             if name in checked:
                 reason = "with group.protocol=consumer the broker decides it"
-                raise checked.invalid(name, reason, "take it out; 'ruslo config set --group' changes it")
+                raise checked.invalid(name, reason, "remove it; 'ruslo config set --group' changes it")
         return {}
     settings: dict[str, Value] = {}
     session_ms, poll_ms = checked.whole("session.timeout.ms"), checked.whole("max.poll.interval.ms")
@@ -245,7 +245,7 @@ def _membership(checked: Checked) -> dict[str, Value]:
         raise checked.invalid("heartbeat.interval.ms", "it is not below session.timeout.ms", fix)
     if poll_ms < session_ms:
         if "session.timeout.ms" in checked:
-            reason = f"librdkafka wants it to be at least session.timeout.ms ({session_ms})"
+            reason = f"librdkafka requires at least session.timeout.ms ({session_ms})"
             raise checked.invalid("max.poll.interval.ms", reason, "raise it, or lower session.timeout.ms")
         settings["session.timeout.ms"] = poll_ms
     if "partition.assignment.strategy" in checked:
@@ -262,11 +262,11 @@ def _assignors(checked: Checked) -> list[str]:
             fix = (
                 f"use {', '.join(_ASSIGNORS.values())}, or group.protocol=consumer and group.remote.assignor"
             )
-            raise checked.invalid("partition.assignment.strategy", f"{name!r} has no twin here", fix)
+            raise checked.invalid("partition.assignment.strategy", f"{name!r} is not supported", fix)
     eager = [name for name in names if name != _COOPERATIVE]
     if eager and len(eager) < len(names):
-        # Java means "range now, cooperative once all members know it"; librdkafka cannot mix the two.
-        text = "partition.assignment.strategy: cooperative-sticky is left out, it cannot be mixed with others"
+        # In Java the list means "range until all members support cooperative"; librdkafka cannot mix them.
+        text = "partition.assignment.strategy: librdkafka cannot mix cooperative-sticky with others: ignored"
         warn_once("partition.assignment.strategy", text)
         return eager
     return names

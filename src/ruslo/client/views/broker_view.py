@@ -1,4 +1,4 @@
-"""What the cluster knows of each broker, counted over all partitions."""
+"""Brokers with the partitions they lead and host."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class BrokerView:
     fenced: bool
     leaders: int
     preferred: int
-    """Partitions that it would lead if each were led by its first replica."""
+    """The number of partitions whose preferred leader is this broker."""
     replicas: int
     out_of_sync: int
     used_bytes: int | None
-    """None when it cannot be asked."""
+    """None when the broker is fenced, unreachable, or does not permit the request."""
 
     @property
     def state(self) -> str:

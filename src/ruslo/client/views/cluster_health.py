@@ -1,4 +1,4 @@
-"""Whether a cluster is well, and what is wrong if it is not."""
+"""The health of a cluster, and its problems."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MAX_LOST_DATA_LINES = 5
 
 class ClusterHealth(NamedTuple):
     problems: list[str]
-    """In words, the worst first; none: the cluster is healthy."""
+    """The problems in words, the worst first; empty when the cluster is healthy."""
     controller: int | None
     brokers: int
     fenced_brokers: list[int]
     partitions: int
     at_risk: dict[str, int]
-    """How many partitions have which risk, whether or not it makes the cluster unhealthy."""
+    """The number of partitions by risk, including risks that count as healthy."""
     failed_log_directories: int
     lost_data: tuple[str, ...] = ()
-    """What brokers have lost, a line for each place."""
+    """One line per damaged offset range that a broker reports."""
 
     @property
     def healthy(self) -> bool:
@@ -42,7 +42,7 @@ class ClusterHealth(NamedTuple):
 
 
 async def cluster_health(admin: Admin, least: Risk = Risk.UNDER_REPLICATED) -> ClusterHealth:
-    """``least``: the risk of a partition from which on the cluster does not count as healthy."""
+    """``least`` is the lowest risk of a partition that makes the cluster unhealthy."""
     description = await admin.brokers.describe_cluster()
     leader_id = (await admin.quorum.describe()).leader_id
     topics = await admin.topics.list()
@@ -75,10 +75,10 @@ def _problems(
     lost: Sequence[str],
 ) -> Iterator[str]:
     if leader_id < 0:
-        yield "there is no active controller"
-    yield from (f"data is lost on {line}" for line in lost[:_MAX_LOST_DATA_LINES])
+        yield "no active controller"
+    yield from (f"records are lost on {line}" for line in lost[:_MAX_LOST_DATA_LINES])
     if len(lost) > _MAX_LOST_DATA_LINES:
-        yield f"{len(lost) - _MAX_LOST_DATA_LINES} more places where data is lost"
+        yield f"{len(lost) - _MAX_LOST_DATA_LINES} more ranges of lost records"
     for label, count in at_risk.items():
         if count:
             yield f"{_counted(count, 'partition')} {label}"

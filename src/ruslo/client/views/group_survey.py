@@ -1,4 +1,4 @@
-"""All groups at one moment: who is in them, what they have committed, and where the partitions end."""
+"""All groups at one time: members, committed offsets, and the end offsets of their partitions."""
 
 from __future__ import annotations
 
@@ -19,44 +19,43 @@ if TYPE_CHECKING:
 
 
 class TopicReader(NamedTuple):
-    """A group as one of its topics sees it."""
+    """A group that reads a topic."""
 
     group_id: str
     state: str | None
     members: int
-    """Those that subscribe to the topic, or have partitions of it."""
+    """The number of members that subscribe to the topic or have partitions of it."""
     partitions: int
-    """Committed or assigned."""
+    """The number of partitions that are assigned or have a committed offset."""
     lag: int | None
-    """None when nothing is committed."""
+    """None without committed offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSurvey:
     listed: Sequence[GroupListing]
     described: Mapping[str, GroupDescription]
-    """Those that could be: a group may go while we ask, or be hidden from us, or be of another kind."""
+    """The groups that could be described; others were deleted meanwhile, are not authorized, or have another
+    type."""
     committed: Mapping[str, Committed]
     ends: Mapping[TopicPartition, int]
-    """Next offsets of the committed partitions that exist and have a leader."""
+    """End offsets of the partitions with committed offsets that exist and have a leader."""
 
     def lag(self, group_id: str) -> int | None:
         return self._lag(self.committed.get(group_id, {}))
 
     def readers(self, topic: str) -> list[TopicReader]:
-        """The groups that read a topic, or did and have not forgotten where they were."""
+        """The groups that read a topic or have committed offsets of it."""
         found = []
         for group in self.listed:
             committed = {
-                place: each
-                for place, each in self.committed.get(group.group_id, {}).items()
-                if place.topic == topic
+                tp: each for tp, each in self.committed.get(group.group_id, {}).items() if tp.topic == topic
             }
             described = self.described.get(group.group_id)
             assigned: set[TopicPartition] = set()
             members = 0
             for member in () if described is None else described.members:
-                own = {place for place in member.assignment or () if place.topic == topic}
+                own = {tp for tp in member.assignment or () if tp.topic == topic}
                 assigned |= own
                 members += bool(own) or topic in member.subscribed_topics
             if committed or members:
@@ -72,17 +71,15 @@ class GroupSurvey:
         return found
 
     @property
-    def untold(self) -> int:
-        """Groups of which nobody tells us what they read."""
+    def unknown(self) -> int:
+        """The number of groups of which neither members nor offsets are known."""
         return sum(
             group.group_id not in self.described and group.group_id not in self.committed
             for group in self.listed
         )
 
     def _lag(self, committed: Committed) -> int | None:
-        known = [
-            max(0, self.ends[place] - each.offset) for place, each in committed.items() if place in self.ends
-        ]
+        known = [max(0, self.ends[tp] - each.offset) for tp, each in committed.items() if tp in self.ends]
         return sum(known) if known else None
 
 
@@ -94,26 +91,27 @@ async def survey_groups(
     with_lag: bool = True,
     on_progress: Callable[[int, int], None] = lambda known, total: None,
 ) -> GroupSurvey:
-    """``on_progress`` hears how many of how many groups are described."""
+    """``on_progress`` gets the number of described groups and the number of all groups."""
     listed = await admin.groups.list(states=states, types=types)
     known = 0
 
-    def on_answers(count: int) -> None:
+    def on_described(count: int) -> None:
         nonlocal known
         known += count
         on_progress(known, len(listed))
 
     describable = [group.group_id for group in listed if group.type in ("", CLASSIC, CONSUMER)]
-    answers = await admin.groups.describe(describable, on_answers)
-    described = {name: answer for name, answer in answers.items() if isinstance(answer, GroupDescription)}
+    results = await admin.groups.describe(describable, on_described)
+    described = {name: result for name, result in results.items() if isinstance(result, GroupDescription)}
     committed: dict[str, Committed] = {}
     if with_lag:
         fetched = await admin.group_offsets.fetch_many(describable)
-        committed = {name: value_of(offsets) for name, offsets in fetched.items() if not _is_hidden(offsets)}
-    ends = await end_offsets(admin, {place: None for of in committed.values() for place in of})
+        committed = {
+            name: value_of(offsets) for name, offsets in fetched.items() if not _is_unauthorized(offsets)
+        }
+    ends = await end_offsets(admin, {tp: None for offsets in committed.values() for tp in offsets})
     return GroupSurvey(listed, described, committed, ends)
 
 
-def _is_hidden(answer: object) -> bool:
-    """Whether a group is there for others, but not for us; that must not hide the groups that are."""
-    return isinstance(answer, KafkaError) and answer.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+def _is_unauthorized(result: object) -> bool:
+    return isinstance(result, KafkaError) and result.code == ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""Groups as people look at them, gathered from several requests."""
+"""A group with its members, committed offsets and lag."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruslo.client.admin.configs import Resource
 from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription, GroupMember
 from ruslo.client.views.group_lag import NOT_COMMITTED, measure_lag
 from ruslo.client.views.group_survey import GroupSurvey, survey_groups
-from ruslo.client.views.partition_lists import by_topic
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
-"""A read-only setting of a group that Ruslo's coordinators make up: why the assignor failed last."""
+"""A read-only config of a group, reported by Ruslo's coordinators: the last error of the assignor."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A line of ``group list``."""
+    """A row of ``group list``."""
 
     group_id: str
     type: str | None
     state: str | None
     protocol: str | None
     members: int | None
-    """None for share and streams groups, which are described by requests of their own."""
+    """None for share and streams groups, which other requests describe."""
     coordinator: int
     lag: int | None
-    """None when it was not asked for, or nothing is committed."""
+    """None when it was not requested, or without committed offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
-    """A line of ``group describe``."""
+    """A row of ``group describe``."""
 
     topic: str
     partition: int
@@ -67,7 +67,7 @@ class GroupView:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Of the partition that is furthest behind."""
+        """The lag of the partition that is furthest behind."""
         return max((row.lag_seconds for row in self.partitions if row.lag_seconds is not None), default=None)
 
     def as_json(self) -> dict[str, object]:
@@ -89,7 +89,7 @@ async def list_rows(
     with_lag: bool = False,
     on_progress: Callable[[int, int], None] = lambda known, total: None,
 ) -> list[GroupRow]:
-    """``on_progress`` hears how many of how many groups are described."""
+    """``on_progress`` gets the number of described groups and the number of all groups."""
     return rows_of(
         await survey_groups(admin, states=states, types=types, with_lag=with_lag, on_progress=on_progress)
     )
@@ -117,20 +117,20 @@ async def describe_group(admin: Admin, group_id: str) -> GroupView:
     description = await describe_one(admin, group_id)
     committed = await admin.group_offsets.fetch(group_id)
     owners = description.owners()
-    offsets = dict.fromkeys(owners, NOT_COMMITTED) | {p: place.offset for p, place in committed.items()}
+    offsets = dict.fromkeys(owners, NOT_COMMITTED) | {tp: each.offset for tp, each in committed.items()}
     lags = await measure_lag(admin, offsets)
     rows = []
     for partition in sorted(offsets):
-        owner, place, lag = owners.get(partition), committed.get(partition), lags[partition]
+        owner, commit, lag = owners.get(partition), committed.get(partition), lags[partition]
         rows.append(
             PartitionRow(
                 *partition,
-                None if place is None else place.offset,
+                None if commit is None else commit.offset,
                 lag.end_offset,
                 lag.records,
                 lag.seconds,
-                None if place is None else place.metadata,
-                *((None,) * 4 if owner is None else _who(owner)),
+                None if commit is None else commit.metadata,
+                *((None,) * 4 if owner is None else _member_fields(owner)),
             )
         )
     node = (await admin.cluster.metadata([])).nodes.get(description.coordinator_id)
@@ -146,7 +146,7 @@ async def describe_one(admin: Admin, group_id: str) -> GroupDescription:
     return value_of((await admin.groups.describe([group_id]))[group_id])
 
 
-def _who(member: GroupMember) -> tuple[str, str, str, str | None]:
+def _member_fields(member: GroupMember) -> tuple[str, str, str, str | None]:
     return member.member_id, member.client_id, member.host, member.instance_id
 
 
@@ -158,14 +158,14 @@ async def _assignor_error(admin: Admin, group: GroupDescription) -> str | None:
             Resource.group(group.group_id), [ASSIGNOR_ERROR], node_id=group.coordinator_id
         )
     except KafkaError as error:
-        # Other brokers do not know the setting, or not even settings of groups.
-        if error.code in _NOT_TO_BE_HAD:
+        # Brokers other than Ruslo's do not have this config, or no configs of groups at all.
+        if error.code in _ASSIGNOR_ERROR_UNAVAILABLE:
             return None
         raise
     return next((entry.value or None for entry in entries if entry.name == ASSIGNOR_ERROR), None)
 
 
-_NOT_TO_BE_HAD = (
+_ASSIGNOR_ERROR_UNAVAILABLE = (
     ErrorCode.INVALID_CONFIG,
     ErrorCode.INVALID_REQUEST,
     ErrorCode.UNSUPPORTED_VERSION,
@@ -211,7 +211,7 @@ def _head(group: GroupDescription) -> dict[str, object]:
 
 
 def _by_topic(partitions: tuple[TopicPartition, ...] | None) -> Mapping[str, list[int]] | None:
-    return None if partitions is None else by_topic(partitions)
+    return None if partitions is None else indexes_by_topic(partitions)
 
 
 def _total(lags: Iterable[int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""How far a partition is from losing records or refusing them."""
+"""Partitions that are under-replicated, below min.insync.replicas, or offline."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class Risk(enum.IntEnum):
-    """Each is worse than the one before, and a partition has the worst that is true of it."""
+    """Risks of a partition, in ascending order; the worst one applies."""
 
     UNDER_REPLICATED = 1
-    """A replica is missing from the in-sync set."""
+    """A replica is not in the ISR."""
     AT_MIN_ISR = 2
-    """One more, and writes with acks=all are refused."""
+    """If one more replica leaves the ISR, produce requests with acks=all are rejected."""
     UNDER_MIN_ISR = 3
-    """Writes with acks=all are refused."""
+    """Produce requests with acks=all are rejected."""
     OFFLINE = 4
-    """Nobody leads it: nothing can be written or read."""
+    """The partition has no leader: it can be neither written nor read."""
 
     @property
     def label(self) -> str:
@@ -46,20 +46,20 @@ class PartitionAtRisk(NamedTuple):
 
 
 def risk_of(info: PartitionInfo, min_isr: int) -> Risk | None:
-    """``min_isr`` above the number of replicas counts as that number, as it does for brokers."""
+    """A ``min_isr`` above the number of replicas counts as that number, as in brokers."""
     needed = min(min_isr, len(info.replicas))
     if info.leader_id < 0:
         return Risk.OFFLINE
     if len(info.isr) < needed:
         return Risk.UNDER_MIN_ISR
     if len(info.isr) == len(info.replicas):
-        # All are there. With as many replicas as min.insync.replicas that is no margin, but it is by design.
+        # All replicas are in sync. A topic with min.insync.replicas replicas has no margin by design.
         return None
     return Risk.AT_MIN_ISR if len(info.isr) == needed else Risk.UNDER_REPLICATED
 
 
 async def partitions_at_risk(admin: Admin, topics: Iterable[TopicInfo]) -> list[PartitionAtRisk]:
-    """The worst first."""
+    """Partitions at risk, the worst first."""
     suspects = [
         topic
         for topic in topics
@@ -72,8 +72,8 @@ async def partitions_at_risk(admin: Admin, topics: Iterable[TopicInfo]) -> list[
         for info in topic.partitions:
             risk = risk_of(info, min_isr)
             if risk is not None:
-                place = TopicPartition(topic.name, info.partition)
-                found.append(PartitionAtRisk(place, risk, info, min_isr))
+                tp = TopicPartition(topic.name, info.partition)
+                found.append(PartitionAtRisk(tp, risk, info, min_isr))
     return sorted(found, key=lambda each: (-each.risk, each.partition))
 
 

@@ -1,4 +1,4 @@
-"""Lists of partitions as they are shown: ``orders:0-3,7`` to people, by topic to programs."""
+"""Lists of partitions in the notation of commands: ``orders:0-3,7``."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ from ruslo.model.topics import TopicPartition
 
 
 def shown_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """In the notation that commands take: ``orders:0-3,7 payments:1``."""
+    """Format partitions as ``orders:0-3,7 payments:1``."""
     return " ".join(f"{topic}:{numbers}" for topic, numbers in shown_by_topic(partitions))
 
 
 def shown_by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, str]]:
-    """As above, in pieces: ``("orders", "0-3,7")``."""
+    """Format partitions by topic: ``("orders", "0-3,7")``."""
     by_topic = itertools.groupby(sorted(partitions), key=lambda partition: partition.topic)
     return [(topic, _ranges([p.partition for p in part])) for topic, part in by_topic]
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The shape that partitions have in JSON."""
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
 
 
 def _ranges(numbers: Sequence[int]) -> str:

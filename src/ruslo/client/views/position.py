@@ -1,11 +1,11 @@
-"""Where to begin or end reading, as people write it.
+"""Positions in a topic, as users write them.
 
 ====================  ==========================================================
-``start``, ``end``    the oldest record that is still there; what comes next
+``start``, ``end``    the log start offset; the end offset
 ``42``                offset 42 in every partition
 ``-10``               ten records before the end of every partition
-``2h``, ``90s``       so long ago (ms, s, m, h, d, w)
-``2026-03-01``,       a date, or a date and time; without a zone it is local time
+``2h``, ``90s``       this long ago (ms, s, m, h, d, w)
+``2026-03-01``,       a date, or a date and time; local time without a zone
 ``2026-03-01T10:00Z``
 ``@1700000000000``    milliseconds since 1970
 ====================  ==========================================================
@@ -43,14 +43,14 @@ Position: TypeAlias = AtStart | AtOffset | BeforeEnd | AtTime
 
 
 def short_duration_ms(word: str) -> int | None:
-    """``2h`` or ``90s`` in ms; None for what is not written so."""
+    """Milliseconds of ``2h`` or ``90s``; None for other text."""
     match = _AGO.match(word)
     return int(float(match[1]) * _UNIT_MS[match[2]]) if match else None
 
 
 def iso_time_ms(text: str) -> int:
-    """Milliseconds since 1970. What was before is 0: records have no such times, and to a broker negative
-    ones are words: -1 is the end."""
+    """Milliseconds since 1970. Earlier times become 0: ListOffsets gives negative timestamps a special
+    meaning."""
     return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
 
 
@@ -74,6 +74,6 @@ def parse_position(text: str, now_ms: int | None = None) -> Position:
         return AtTime(iso_time_ms(word))
     except ValueError:
         raise ValueError(
-            f"{text!r} is no position: write start, end, an offset (42), records before the end (-10), "
+            f"{text!r} is not a position: write start, end, an offset (42), records before the end (-10), "
             "a time ago (2h), a date and time (2026-03-01T10:00Z) or milliseconds (@1700000000000)"
         ) from None

@@ -9,12 +9,12 @@ from ruslo.client.librdkafka.consumer import ConsumedRecord
 
 
 def json_line(record: ConsumedRecord) -> bytes:
-    """One record as one line of JSON that ``ruslo produce --json`` turns back into the same record."""
+    """The record as a line of JSON, which ``ruslo produce --json`` converts back to the same record."""
     return json.dumps(record_fields(record), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def record_fields(record: ConsumedRecord) -> dict[str, object]:
-    """Text stays text; what is not UTF-8 goes into ``key_base64`` or ``value_base64`` instead."""
+    """The record as JSON fields; bytes that are not UTF-8 become ``key_base64`` or ``value_base64``."""
     fields: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,9 +1,10 @@
-"""Where replicas should lie: plans that drain brokers, move topics, or change the replication factor.
+"""Plans replica assignments: drain brokers, move topics, change the replication factor.
 
-A plan copies as little as it can. Replicas that may stay where they are stay. A new one goes to a rack that
-the partition has no replica in, if there is one, and there to the broker with the fewest replicas. Only
-topics that are *spread* over named brokers are evened out beyond that, replica by replica, and then their
-leaders, which costs no copying: the first replica of a partition is the one that leads it by preference.
+- A plan copies as little as possible: replicas stay where they are allowed to stay.
+- A new replica goes to a rack without a replica of the partition, if possible, and there to the broker with
+  the fewest replicas.
+- Only topics that are *spread* over named brokers are balanced further: first their replicas, then their
+  preferred leaders (the first replica), which needs no copying.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ Assignment: TypeAlias = Mapping[TopicPartition, Sequence[int]]
 
 
 class ImpossiblePlacement(RusloError):
-    """There are not enough brokers for what is wanted."""
+    """The brokers cannot host the requested replicas."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementWish:
+class PlacementRequest:
     racks: Mapping[int, str | None]
     """The brokers that may get new replicas, with their racks."""
     may_stay_on: Collection[int]
-    """The brokers whose replicas need not move; those that are down at the moment may be among them."""
+    """The brokers whose replicas may stay, including brokers that are down."""
     replication_factor: int | None = None
-    """None: each partition keeps its own."""
+    """The new replication factor; None keeps that of each partition."""
     spread: bool = False
-    """Even replicas and leaders out over the brokers, even if more must be copied."""
+    """Whether to balance replicas and leaders over the brokers, even if that copies more."""
 
 
 def plan_replicas(
-    current: Assignment, selected: Iterable[TopicPartition], wish: PlacementWish
+    current: Assignment, selected: Iterable[TopicPartition], request: PlacementRequest
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """The new replicas of the selected partitions that change; ``current`` is all that the cluster holds."""
+    """The new replicas of the selected partitions that change; ``current`` is the whole cluster."""
     chosen = sorted(set(selected))
-    # Topics that are spread are balanced among themselves; for the rest the load of the whole cluster counts.
-    counted = {partition: current[partition] for partition in chosen} if wish.spread else current
-    planner = _Planner(wish, counted)
+    # Spread topics are balanced among themselves; otherwise the load of the whole cluster counts.
+    counted = {partition: current[partition] for partition in chosen} if request.spread else current
+    planner = _Planner(request, counted)
     for partition in chosen:
         planner.place(partition, current[partition])
-    if wish.spread:
+    if request.spread:
         planner.use_all_racks()
-        planner.even_out_replicas()
-        planner.even_out_leaders()
+        planner.balance_replicas()
+        planner.balance_leaders()
     return {
         partition: tuple(planner.planned[partition])
         for partition in chosen
@@ -57,16 +58,16 @@ def plan_replicas(
 
 
 class _Planner:
-    def __init__(self, wish: PlacementWish, counted: Assignment) -> None:
-        self._wish = wish
-        self._racks = wish.racks
+    def __init__(self, request: PlacementRequest, counted: Assignment) -> None:
+        self._request = request
+        self._racks = request.racks
         self._replicas = Counter(replica for replicas in counted.values() for replica in replicas)
         self._leaders = Counter(replicas[0] for replicas in counted.values() if replicas)
         self.planned: dict[TopicPartition, list[int]] = {}
 
     def place(self, partition: TopicPartition, replicas: Sequence[int]) -> None:
-        factor = self._wish.replication_factor or len(replicas)
-        kept = [replica for replica in replicas if replica in self._wish.may_stay_on]
+        factor = self._request.replication_factor or len(replicas)
+        kept = [replica for replica in replicas if replica in self._request.may_stay_on]
         self._replicas.subtract(replica for replica in replicas if replica not in kept)
         while len(kept) > factor:
             dropped = self._least_useful(kept)
@@ -76,7 +77,7 @@ class _Planner:
             found = self._best_for(kept)
             if found is None:
                 raise ImpossiblePlacement(
-                    f"{partition} is to have {factor} replicas, but there are brokers for only {len(kept)}: "
+                    f"{partition} needs {factor} replicas, but brokers are available for only {len(kept)}: "
                     "name more brokers, or a lower replication factor"
                 )
             kept.append(found)
@@ -89,27 +90,27 @@ class _Planner:
             self._leaders[first] += 1
 
     def use_all_racks(self) -> None:
-        """Where two replicas share a rack while another rack has none, one of the two moves there."""
+        """Move one of two replicas that share a rack to a rack without a replica."""
         for replicas in self.planned.values():
             while (pair := self._better_rack(replicas)) is not None:
                 self._replace(replicas, *pair)
 
-    def even_out_replicas(self) -> None:
+    def balance_replicas(self) -> None:
         holders: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
         for partition, replicas in self.planned.items():
             for replica in replicas:
                 holders.setdefault(replica, set()).add(partition)
-        while (move := self._evening_move(holders)) is not None:
+        while (move := self._balancing_move(holders)) is not None:
             partition, source, target = move
             self._replace(self.planned[partition], source, target)
             holders[source].remove(partition)
             holders[target].add(partition)
 
-    def even_out_leaders(self) -> None:
+    def balance_leaders(self) -> None:
         led: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
         for partition, replicas in self.planned.items():
             led.setdefault(replicas[0], set()).add(partition)
-        while (move := self._evening_leader(led)) is not None:
+        while (move := self._balancing_leader(led)) is not None:
             partition, source, target = move
             self._lead(self.planned[partition], target)
             led[source].remove(partition)
@@ -157,7 +158,7 @@ class _Planner:
         source = max(doubled, key=lambda replica: (self._replicas[replica], replica))
         return source, min(free, key=lambda broker: (self._replicas[broker], broker))
 
-    def _evening_move(
+    def _balancing_move(
         self, holders: Mapping[int, set[TopicPartition]]
     ) -> tuple[TopicPartition, int, int] | None:
         by_load = sorted(self._racks, key=lambda broker: (self._replicas[broker], broker))
@@ -170,7 +171,7 @@ class _Planner:
                         return partition, source, target
         return None
 
-    def _evening_leader(
+    def _balancing_leader(
         self, led: Mapping[int, set[TopicPartition]]
     ) -> tuple[TopicPartition, int, int] | None:
         by_load = sorted(self._racks, key=lambda broker: (len(led[broker]), broker))

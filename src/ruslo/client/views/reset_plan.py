@@ -1,4 +1,4 @@
-"""Where a group's offsets shall go: what was asked for, turned into one move per partition."""
+"""Plans an offset reset of a group: one move per partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ToLatest(NamedTuple):
 
 
 class ToCurrent(NamedTuple):
-    """Stay; where nothing is committed, the end."""
+    """Keep the committed offset; the end offset for partitions without one."""
 
 
 class ToOffset(NamedTuple):
@@ -51,16 +51,16 @@ class Move:
     new: int
     end: int
     wanted: int
-    """What was asked for; ``new`` is the nearest offset that the partition has."""
+    """The requested offset; ``new`` is the nearest valid offset."""
 
     @property
     def skipped(self) -> int | None:
-        """Offsets that the group will never read."""
+        """The number of offsets that the group skips; None without a committed offset."""
         return None if self.current is None else max(0, self.new - self.current)
 
     @property
     def replayed(self) -> int | None:
-        """Offsets that the group will read once more."""
+        """The number of offsets that the group reads again; None without a committed offset."""
         return None if self.current is None else max(0, self.current - self.new)
 
     @property
@@ -68,7 +68,7 @@ class Move:
         if self.wanted == self.new:
             return None
         bound = "first" if self.wanted < self.new else "last"
-        return f"asked for {self.wanted}, {bound} is {self.new}"
+        return f"{self.wanted} requested, {bound} is {self.new}"
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -86,12 +86,12 @@ class Move:
 async def make_plan(
     admin: Admin, partitions: Sequence[TopicPartition], current: Mapping[TopicPartition, int], target: Target
 ) -> list[Move]:
-    """One move per partition, held within what the partition has, as Kafka's tool does."""
+    """One move per partition, limited to its valid offsets, as in Kafka's tool."""
     ranges = await admin.offsets.ranges(partitions)
     by_time: Mapping[TopicPartition, int] = {}
     if isinstance(target, ToTime):
         found = await admin.offsets.find(dict.fromkeys(partitions, target.timestamp_ms))
-        # Nothing is that young: all there is lies before the time, so the end is the place.
+        # All records are older than the timestamp, so the target is the end offset.
         by_time = {p: listed.offset if listed.offset >= 0 else ranges[p][1] for p, listed in found.items()}
     moves = []
     for partition in partitions:
@@ -122,8 +122,8 @@ def _wanted(
             if current is None:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"nothing is committed for {partition}, so it cannot be shifted; "
-                    "name the partitions that have an offset, or go to an offset or a time",
+                    f"{partition} has no committed offset to shift: name partitions with a committed offset, "
+                    "or reset to an offset or a time",
                 )
             return current + records
         case ToTime(_):

@@ -1,4 +1,4 @@
-"""A topic as people look at it, gathered from several requests."""
+"""A topic with its partitions, offsets, sizes and configs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PartitionView:
     first_offset: int | None
     next_offset: int | None
     size_bytes: int | None
-    """On the leader's disk."""
+    """The size of the leader's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TopicView:
 
     @property
     def record_count(self) -> int:
-        """An upper bound: offsets that compaction or transactions took are counted too."""
+        """An upper bound: offsets of compacted records and transaction markers count too."""
         return sum((p.next_offset or 0) - (p.first_offset or 0) for p in self.partitions)
 
     @property
@@ -73,8 +73,8 @@ async def describe_topic(admin: Admin, name: str) -> TopicView:
     configs = await admin.configs.describe(Resource.topic(name))
     partitions = []
     for p in info.partitions:
-        place = TopicPartition(name, p.partition)
-        first, following = ranges.get(place, (None, None))
+        tp = TopicPartition(name, p.partition)
+        first, end = ranges.get(tp, (None, None))
         partitions.append(
             PartitionView(
                 p.partition,
@@ -84,8 +84,8 @@ async def describe_topic(admin: Admin, name: str) -> TopicView:
                 p.isr,
                 p.offline,
                 first,
-                following,
-                sizes.get(place),
+                end,
+                sizes.get(tp),
             )
         )
     return TopicView(name, uuid_to_text(info.topic_id), info.internal, tuple(partitions), tuple(configs))
@@ -98,7 +98,7 @@ async def _leader_sizes(admin: Admin, info: TopicInfo) -> dict[TopicPartition, i
         try:
             directories = await admin.log_dirs.describe(node_id)
         except KafkaError as error:
-            # Sizes are worth showing, not failing for: looking into log directories is a right of its own.
+            # A missing permission to describe log directories must not hide the rest of the view.
             if error.code in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):
                 continue
             raise

@@ -1,4 +1,4 @@
-"""What an abort by an operator is about to do, found out before anybody is asked."""
+"""Plans the abort of a transaction by an operator, to show before the confirmation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AbortRefused(RusloError):
-    """There is no such transaction, or it must not be ended this way; the message says what can be done."""
+    """The transaction does not exist, or must not be aborted this way; the message has the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class MarkerPlan:
     producer: ProducerIdAndEpoch
     coordinator_epoch: int
     start_offset: int | None = None
-    """None when the producer was given by hand."""
+    """None when the user gave the producer id."""
     transactional_id: str | None = None
-    """None when no id has the producer, or when nobody was asked."""
+    """None when no id has the producer id, or when the coordinators were not queried."""
 
     def text(self) -> str:
-        begins = "" if self.start_offset is None else f" that begins at offset {self.start_offset}"
+        start = "" if self.start_offset is None else f" that starts at offset {self.start_offset}"
         owner = "" if self.transactional_id is None else f" of {self.transactional_id}"
         return (
-            f"Ends the transaction{begins} in {self.partition} by an abort marker: "
+            f"Writes an abort marker for the transaction{start} in {self.partition}: "
             f"producer {self.producer.producer_id}{owner} (epoch {self.producer.producer_epoch}), "
             f"coordinator epoch {self.coordinator_epoch}."
         )
@@ -53,29 +53,29 @@ class MarkerPlan:
 
 
 async def plan_marker(admin: Admin, partition: TopicPartition, start_offset: int, force: bool) -> MarkerPlan:
-    """For the transaction that begins there; refused if its coordinator will end it, unless ``force``."""
+    """Plan a marker for the transaction at an offset; without ``force``, refuse one that does not hang."""
     opened = await open_transactions(admin, [partition])
     chosen = next((each for each in opened if each.start_offset == start_offset), None)
     if chosen is None:
         starts = ", ".join(str(each.start_offset) for each in opened)
-        others = f"those that are open begin at {starts}" if starts else "none is open there"
+        others = f"open transactions start at {starts}" if starts else "it has no open transaction"
         raise AbortRefused(
-            f"no open transaction begins at offset {start_offset} of {partition}: {others}. "
-            f"'ruslo txn producers {partition.topic}:{partition.partition}' shows them all."
+            f"no open transaction starts at offset {start_offset} of {partition}: {others}. "
+            f"Run 'ruslo txn producers {partition.topic}:{partition.partition}' to list them."
         )
     known = (await coordination_of(admin, [chosen]))[chosen]
     if known.description is not None and not force:
         raise AbortRefused(
-            f"this transaction does not hang: {known.transactional_id} has it ({known.description.state}), "
-            "and its coordinator will end it. A marker in this partition alone would tear it apart. "
-            f"'ruslo txn abort --transactional-id {known.transactional_id}' aborts it as a whole; --force "
-            "writes the marker all the same."
+            f"the transaction does not hang: it belongs to {known.transactional_id} "
+            f"({known.description.state}), and its coordinator will end it. A marker in this partition alone "
+            "would break its atomicity. Abort the whole transaction with 'ruslo txn abort --transactional-id "
+            f"{known.transactional_id}', or pass --force to write the marker."
         )
     producer = chosen.producer
     return MarkerPlan(
         partition,
         ProducerIdAndEpoch(producer.producer_id, producer.producer_epoch),
-        # A partition that never saw a marker of this producer knows no coordinator's epoch.
+        # A partition without a marker of this producer does not know the coordinator epoch.
         max(producer.coordinator_epoch, 0),
         start_offset,
         known.transactional_id,
@@ -87,6 +87,6 @@ async def described_for_abort(admin: Admin, transactional_id: str) -> Transactio
     if found.state == PREPARE_COMMIT:
         raise AbortRefused(
             f"the transaction of {transactional_id} is being committed, which cannot be undone. "
-            f"'ruslo txn describe {transactional_id}' shows which partitions still wait for it."
+            f"Run 'ruslo txn describe {transactional_id}' to list the partitions without a marker."
         )
     return found

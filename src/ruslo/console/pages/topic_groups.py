@@ -26,7 +26,7 @@ async def topic_groups(request: Request) -> Response:
         "topic_groups.html",
         topic=name,
         shown=paged(found, query, _FEW if query.flag("few") else _PER_PAGE),
-        untold=survey.untold,
+        unknown=survey.unknown,
         few=query.flag("few"),
     )
 

@@ -99,7 +99,7 @@ async def test_offsets_of_lost_records_are_not_given_out_again(
         async with Admin(node.bootstrap) as admin:
             health = await cluster_health(admin)
         assert health.lost_data == (f"broker {node.node.config.node_id}: {lost}",)
-        assert f"data is lost on broker {node.node.config.node_id}: t-0" in health.sentence
+        assert f"records are lost on broker {node.node.config.node_id}: t-0" in health.sentence
         labels = labels_text({"topic": "t", "partition": 0, "kind": kind.value})
         assert lost_data_metric(node) == [Sample(labels, 1)]
         await node.delete("t")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ruslo.cli.arguments.partition_scope import Scope, parse_scope
-from ruslo.client.views.partition_lists import by_topic, shown_partitions
+from ruslo.client.views.partition_lists import shown_partitions
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.model.topics import TopicPartition
 
 
@@ -36,4 +37,4 @@ def test_partitions_are_shown_as_they_are_written() -> None:
 
 def test_partitions_by_topic() -> None:
     parts = [TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)]
-    assert by_topic(parts) == {"a": [1, 2], "b": [0]}
+    assert indexes_by_topic(parts) == {"a": [1, 2], "b": [0]}

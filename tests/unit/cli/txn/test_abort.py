@@ -63,5 +63,5 @@ def test_one_that_its_coordinator_knows_is_refused() -> None:
     script.add("x", 7, ONGOING, "t")
     script.answers[WriteTxnMarkersRequest] = unexpected
     said = refused(script, "t", "0", "--start-offset", "42")
-    assert "this transaction does not hang: x has it (Ongoing)" in said
-    assert "'ruslo txn abort --transactional-id x' aborts it as a whole" in said
+    assert "the transaction does not hang: it belongs to x (Ongoing)" in said
+    assert "Abort the whole transaction with 'ruslo txn abort --transactional-id x'" in said

@@ -8,29 +8,29 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def test_a_record_is_finished_when_the_next_is_asked_for() -> None:
     progress = ConsumerProgress()
-    progress.give(A, 4, 2)
+    progress.deliver(A, 4, 2)
     assert progress.take_to_store() == {}
-    progress.finish()
+    progress.mark_processed()
     assert progress.take_to_store() == {A: Position(5, 2)}
     assert progress.take_to_store() == {}
 
 
 def test_positions_are_behind_all_that_was_given_out() -> None:
     progress = ConsumerProgress()
-    progress.give(A, 4, None)
-    progress.finish()
-    progress.give(A, 5, None)
-    progress.give(B, 0, None)
+    progress.deliver(A, 4, None)
+    progress.mark_processed()
+    progress.deliver(A, 5, None)
+    progress.deliver(B, 0, None)
     assert {p: position.offset for p, position in progress.positions().items()} == {A: 6, B: 1}
 
 
 def test_what_others_own_is_forgotten() -> None:
     progress = ConsumerProgress()
-    progress.give(A, 1, None)
-    progress.finish()
-    progress.give(A, 2, None)
-    progress.give(B, 1, None)
+    progress.deliver(A, 1, None)
+    progress.mark_processed()
+    progress.deliver(A, 2, None)
+    progress.deliver(B, 1, None)
     progress.forget([A])
-    progress.finish()
+    progress.mark_processed()
     assert progress.take_to_store() == {B: Position(2, -1)}
     assert list(progress.positions()) == [B]

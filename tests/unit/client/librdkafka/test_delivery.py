@@ -18,7 +18,7 @@ def test_a_result() -> None:
     with pytest.raises(TimeoutError, match="not acknowledged within"):
         delivery.result(0)
     before = delivery.done()
-    delivery.settle(None, STORED)
+    delivery.complete(None, STORED)
     assert (before, delivery.done()) == (False, True)
     assert delivery.result() == STORED
     assert delivery.exception() is None
@@ -26,7 +26,7 @@ def test_a_result() -> None:
 
 def test_a_failure_counts_as_seen_once_somebody_asked() -> None:
     delivery = Delivery()
-    delivery.settle(FAILED, STORED)
+    delivery.complete(FAILED, STORED)
     before = delivery.seen
     assert delivery.exception() is FAILED
     assert (before, delivery.seen) == (False, True)
@@ -40,7 +40,7 @@ def test_who_waits_in_many_threads_is_woken() -> None:
     threads = [threading.Thread(target=lambda: results.append(delivery.result(30))) for _ in range(5)]
     for thread in threads:
         thread.start()
-    delivery.settle(None, STORED)
+    delivery.complete(None, STORED)
     for thread in threads:
         thread.join(30)
     assert results == [STORED] * 5
@@ -50,7 +50,7 @@ def test_callbacks_run_once_before_and_after() -> None:
     delivery = Delivery()
     seen: list[str] = []
     delivery.add_done_callback(lambda _: seen.append("before"))
-    delivery.settle(None, STORED)
+    delivery.complete(None, STORED)
     delivery.add_done_callback(lambda _: seen.append("after"))
     assert seen == ["before", "after"]
 
@@ -58,8 +58,8 @@ def test_callbacks_run_once_before_and_after() -> None:
 def test_as_a_future_of_python() -> None:
     stored, failed = Delivery(), Delivery()
     futures = [stored.as_future(), failed.as_future()]
-    stored.settle(None, STORED)
-    failed.settle(FAILED, STORED)
+    stored.complete(None, STORED)
+    failed.complete(FAILED, STORED)
     concurrent.futures.wait(futures, 30)
     assert futures[0].result() == STORED
     assert futures[1].exception() is FAILED

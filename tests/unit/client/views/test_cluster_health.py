@@ -43,5 +43,5 @@ async def test_a_cluster_loses_a_broker_and_gets_it_back(tmp_path: Path) -> None
 
 
 def test_the_sentence_names_what_is_wrong() -> None:
-    sick = ClusterHealth(["there is no active controller", "2 partitions offline"], None, 3, [], 9, {}, 0)
-    assert sick.sentence == "Not healthy: there is no active controller; 2 partitions offline."
+    sick = ClusterHealth(["no active controller", "2 partitions offline"], None, 3, [], 9, {}, 0)
+    assert sick.sentence == "Not healthy: no active controller; 2 partitions offline."

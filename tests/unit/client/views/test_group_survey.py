@@ -72,4 +72,4 @@ def test_lag_is_that_of_partitions_that_still_exist() -> None:
 
 
 def test_groups_of_kinds_that_cannot_be_described_do_not_tell_what_they_read() -> None:
-    assert SURVEY.untold == 1
+    assert SURVEY.unknown == 1

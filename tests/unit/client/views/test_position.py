@@ -52,5 +52,5 @@ def test_ago_is_counted_from_now_when_no_clock_is_given() -> None:
     "text", ["", "yesterday", "2 hours", "h", "@", "@x", "--5", "1y", "2026-13-01", "+5"]
 )
 def test_what_is_no_position(text: str) -> None:
-    with pytest.raises(ValueError, match="is no position: write start, end"):
+    with pytest.raises(ValueError, match="is not a position: write start, end"):
         parse_position(text)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruslo.client.views.replica_placement import ImpossiblePlacement, PlacementWish, plan_replicas
+from ruslo.client.views.replica_placement import ImpossiblePlacement, PlacementRequest, plan_replicas
 from ruslo.model.topics import TopicPartition
 
 Assigned = dict[TopicPartition, tuple[int, ...]]
@@ -29,7 +29,7 @@ def copies(before: Assigned, plan: Assigned) -> int:
 
 def drained(current: Assigned, brokers: dict[int, str | None], *leaving: int) -> Assigned:
     staying = {broker: rack for broker, rack in brokers.items() if broker not in leaving}
-    return plan_replicas(current, current, PlacementWish(staying, staying))
+    return plan_replicas(current, current, PlacementRequest(staying, staying))
 
 
 def test_drained_broker_gives_to_the_least_loaded_and_nothing_else_moves() -> None:
@@ -46,7 +46,7 @@ def test_leadership_of_a_drained_broker_is_spread() -> None:
 
 
 def test_draining_needs_brokers_that_remain() -> None:
-    with pytest.raises(ImpossiblePlacement, match="3 replicas, but there are brokers for only 2"):
+    with pytest.raises(ImpossiblePlacement, match="3 replicas, but brokers are available for only 2"):
         drained(topic((1, 2, 3)), no_racks(1, 2, 3), 3)
 
 
@@ -55,7 +55,9 @@ def test_a_new_replica_goes_to_a_rack_without_one() -> None:
     busy = topic((3,), (3,), (3,), (6,), name="busy")
     current = topic((1, 2, 3)) | busy
     plan = plan_replicas(
-        current, topic((1, 2, 3)), PlacementWish({b: r for b, r in racks.items() if b != 3}, [1, 2, 4, 5, 6])
+        current,
+        topic((1, 2, 3)),
+        PlacementRequest({b: r for b, r in racks.items() if b != 3}, [1, 2, 4, 5, 6]),
     )
     assert plan == {TopicPartition("t", 0): (1, 2, 6)}, "6 is in rack c, though 4 and 5 have nothing to do"
 
@@ -63,7 +65,7 @@ def test_a_new_replica_goes_to_a_rack_without_one() -> None:
 def test_more_replicas() -> None:
     current = topic((1,), (2,), (3,))
     brokers = no_racks(1, 2, 3)
-    plan = plan_replicas(current, current, PlacementWish(brokers, brokers, replication_factor=3))
+    plan = plan_replicas(current, current, PlacementRequest(brokers, brokers, replication_factor=3))
     assert {frozenset(replicas) for replicas in plan.values()} == {frozenset({1, 2, 3})}
     assert [replicas[0] for replicas in plan.values()] == [1, 2, 3], "leaders stay"
 
@@ -71,7 +73,7 @@ def test_more_replicas() -> None:
 def test_fewer_replicas() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
     current = topic((1, 2, 3), (3, 2, 1))
-    plan = plan_replicas(current, current, PlacementWish(racks, racks, replication_factor=2))
+    plan = plan_replicas(current, current, PlacementRequest(racks, racks, replication_factor=2))
     assert plan[TopicPartition("t", 0)] == (1, 3), "the leader stays, and each rack has one"
     assert plan[TopicPartition("t", 1)][0] == 3
 
@@ -79,11 +81,11 @@ def test_fewer_replicas() -> None:
 def test_a_broker_that_is_down_keeps_its_replicas_but_gets_none() -> None:
     current = topic((1, 3), (2, 1))
     plan = plan_replicas(
-        current, current, PlacementWish(no_racks(1, 2), may_stay_on=[1, 2, 3], replication_factor=2)
+        current, current, PlacementRequest(no_racks(1, 2), may_stay_on=[1, 2, 3], replication_factor=2)
     )
     assert plan == {}
     fewer = plan_replicas(
-        current, current, PlacementWish(no_racks(1, 2), may_stay_on=[1, 2, 3], replication_factor=1)
+        current, current, PlacementRequest(no_racks(1, 2), may_stay_on=[1, 2, 3], replication_factor=1)
     )
     assert fewer == {TopicPartition("t", 0): (1,), TopicPartition("t", 1): (2,)}
 
@@ -92,7 +94,9 @@ def test_topics_spread_over_named_brokers() -> None:
     current = topic(*[(1, 2)] * 6) | topic((3, 1), name="other")
     brokers = no_racks(1, 2, 3)
     plan = plan_replicas(
-        current, [each for each in current if each.topic == "t"], PlacementWish(brokers, brokers, spread=True)
+        current,
+        [each for each in current if each.topic == "t"],
+        PlacementRequest(brokers, brokers, spread=True),
     )
     after = {**current, **plan}
     mine = [replicas for partition, replicas in after.items() if partition.topic == "t"]
@@ -105,7 +109,7 @@ def test_topics_spread_over_named_brokers() -> None:
 def test_what_is_even_already_stays() -> None:
     current = topic((1, 2, 3), (2, 3, 1), (3, 1, 2))
     brokers = no_racks(1, 2, 3)
-    assert plan_replicas(current, current, PlacementWish(brokers, brokers, spread=True)) == {}
+    assert plan_replicas(current, current, PlacementRequest(brokers, brokers, spread=True)) == {}
 
 
 @settings(max_examples=150)
@@ -127,7 +131,7 @@ def test_every_plan_is_sound(
         *(tuple(random.sample(ids, min(random.randint(1, 4), brokers))) for _ in range(partitions))
     )
     allowed = random.sample(ids, random.randint(1, brokers))
-    wish = PlacementWish({b: place[b] for b in allowed}, allowed, factor, spread)
+    wish = PlacementRequest({b: place[b] for b in allowed}, allowed, factor, spread)
     if factor > len(allowed):
         with pytest.raises(ImpossiblePlacement):
             plan_replicas(before, before, wish)

@@ -21,8 +21,8 @@ def test_a_move_tells_what_is_lost_and_what_comes_twice() -> None:
 
 
 def test_a_move_that_was_held_back_says_so() -> None:
-    assert Move(T0, current=1, new=5, end=9, wanted=2).note == "asked for 2, first is 5"
-    assert Move(T0, current=1, new=9, end=9, wanted=99).note == "asked for 99, last is 9"
+    assert Move(T0, current=1, new=5, end=9, wanted=2).note == "2 requested, first is 5"
+    assert Move(T0, current=1, new=9, end=9, wanted=99).note == "99 requested, last is 9"
 
 
 def test_committed_partitions_by_scope() -> None:

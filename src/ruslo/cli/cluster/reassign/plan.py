@@ -119,7 +119,7 @@ async def propose(
     scopes: Sequence[Scope],
 ) -> Proposal:
     from ruslo.cli.arguments.partition_scope import partitions_in
-    from ruslo.client.views.replica_placement import PlacementWish, plan_replicas
+    from ruslo.client.views.replica_placement import PlacementRequest, plan_replicas
     from ruslo.model.errors import ErrorCode, KafkaError
 
     brokers = (await admin.brokers.describe_cluster()).brokers
@@ -133,7 +133,7 @@ async def propose(
         present = ", ".join(map(str, sorted(known)))
         raise click.ClickException(f"there is no broker {unknown[0]}; there are: {present}")
     wanted = set(to_brokers or known) - set(drain)
-    wish = PlacementWish(
+    request = PlacementRequest(
         racks={
             broker.node.id: broker.node.rack
             for broker in brokers
@@ -147,7 +147,7 @@ async def propose(
     for partition in selected:
         if partition not in current:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
-    found = plan_replicas(current, selected, wish)
+    found = plan_replicas(current, selected, request)
     leaders = _leaders_of(topics, found)
     return Proposal(
         brokers,
