@@ -14,9 +14,12 @@ from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.handlers.fetch_walk import Fetch
 from ruslo.broker.metrics.loop_watch import LoopWatch
 from ruslo.broker.node.node import run
+from ruslo.broker.partitions.ack_wait import Appended
+from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.broker.partitions.partition import Partition
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import decode_properties, parse_properties
+from ruslo.storage.log import AppendResult
 from tests.support.brokers.ruslo import RusloNode
 
 
@@ -25,17 +28,21 @@ class UncountedNode(RusloNode):
         return [sys.executable, "-m", "bench.uncounted_node", str(self.properties_file)]
 
 
-def appended(partition: Partition, size: int, records: int) -> None:
+def appended(
+    partition: Partition, leader: PartitionLeader, result: AppendResult, size: int, records: int
+) -> Appended:
     """``Partition._appended`` without the counting."""
-    replication = partition.replication
-    if replication is not None:
-        replication.appended(partition.log.end_offset, size)
-    if partition._syncs:
-        partition._sync_by_policy(partition.log.end_offset, size)
-    elif replication is None:
-        partition.advance(partition.log.end_offset, size)
-    else:
-        partition._set_durable(partition.log.end_offset, size)
+    end_offset = result.last_offset + 1
+    if not result.duplicate:
+        leader.on_append(size)
+    return Appended(
+        partition,
+        result.base_offset,
+        result.log_append_time_ms,
+        end_offset,
+        partition.leader_epoch,
+        partition.log.high_watermark >= end_offset,
+    )
 
 
 def not_answered(stats: ApiStats, begun_ns: int) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ruslo.broker.controller.broker_lifecycle import BrokerLifecycle
 from ruslo.broker.partitions import compaction
-from ruslo.broker.partitions.ack_wait import AckWait, PendingAck
+from ruslo.broker.partitions.ack_wait import AckWait, Appended
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import ReplicaFetcher
 from ruslo.broker.partitions.lost_replicas import LostReplicas
@@ -139,10 +139,10 @@ def produce_waits_without_a_check_of_the_watermark() -> None:
     """A transactional batch may be committed while another one of its request is still verified."""
     register = Partition.register_ack
 
-    def register_ack(self: Partition, append: PendingAck, wait: AckWait) -> bool:
-        if self.topic in INTERNAL_TOPICS:
-            return register(self, append, wait)
-        self._commit_queue.add(append.end_offset, wait)
+    def register_ack(self: Partition, append: Appended, acks_all: bool, wait: AckWait) -> bool:
+        if self.topic in INTERNAL_TOPICS or self.leader is None:
+            return register(self, append, acks_all, wait)
+        self.leader.commit_queue.add(append.end_offset, wait)
         return True
 
     Partition.register_ack = register_ack  # type: ignore[method-assign]

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.controller.broker_lifecycle import ControllerChannel
-from ruslo.machines.replica.fetch_plan import Place
+from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 from ruslo.machines.replica.isr import Proposal
-from ruslo.machines.replica.leader import AfterAnswer
+from ruslo.machines.replica.leader import AfterResponse
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.log_ids import log_ids
@@ -25,9 +25,11 @@ from ruslo.protocol.messages.alter_partition_response import AlterPartitionRespo
 from ruslo.protocol.messages.alter_partition_response import PartitionData as PartitionAnswer
 
 if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.partitions.leader import PartitionLeader
 
 logger = logging.getLogger(__name__)
+
+_Proposed: TypeAlias = "tuple[PartitionLeader, Proposal]"
 
 _RETRY_MS = 50
 AT_MOST = 250
@@ -44,13 +46,13 @@ class IsrProposals:
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._waiting: dict[Place, tuple[Partition, Proposal]] = {}
+        self._waiting: dict[TopicIdPartition, _Proposed] = {}
         self._task: asyncio.Task[None] | None = None
         self.refused = 0
         """How many proposals the controller did not accept, since the start."""
 
-    def propose(self, partition: Partition, proposal: Proposal) -> None:
-        self._waiting[partition.topic_id, partition.index] = (partition, proposal)
+    def propose(self, leader: PartitionLeader, proposal: Proposal) -> None:
+        self._waiting[leader.log.topic_id, leader.log.partition.partition] = (leader, proposal)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -74,14 +76,16 @@ class IsrProposals:
                     await asyncio.sleep(_RETRY_MS / 1000)
                     # Leadership may be gone by now, or the set may have been proposed anew.
                     self._waiting = {
-                        place: asked for place, asked in again.items() if _still_stands(*asked)
+                        place: asked for place, asked in again.items() if asked[0].is_pending(asked[1])
                     } | self._waiting
                 # A controller in this process works out the next answer in the same turn as it is asked.
                 await asyncio.sleep(0)
         finally:
             self._task = None
 
-    async def _ask(self, round_: Mapping[Place, tuple[Partition, Proposal]]) -> dict[Place, PartitionAnswer]:
+    async def _ask(
+        self, round_: Mapping[TopicIdPartition, _Proposed]
+    ) -> dict[TopicIdPartition, PartitionAnswer]:
         topics: dict[Uuid, list[PartitionData]] = {}
         for (topic_id, index), (_, proposal) in round_.items():
             topics.setdefault(topic_id, []).append(
@@ -112,24 +116,21 @@ class IsrProposals:
         }
 
     def _settle(
-        self, round_: dict[Place, tuple[Partition, Proposal]], answers: Mapping[Place, PartitionAnswer]
-    ) -> dict[Place, tuple[Partition, Proposal]]:
+        self,
+        round_: dict[TopicIdPartition, _Proposed],
+        answers: Mapping[TopicIdPartition, PartitionAnswer],
+    ) -> dict[TopicIdPartition, _Proposed]:
         """Tell the partitions; returns what has to be asked again."""
         again = {}
-        for place, (partition, proposal) in round_.items():
+        for place, (leader, proposal) in round_.items():
             answer = answers.get(place)
-            if answer is None or partition.replication is None:
+            if answer is None or leader.replication is None:
                 continue
             error = ErrorCode(answer.error_code)
             self.refused += error is not ErrorCode.NONE
-            after = partition.replication.answered(proposal, error, answer.partition_epoch, tuple(answer.isr))
+            after = leader.on_isr_response(proposal, error, answer.partition_epoch, tuple(answer.isr))
             if error is ErrorCode.NONE:
-                logger.info("in-sync replicas: %s", answer.isr, extra=log_ids(partition=partition))
-            if after is AfterAnswer.ASK_AGAIN:
-                again[place] = (partition, proposal)
+                logger.info("in-sync replicas: %s", answer.isr, extra=log_ids(partition=leader.log.partition))
+            if after is AfterResponse.RETRY:
+                again[place] = (leader, proposal)
         return again
-
-
-def _still_stands(partition: Partition, proposal: Proposal) -> bool:
-    replication = partition.replication
-    return replication is not None and replication.machine.isr.pending is proposal

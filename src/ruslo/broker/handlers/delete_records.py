@@ -67,7 +67,7 @@ def _delete(
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         partition = services.partitions.get(topic, asked.partition_index)
-        followed = partition.delete_before(asked.offset)
+        followed = partition.delete_records_before(asked.offset)
     except KafkaError as error:
         answer.error_code = error.code
     else:

@@ -25,8 +25,9 @@ from ruslo.machines.fetch_session import (
 from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
 
 if TYPE_CHECKING:
+    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
+    from ruslo.broker.partitions.preferred_read_replica import ReplicaSelector
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 
@@ -35,14 +36,16 @@ class FetchHandler:
     def __init__(
         self,
         partitions: PartitionManager,
-        whereabouts: Whereabouts,
+        endpoints: BrokerEndpoints,
+        selector: ReplicaSelector,
         clock: Clock,
         stats: ApiStats,
         max_response_bytes: int,
         max_sessions: int,
     ) -> None:
         self.partitions = partitions
-        self.whereabouts = whereabouts
+        self.endpoints = endpoints
+        self.selector = selector
         self.clock = clock
         self.stats = stats
         self.max_response_bytes = max_response_bytes

@@ -11,8 +11,9 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.preferred_read_replica import NOBODY_ELSE, leader_hint
-from ruslo.broker.partitions.purgatory import DelayedFetch, Readers
+from ruslo.broker.partitions.leader_hints import leader_hint
+from ruslo.broker.partitions.preferred_read_replica import NO_PREFERRED_REPLICA
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedFetches
 from ruslo.machines.fetch_session import FetchContext, FetchedPartition
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchHints, encode_fetch_response
@@ -46,6 +47,7 @@ class Fetch:
         "_conclusive",
         "_context",
         "_correlation_id",
+        "_endpoints",
         "_leaders",
         "_listener_name",
         "_manager",
@@ -53,10 +55,10 @@ class Fetch:
         "_min_bytes",
         "_readable",
         "_reply",
+        "_selector",
         "_size",
         "_stats",
         "_version",
-        "_whereabouts",
     )
 
     def __init__(
@@ -72,7 +74,8 @@ class Fetch:
         self._stats = handler.stats
         self._begun_ns = begun_ns
         self._manager = handler.partitions
-        self._whereabouts = handler.whereabouts
+        self._endpoints = handler.endpoints
+        self._selector = handler.selector
         self._listener_name = listener_name
         self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
         # Nobody can wait for more than would be sent.
@@ -119,7 +122,7 @@ class Fetch:
         else:
             assert partition is not None
             self._readable.append(partition)
-        if answer[1] != 0 or answer[6] != NOBODY_ELSE or answer[9] is not None:
+        if answer[1] != 0 or answer[6] != NO_PREFERRED_REPLICA or answer[9] is not None:
             self._conclusive = True
         self._answers.append((asked, answer, partition))
 
@@ -144,11 +147,12 @@ class Fetch:
     def _read_records(
         self, partition: Partition, asked: FetchedPartition, limit: int
     ) -> PartitionAnswer[FileSlice]:
-        nearer = NOBODY_ELSE
         if self._body.rack_id:
-            nearer = self._whereabouts.nearer_replica(partition, asked.fetch_offset, self._body.rack_id)
-        if nearer != NOBODY_ELSE:
-            return self._offsets_only(partition, asked.index, None, nearer)
+            preferred = self._selector.preferred_read_replica(
+                partition, asked.fetch_offset, self._body.rack_id
+            )
+            if preferred != NO_PREFERRED_REPLICA:
+                return self._offsets_only(partition, asked.index, None, preferred)
         committed_only = self._body.isolation_level == READ_COMMITTED
         read = partition.read(asked.fetch_offset, limit, committed_only, self._size == 0)
         aborted = None
@@ -196,7 +200,11 @@ class Fetch:
         return self._version >= RACKS_FROM
 
     def _offsets_only(
-        self, partition: Partition, index: int, hints: FetchHints | None, nearer_replica: int = NOBODY_ELSE
+        self,
+        partition: Partition,
+        index: int,
+        hints: FetchHints | None,
+        preferred_read_replica: int = NO_PREFERRED_REPLICA,
     ) -> PartitionAnswer[FileSlice]:
         log = partition.log
         return (
@@ -206,7 +214,7 @@ class Fetch:
             log.last_stable_offset,
             log.start_offset,
             None,
-            nearer_replica,
+            preferred_read_replica,
             None,
             0,
             hints,
@@ -227,7 +235,7 @@ class Fetch:
     def wait(self, reply: Reply) -> None:
         self._reply = reply
         delayed = DelayedFetch(
-            self._waiting_in(),
+            self._delayed_fetches(),
             self._min_bytes - self._size,
             self._body.isolation_level == READ_COMMITTED,
             self._body.max_wait_ms,
@@ -235,8 +243,8 @@ class Fetch:
         )
         reply.on_abandoned = delayed.wake
 
-    def _waiting_in(self) -> list[Readers]:
-        return [each.readers for each in self._readable]
+    def _delayed_fetches(self) -> list[DelayedFetches]:
+        return [each.delayed_fetches for each in self._readable]
 
     def _complete(self) -> None:
         assert self._reply is not None
@@ -250,7 +258,7 @@ class Fetch:
         topics: list[tuple[str | bytes, list[PartitionAnswer[FileSlice]]]] = []
         returned: list[FetchedPartition] = []
         for asked, answer, partition in self._answers:
-            _, error, high_watermark, _, log_start, _, nearer, _, size, hints = answer
+            _, error, high_watermark, _, log_start, _, preferred, _, size, hints = answer
             if partition is not None:
                 self._count(partition.traffic, size)
             if error:
@@ -258,7 +266,12 @@ class Fetch:
             if size:
                 returned.append(asked)
             if context.must_tell(
-                asked, error, size, high_watermark, log_start, hints is not None or nearer != NOBODY_ELSE
+                asked,
+                error,
+                size,
+                high_watermark,
+                log_start,
+                hints is not None or preferred != NO_PREFERRED_REPLICA,
             ):
                 if not topics or topics[-1][0] != asked.topic:
                     topics.append((asked.topic, []))
@@ -271,9 +284,7 @@ class Fetch:
             topics,
             error_code=context.error,
             session_id=context.session_id,
-            node_endpoints=self._whereabouts.endpoints(self._leaders, self._listener_name)
-            if self._leaders
-            else (),
+            node_endpoints=self._endpoints.of(self._leaders, self._listener_name) if self._leaders else (),
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         if context.error:

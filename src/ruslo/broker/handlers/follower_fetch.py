@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
-from ruslo.broker.partitions.preferred_read_replica import NOBODY_ELSE
-from ruslo.broker.partitions.purgatory import Readers
+from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.machines.fetch_session import UNKNOWN_OFFSET, FetchContext, FetchedPartition
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.fetch_codec import FetchBody
@@ -96,10 +95,11 @@ class FollowerFetch(Fetch):
 
     def _is_quiet(self, asked: FetchedPartition, partition: Partition) -> bool:
         """Whether the follower has all there is, which is noted then; False: look closer."""
-        replication = partition.replication
+        leader = partition.leader
         log = partition.log
         if (
-            replication is None
+            leader is None
+            or leader.replication is None
             or asked.fetch_offset != log.end_offset
             or asked.current_leader_epoch != partition.leader_epoch
             or (
@@ -110,11 +110,11 @@ class FollowerFetch(Fetch):
         ):
             return False
         body = self._body
-        follower = replication.machine.followers.get(body.replica_id)
+        follower = leader.replication.followers.get(body.replica_id)
         if follower is None or body.replica_epoch < follower.broker_epoch:
             return False
         if not self._told:
-            replication.fetched(
+            leader.on_follower_fetch(
                 follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
             )
         if asked.log_start_offset < log.start_offset and asked.told_log_start != log.start_offset:
@@ -126,12 +126,11 @@ class FollowerFetch(Fetch):
     def _read_records(
         self, partition: Partition, asked: FetchedPartition, limit: int
     ) -> PartitionAnswer[FileSlice]:
-        replication = partition.replication
-        if replication is None:
-            # Nobody but this broker holds a replica, so whoever says so is not believed.
+        leader = partition.leader
+        if leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         body = self._body
-        follower = replication.follower(body.replica_id, body.replica_epoch)
+        follower = leader.follower(body.replica_id, body.replica_epoch)
         read = EMPTY_READ
         if self._with_records < RECORDS_OF_AT_MOST:
             read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
@@ -139,14 +138,14 @@ class FollowerFetch(Fetch):
             self._conclusive = True
         if not self._told:
             # Once for each request: what it says was true when it came, not when its wait ends.
-            replication.fetched(
+            leader.on_follower_fetch(
                 follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
             )
-        if replication.must_wait(follower):
+        if leader.is_over_quota(follower):
             read = EMPTY_READ
         elif read.slice is not None:
             self._with_records += 1
-            replication.sent(follower, read.slice.size)
+            leader.on_sent(follower, read.slice.size)
         return self._found(partition, asked.index, read)
 
     @property
@@ -154,8 +153,8 @@ class FollowerFetch(Fetch):
         """Replicas follow leaders only."""
         return False
 
-    def _waiting_in(self) -> list[Readers]:
-        return [each.replication.readers for each in self._readable if each.replication is not None]
+    def _delayed_fetches(self) -> list[DelayedFetches]:
+        return [each.leader.follower_fetches for each in self._readable if each.leader is not None]
 
     def answer(self) -> Sequence[Chunk]:
         """With the watermarks of quiet partitions, where they have moved since they were told."""
@@ -170,7 +169,7 @@ class FollowerFetch(Fetch):
                 or asked.told_high_watermark != log.high_watermark
                 or asked.told_log_start != log.start_offset
             ):
-                told = self._offsets_only(partition, asked.index, None, NOBODY_ELSE)
+                told = self._offsets_only(partition, asked.index, None)
                 self._answers.append((asked, told, partition))
             else:
                 partition.traffic.fetches += 1

@@ -123,7 +123,7 @@ def _look_up(
     bound = bound_of(log)
     if timestamp == LATEST:
         if bound_of is not _end_of_log:
-            partition.require_settled()
+            partition.require_end_offset()
         answer.offset = bound
         answer.leader_epoch = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -137,7 +137,7 @@ def _look_up(
         else:
             found = log.offset_for_timestamp(timestamp, bound)
         if found is None:
-            partition.require_settled()
+            partition.require_end_offset()
         else:
             answer.offset = found.offset
             answer.timestamp = found.timestamp

@@ -40,16 +40,15 @@ from ruslo.broker.handlers.record_decoding import (
     validate_small,
 )
 from ruslo.broker.handlers.transactional_produce import OUTSTANDING, TransactionalProduce
-from ruslo.broker.partitions.ack_wait import PendingAck
 from ruslo.broker.partitions.partition import UndecodedRecords
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_produce_request
 
 if TYPE_CHECKING:
+    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
@@ -64,12 +63,12 @@ class ProduceHandler:
         self,
         partitions: PartitionManager,
         transactional: TransactionalAppends,
-        whereabouts: Whereabouts,
+        endpoints: BrokerEndpoints,
         clock: Clock,
         stats: ApiStats,
     ) -> None:
         self._partitions = partitions
-        self._whereabouts = whereabouts
+        self._endpoints = endpoints
         self._transactional = transactional
         self._clock = clock
         self._stats = stats
@@ -85,7 +84,7 @@ class ProduceHandler:
             request = TransactionalProduce(
                 self._partitions,
                 self._transactional,
-                self._whereabouts,
+                self._endpoints,
                 connection,
                 self._stats,
                 begun_ns,
@@ -114,9 +113,7 @@ class ProduceHandler:
                         partition = check_place(
                             self._partitions, partition, topic, index, acks, version, view[start:stop]
                         )
-                    if acks == ALL:
-                        partition.require_min_isr()
-                    appended = partition.append(view[start:stop], now_ms, False)
+                    appended = partition.append(view[start:stop], now_ms, acks == ALL, False)
                 except UndecodedRecords as records:
                     assert partition is not None
                     position = (len(results), len(answers))
@@ -135,18 +132,15 @@ class ProduceHandler:
                     self._partitions.storage_failed(error)
                     answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
                     continue
-                log = partition.log
-                end_offset = appended.end_offset
-                if end_offset > log.high_watermark and not partition.is_acked(end_offset, acks == ALL):
-                    append = PendingAck(partition, end_offset, partition.leader_epoch, acks == ALL)
-                    unacked.append((len(results), len(answers), append))
+                if not appended.committed and not appended.is_acked(acks == ALL):
+                    unacked.append((len(results), len(answers), appended))
                 answers.append(
                     (
                         index,
                         0,
                         appended.base_offset,
                         appended.log_append_time_ms,
-                        log.start_offset,
+                        partition.log.start_offset,
                         None,
                         None,
                         None,
@@ -204,15 +198,16 @@ class ProduceHandler:
                 connection.defer(),
                 results,
                 unacked,
+                acks == ALL,
                 timeout_ms,
                 version,
                 correlation_id,
                 self._stats,
                 begun_ns,
-                lambda: endpoints_of_leaders(results, self._whereabouts, connection.listener_name),
+                lambda: endpoints_of_leaders(results, self._endpoints, connection.listener_name),
             )
         elif failed:
-            endpoints = endpoints_of_leaders(results, self._whereabouts, connection.listener_name)
+            endpoints = endpoints_of_leaders(results, self._endpoints, connection.listener_name)
             connection.send(encode(results, version, correlation_id, endpoints))
             self._stats.answered(begun_ns)
         else:
@@ -255,9 +250,7 @@ class ProduceHandler:
                 answers[at] = refused(each.index, accepted, partition)
                 continue
             try:
-                if acks == ALL:
-                    partition.require_min_isr()
-                appended = partition.append_validated(accepted, now_ms)
+                appended = partition.append_validated(accepted, now_ms, acks == ALL)
             except KafkaError as error:
                 failed = True
                 answers[at] = refused(each.index, error, partition)
@@ -267,12 +260,11 @@ class ProduceHandler:
                 self._partitions.storage_failed(error)
                 answers[at] = refused(each.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
                 continue
-            log = partition.log
-            if not partition.is_acked(appended.end_offset, acks == ALL):
-                append = PendingAck(partition, appended.end_offset, partition.leader_epoch, acks == ALL)
-                unacked.append((topic_at, at, append))
+            if not appended.is_acked(acks == ALL):
+                unacked.append((topic_at, at, appended))
             base_offset, append_time_ms = appended.base_offset, appended.log_append_time_ms
-            answers[at] = (each.index, 0, base_offset, append_time_ms, log.start_offset, None, None, None)
+            start_offset = partition.log.start_offset
+            answers[at] = (each.index, 0, base_offset, append_time_ms, start_offset, None, None, None)
         self._answer(request, failed)
 
     def _when_decoded(

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.preferred_read_replica import leader_hint
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
+from ruslo.broker.partitions.leader_hints import leader_hint
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
 from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
@@ -16,9 +16,9 @@ from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
     from ruslo.broker.counters.api_stats import ApiStats
+    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.model.ids import Uuid
     from ruslo.net.connection import Reply
     from ruslo.protocol.leader_hints import NodeEndpoint
@@ -32,7 +32,7 @@ ALL = -1
 _FRAME_HEAD = struct.Struct(">ii")
 
 Results = list[tuple[str | bytes, list[PartitionResult]]]
-Unacked = tuple[int, int, PendingAck]
+Unacked = tuple[int, int, Appended]
 """Position in the results (topic, partition), and the append that has to be acknowledged there."""
 
 
@@ -66,6 +66,7 @@ def respond_when_acked(
     reply: Reply,
     results: Results,
     unacked: list[Unacked],
+    acks_all: bool,
     timeout_ms: int,
     version: int,
     correlation_id: int,
@@ -77,7 +78,7 @@ def respond_when_acked(
 
     def complete(acks: list[AckResult]) -> None:
         for (topic_at, at, append), result in zip(unacked, acks, strict=True):
-            error = ack_error(append, result)
+            error = ack_error(append.partition, acks_all, result)
             if error is not None:
                 answers = results[topic_at][1]
                 answers[at] = refused(answers[at][0], error, append.partition)
@@ -86,13 +87,13 @@ def respond_when_acked(
         stats.answered(begun_ns)
         reply.send((encode(results, version, correlation_id, endpoints()),))
 
-    AckWait([append for _, _, append in unacked], timeout_ms, complete)
+    AckWait([append for _, _, append in unacked], timeout_ms, complete, acks_all)
 
 
-def ack_error(append: PendingAck, result: AckResult) -> KafkaError | None:
+def ack_error(partition: Partition, acks_all: bool, result: AckResult) -> KafkaError | None:
     """Why an appended batch cannot be acknowledged; None if it can."""
     if result is AckResult.ACKED:
-        if append.acks_all and not append.partition.has_min_isr:
+        if acks_all and not partition.has_min_isr:
             return KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 "the records are appended, but there are fewer in-sync replicas than min.insync.replicas now",
@@ -101,7 +102,7 @@ def ack_error(append: PendingAck, result: AckResult) -> KafkaError | None:
     if result is AckResult.TIMED_OUT:
         return KafkaError(result.code, "the records are appended but not yet known to be committed")
     if result is AckResult.STORAGE_ERROR:
-        return KafkaError(result.code, str(append.partition.log.failure))
+        return KafkaError(result.code, str(partition.log.failure))
     return KafkaError(result.code)
 
 
@@ -125,11 +126,11 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
 
 
 def endpoints_of_leaders(
-    results: Results, whereabouts: Whereabouts, listener_name: str
+    results: Results, endpoints: BrokerEndpoints, listener_name: str
 ) -> Sequence[NodeEndpoint]:
     """Where the leaders are that refused partitions name (KIP-951)."""
     leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
-    return whereabouts.endpoints(leaders, listener_name) if leaders else ()
+    return endpoints.of(leaders, listener_name) if leaders else ()
 
 
 def encode(

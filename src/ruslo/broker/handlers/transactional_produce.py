@@ -22,8 +22,7 @@ from ruslo.broker.handlers.produce_results import (
     refused,
     respond_when_acked,
 )
-from ruslo.broker.partitions.ack_wait import PendingAck
-from ruslo.broker.partitions.partition import Appended
+from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
@@ -33,9 +32,9 @@ from ruslo.records.record_check import AcceptedBatch
 if TYPE_CHECKING:
     from ruslo.broker.counters.api_stats import ApiStats
     from ruslo.broker.handlers.record_decoding import Position, Validated
+    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.preferred_read_replica import Whereabouts
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
     from ruslo.net.connection import Connection, Reply
     from ruslo.protocol.leader_hints import NodeEndpoint
@@ -50,7 +49,7 @@ class TransactionalProduce:
         self,
         partitions: PartitionManager,
         appends: TransactionalAppends,
-        whereabouts: Whereabouts,
+        endpoints: BrokerEndpoints,
         connection: Connection,
         stats: ApiStats,
         begun_ns: int,
@@ -63,7 +62,7 @@ class TransactionalProduce:
     ) -> None:
         self._partitions = partitions
         self._appends = appends
-        self._whereabouts = whereabouts
+        self._endpoints = endpoints
         self._connection = connection
         self._stats = stats
         self._begun_ns = begun_ns
@@ -170,10 +169,8 @@ class TransactionalProduce:
         answers = self._results[topic_at][1]
         if isinstance(outcome, Appended):
             assert partition is not None
-            acks_all = self._acks == ALL
-            if not partition.is_acked(outcome.end_offset, acks_all):
-                append = PendingAck(partition, outcome.end_offset, partition.leader_epoch, acks_all)
-                self._unacked.append((topic_at, at, append))
+            if not outcome.is_acked(self._acks == ALL):
+                self._unacked.append((topic_at, at, outcome))
             base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
             start_offset = partition.log.start_offset
             answers[at] = (index, 0, base_offset, append_time_ms, start_offset, None, None, None)
@@ -206,21 +203,22 @@ class TransactionalProduce:
                 self._reply or self._connection.defer(),
                 self._results,
                 self._unacked,
+                self._acks == ALL,
                 self._timeout_ms,
                 self._version,
                 self._correlation_id,
                 self._stats,
                 self._begun_ns,
-                self._endpoints,
+                self._leader_endpoints,
             )
         else:
             self._stats.answered(self._begun_ns)
-            endpoints = self._endpoints() if self._failed else ()
+            endpoints = self._leader_endpoints() if self._failed else ()
             answer = encode(self._results, self._version, self._correlation_id, endpoints)
             if self._reply is not None:
                 self._reply.send((answer,))
             else:
                 self._connection.send(answer)
 
-    def _endpoints(self) -> Sequence[NodeEndpoint]:
-        return endpoints_of_leaders(self._results, self._whereabouts, self._connection.listener_name)
+    def _leader_endpoints(self) -> Sequence[NodeEndpoint]:
+        return endpoints_of_leaders(self._results, self._endpoints, self._connection.listener_name)

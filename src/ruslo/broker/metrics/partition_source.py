@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ruslo.broker.metrics import catalog
@@ -13,9 +13,8 @@ from ruslo.broker.metrics.exposition import Family, Sample, labels_text, single
 if TYPE_CHECKING:
     from ruslo.broker.controller.alter_partition import IsrProposals
     from ruslo.broker.partitions.compaction import Compaction
+    from ruslo.broker.partitions.leader import IsrChanges
     from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.replication import IsrChanges
     from ruslo.broker.partitions.scrubber import Scrubber
     from ruslo.storage.log import Log
     from ruslo.storage.log_manager import LogManager
@@ -46,13 +45,13 @@ def replica_families(
     for partition in partitions:
         count += 1
         leaders += partition.is_leader
-        replication = partition.replication
-        if replication is None:
+        leader = partition.leader
+        if leader is None or leader.replication is None:
             continue
-        followers = replication.machine.followers
-        copies, in_sync = len(followers) + 1, len(replication.isr)
+        followers = leader.replication.followers
+        copies, in_sync = len(followers) + 1, len(leader.isr)
         if in_sync < copies:
-            needed = min(partition.min_insync_replicas, copies)
+            needed = min(partition.log.config.min_insync_replicas, copies)
             under_replicated += 1
             under_min_isr += in_sync < needed
             at_min_isr += in_sync == needed
@@ -68,17 +67,12 @@ def replica_families(
     yield single(catalog.ISR_SHRINKS, isr_changes.shrinks)
     yield single(catalog.ISR_EXPANDS, isr_changes.expands)
     yield single(catalog.FAILED_ISR_UPDATES, proposals.refused)
-    yield single(catalog.MAX_REPLICA_LAG, max(map(_lag_here, _followed(partitions)), default=0))
+    yield single(
+        catalog.MAX_REPLICA_LAG,
+        max((each.follower.lag for each in partitions if not each.is_leader), default=0),
+    )
     lags = [Sample(labels_text({"follower": each}), lag) for each, lag in sorted(lag_of.items())]
     yield Family(catalog.FOLLOWER_LAG, lags)
-
-
-def _followed(partitions: Iterable[Partition]) -> Iterator[Partition]:
-    return (each for each in partitions if not each.is_leader)
-
-
-def _lag_here(partition: Partition) -> int:
-    return max(partition.leader_high_watermark - partition.log.end_offset, 0)
 
 
 def directory_families(logs: LogManager) -> Iterator[Family]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.fetcher import Address
+from ruslo.broker.partitions.leader_connection import Address
 
 if TYPE_CHECKING:
     from ruslo.broker.controller.death_watch import DeathWatch

@@ -44,11 +44,12 @@ from ruslo.broker.node.starting import StartingAnswers
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
-from ruslo.broker.partitions.isr_growth import IsrGrowth
+from ruslo.broker.partitions.isr_expansion import IsrExpansion
+from ruslo.broker.partitions.leader import IsrChanges, ReplicationSettings
+from ruslo.broker.partitions.leader_hints import BrokerEndpoints
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, Whereabouts
+from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, ReplicaSelector
 from ruslo.broker.partitions.replica_repair import ReplicaRepair
-from ruslo.broker.partitions.replication import IsrChanges, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
@@ -159,7 +160,7 @@ class BrokerRole:
                 base.clock,
                 proposals.propose,
                 self._replication_quota("leader.replication.throttled.rate"),
-                IsrGrowth(base.scheduler),
+                IsrExpansion(base.scheduler),
                 isr_changes,
             ),
             fetchers,
@@ -209,14 +210,14 @@ class BrokerRole:
             min_bytes=config.int("replica.fetch.min.bytes"),
             max_bytes=config.int("replica.fetch.response.max.bytes"),
             max_partition_bytes=config.int("replica.fetch.max.bytes"),
-            max_pause_ms=config.int("replica.fetch.backoff.ms"),
+            max_backoff_ms=config.int("replica.fetch.backoff.ms"),
             connection=ConnectionSettings(
                 client_id=f"broker-{config.node_id}-fetcher-0",
                 request_timeout_ms=config.int("replica.socket.timeout.ms"),
             ),
             quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
-            logs_cut=self._base.logs.checkpoint_truncated,
+            on_truncated=self._base.logs.checkpoint_truncated,
         )
 
     def _replication_quota(self, key: str) -> ReplicationQuota:
@@ -303,18 +304,20 @@ class BrokerRole:
             markers=self._markers,
         )
         transactional = TransactionalAppends(asks, lambda: base.dynamic_config.current, base.clock)
-        whereabouts = Whereabouts(
+        endpoints = BrokerEndpoints(base.metadata)
+        selector = ReplicaSelector(
             base.metadata,
             node_id=config.node_id,
             rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
         requests = base.metrics.requests
         produce = ProduceHandler(
-            self.partitions, transactional, whereabouts, base.clock, requests.of("Produce")
+            self.partitions, transactional, endpoints, base.clock, requests.of("Produce")
         )
         fetch = FetchHandler(
             self.partitions,
-            whereabouts,
+            endpoints,
+            selector,
             base.clock,
             requests.of("Fetch"),
             max_response_bytes=config.int("fetch.max.bytes"),

@@ -6,7 +6,7 @@ when the first of these happens:
 - The watermark that acks names reaches its end: the high watermark for acks=all, the leader's durable offset
   for acks=1.
 - This broker stops leading the partition.
-- The time is up.
+- The timeout expires.
 
 A batch may be committed or fenced before its request begins to wait: a transactional request, for example,
 waits only after the coordinator has verified its last partition. Registering and checking are therefore one
@@ -50,35 +50,48 @@ _CODES = {
 }
 
 
-class PendingAck(NamedTuple):
-    """An append that is not acknowledged yet."""
+class Appended(NamedTuple):
+    """A range of offsets that was appended to a partition, and that callers can wait for."""
 
     partition: Partition
+    base_offset: int
+    log_append_time_ms: int
+    """-1 unless the topic uses LogAppendTime (or the batch was a duplicate)."""
     end_offset: int
     leader_epoch: int
     """The epoch in which it was appended."""
-    acks_all: bool = True
-    """False: the leader's own durable copy is enough (acks=1)."""
+    committed: bool
+    """The high watermark had reached the end offset when the append returned."""
+
+    def is_acked(self, acks_all: bool = True) -> bool:
+        return self.committed or self.partition.is_acked(self.end_offset, acks_all)
+
+    def when_committed(self, timeout_ms: int, complete: Callable[[AckResult], None]) -> None:
+        """Call ``complete`` once with the result of acks=all, possibly before this returns."""
+        AckWait((self,), timeout_ms, lambda results: complete(results[0]))
 
 
 class AckWait:
     """One request's wait for all its appends.
 
     ``complete`` gets one result for each of ``appends``, in their order. It is called once; before the
-    constructor returns, if every append is decided already.
+    constructor returns, if every append is decided already. Without ``acks_all`` the leader's own durable
+    copy is enough (acks=1).
     """
 
-    __slots__ = ("_appends", "_complete", "_outstanding", "_timer")
+    __slots__ = ("_acks_all", "_appends", "_complete", "_outstanding", "_timer")
 
     def __init__(
         self,
-        appends: Sequence[PendingAck],
+        appends: Sequence[Appended],
         timeout_ms: int,
         complete: Callable[[list[AckResult]], None],
+        acks_all: bool = True,
     ) -> None:
         self._appends = appends
+        self._acks_all = acks_all
         self._complete: Callable[[list[AckResult]], None] | None = complete
-        self._outstanding = sum(append.partition.register_ack(append, self) for append in appends)
+        self._outstanding = sum(append.partition.register_ack(append, acks_all, self) for append in appends)
         self._timer: asyncio.TimerHandle | None = None
         if not self._outstanding:
             self._finish()
@@ -99,7 +112,12 @@ class AckWait:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        complete([append.partition.ack_result(append) or AckResult.TIMED_OUT for append in self._appends])
+        complete(
+            [
+                append.partition.ack_result(append, self._acks_all) or AckResult.TIMED_OUT
+                for append in self._appends
+            ]
+        )
 
 
 class AckQueue:
@@ -108,28 +126,29 @@ class AckQueue:
     Requests do not begin to wait in the order of their appends, so the queue sorts them.
     """
 
-    __slots__ = ("_heap", "_registered")
+    __slots__ = ("_registered", "waits")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, AckWait]] = []
+        self.waits: list[tuple[int, int, AckWait]] = []
+        """A heap of end offset, sequence number and wait."""
         self._registered = 0
 
     @property
     def first(self) -> float:
         """The lowest offset that is waited for."""
-        return self._heap[0][0] if self._heap else math.inf
+        return self.waits[0][0] if self.waits else math.inf
 
     def add(self, end_offset: int, wait: AckWait) -> None:
         self._registered += 1
-        heapq.heappush(self._heap, (end_offset, self._registered, wait))
+        heapq.heappush(self.waits, (end_offset, self._registered, wait))
 
     def release_up_to(self, watermark: int) -> None:
-        heap = self._heap
+        heap = self.waits
         while heap and heap[0][0] <= watermark:
             heapq.heappop(heap)[2].on_decided()
 
     def release_all(self) -> None:
         """This broker stops leading the partition."""
-        released, self._heap = sorted(self._heap), []
+        released, self.waits = sorted(self.waits), []
         for _, _, wait in released:
             wait.on_decided()

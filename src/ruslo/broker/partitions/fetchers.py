@@ -1,63 +1,62 @@
-"""All leaders that this broker follows, each with a fetcher of its own."""
+"""The replica fetchers of this broker: one for each leader that it follows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from ruslo.broker.partitions.fetcher import Address, FetcherSettings, ReplicaFetcher
-from ruslo.broker.partitions.partition import Partition
-from ruslo.machines.replica.fetch_plan import Place
-
-NO_LEADER = -1
+from ruslo.broker.partitions.fetcher import FetcherSettings, ReplicaFetcher
+from ruslo.broker.partitions.leader_connection import Address
+from ruslo.broker.partitions.partition import NO_LEADER, Partition
+from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 
 
 class ReplicaFetchers:
     def __init__(self, address: Callable[[int], Address | None], settings: FetcherSettings) -> None:
-        """``address``: where a broker is reached by other brokers, None while it is not registered."""
+        """``address``: a broker's address for other brokers; None while it is not registered."""
         self._address = address
         self._settings = settings
         self._by_leader: dict[int, ReplicaFetcher] = {}
-        self._leader_of: dict[Place, int] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._leader_of: dict[TopicIdPartition, int] = {}
+        self._stopping: set[asyncio.Task[None]] = set()
 
     def follow(self, partition: Partition) -> None:
-        """From its present leader, or from nobody while it has none."""
-        place = (partition.topic_id, partition.index)
+        """Fetch the partition from its present leader; stop fetching while it has none."""
+        tp = (partition.topic_id, partition.index)
         leader_id = partition.leader_id
-        if self._leader_of.get(place, NO_LEADER) != leader_id:
-            self.leave(place)
+        if self._leader_of.get(tp, NO_LEADER) != leader_id:
+            self.unfollow(tp)
         if leader_id != NO_LEADER:
             fetcher = self._by_leader.get(leader_id)
             if fetcher is None:
                 fetcher = self._by_leader[leader_id] = ReplicaFetcher(
                     leader_id, self._address, self._settings
                 )
-            self._leader_of[place] = leader_id
+            self._leader_of[tp] = leader_id
             fetcher.follow(partition)
 
-    def leave(self, place: Place) -> None:
-        """It is led here now, or not replicated here any more."""
-        leader_id = self._leader_of.pop(place, None)
+    def unfollow(self, tp: TopicIdPartition) -> None:
+        """This broker leads the partition now, or no longer has a replica of it."""
+        leader_id = self._leader_of.pop(tp, None)
         if leader_id is None:
             return
         fetcher = self._by_leader[leader_id]
-        fetcher.leave(place)
+        fetcher.unfollow(tp)
         if not len(fetcher):
             del self._by_leader[leader_id]
-            ending = asyncio.get_running_loop().create_task(fetcher.stop())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
+            stopping = asyncio.get_running_loop().create_task(fetcher.stop())
+            self._stopping.add(stopping)
+            stopping.add_done_callback(self._stopping.discard)
 
     def throttle_changed(self, partition: Partition) -> None:
-        """Its topic's settings or the broker's changed, and with them perhaps its replication throttle."""
-        place = (partition.topic_id, partition.index)
-        leader_id = self._leader_of.get(place)
+        """Settings of the topic or the broker changed, possibly the replication throttle."""
+        tp = (partition.topic_id, partition.index)
+        leader_id = self._leader_of.get(tp)
         if leader_id is not None:
-            self._by_leader[leader_id].throttle_changed(place)
+            self._by_leader[leader_id].throttle_changed(tp)
 
     def lost_leaders(self) -> frozenset[int]:
-        """Leaders whose processes have ended, as far as their connections tell."""
+        """Leaders whose processes have ended, judged by their connections."""
         return frozenset(each.leader_id for each in self._by_leader.values() if each.leader_is_lost())
 
     async def stop(self) -> None:
@@ -65,4 +64,4 @@ class ReplicaFetchers:
         self._leader_of.clear()
         for fetcher in fetchers.values():
             await fetcher.stop()
-        await asyncio.gather(*self._ending)
+        await asyncio.gather(*self._stopping)

@@ -1,7 +1,7 @@
-"""Group commit: one fdatasync at a time for each log directory, for all who wait for it.
+"""Group commit: one fdatasync at a time for each log directory, shared by all partitions that wait for one.
 
-While a sync runs in its thread, more appends arrive; the next sync covers them all. So the price of
-durability is paid per disk, not per request.
+While a sync runs in its thread, more appends arrive; the next sync covers them all. The cost of durability is
+therefore per disk, not per request.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
 
+from ruslo.broker.partitions.flush_policy import FlushPolicy
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, consume, for_each
 from ruslo.model.clock import Clock
 from ruslo.model.errors import StorageError
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log_sync import SyncTargets, run_together
 
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
-
 logger = logging.getLogger(__name__)
 
-RETRY_S = 1.0
+DISK_FULL_RETRY_S = 1.0
 
 
 class Flusher:
@@ -35,17 +32,17 @@ class Flusher:
         self._scheduler = scheduler
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"flush-{name}")
         self._on_failure = on_failure
-        self._waiting: dict[Partition, None] = {}
-        """In the order they came."""
+        self._waiting: dict[FlushPolicy, None] = {}
+        """Partitions that the next sync covers, in the order of their requests."""
         self._running: asyncio.Task[None] | None = None
         self._failed = False
         self._closed = False
 
-    def request(self, partition: Partition) -> None:
-        """Sync this partition's log soon; the partition hears ``on_synced``."""
+    def request(self, flush: FlushPolicy) -> None:
+        """Sync the partition's log soon; ``FlushPolicy.on_synced`` is called afterwards."""
         if self._failed:
             return
-        self._waiting[partition] = None
+        self._waiting[flush] = None
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -54,7 +51,7 @@ class Flusher:
         try:
             while self._waiting:
                 round_, self._waiting = self._waiting, {}
-                targets: list[tuple[Partition, SyncTargets]] = []
+                targets: list[tuple[FlushPolicy, SyncTargets]] = []
                 await self._in_slices(for_each(round_, partial(_prepare, targets)))
                 await loop.run_in_executor(self._executor, run_together, [target for _, target in targets])
                 await self._in_slices(
@@ -63,11 +60,11 @@ class Flusher:
         except DiskError as error:
             self._on_failure(error)
             if not error.fatal:
-                # A full disk: whoever waits goes on waiting, and hears of it when there is room again.
+                # The disk is full: the partitions wait until there is room again.
                 self._waiting = round_ | self._waiting
-                loop.call_later(RETRY_S, self._resume)
+                loop.call_later(DISK_FULL_RETRY_S, self._resume)
                 return
-            # After a failed fsync the kernel may have dropped the pages: trying again would lie.
+            # After a failed fsync the kernel may have dropped the pages: a retry could succeed without them.
             self._failed = True
             self._waiting.clear()
         finally:
@@ -87,7 +84,7 @@ class Flusher:
         self._executor.shutdown(wait=True)
 
 
-def _prepare(targets: list[tuple[Partition, SyncTargets]], partition: Partition) -> None:
-    # The topic may have been deleted since, and its files with it.
-    if not partition.gone:
-        targets.append((partition, partition.log.sync_targets()))
+def _prepare(targets: list[tuple[FlushPolicy, SyncTargets]], flush: FlushPolicy) -> None:
+    # The topic may have been deleted since the request, and its files with it.
+    if not flush.closed:
+        targets.append((flush, flush.log.sync_targets()))

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from ruslo.broker.counters.traffic import Traffic
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
-from ruslo.broker.partitions.flusher import RETRY_S, Flusher
+from ruslo.broker.partitions.flusher import DISK_FULL_RETRY_S, Flusher
+from ruslo.broker.partitions.leader import Replicas, ReplicationSettings
 from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.replication import Replicas, ReplicationSettings
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
 from ruslo.broker.scheduling.work_queue import WorkQueue
 from ruslo.config.log_config import LogConfig
@@ -201,7 +201,9 @@ class PartitionManager:
                 self._note_offline(topic.name, topic.id, index)
                 if isinstance(error, DiskError) and not error.fatal:
                     self._report_full(error)
-                    asyncio.get_running_loop().call_later(RETRY_S, self._place_again, topic.id, index)
+                    asyncio.get_running_loop().call_later(
+                        DISK_FULL_RETRY_S, self._place_again, topic.id, index
+                    )
                 else:
                     place = TopicPartition(topic.name, index)
                     logger.error("the log cannot be made: %s", error, extra=log_ids(partition=place))
@@ -221,11 +223,11 @@ class PartitionManager:
             if directory is not None and directory.directory_id != directory_id:
                 self._assignments.tell(topic.id, index, directory.directory_id)
         if image.leader == self._node_id:
-            self._fetchers.leave((topic.id, index))
+            self._fetchers.unfollow((topic.id, index))
             replicas = Replicas(image.partition_epoch, image.replicas, image.isr)
             partition.become_leader(image.leader_epoch, replicas, self._replication)
         elif (partition.leader_id, partition.leader_epoch) != (image.leader, image.leader_epoch):
-            partition.step_down(image.leader, image.leader_epoch)
+            partition.become_follower(image.leader, image.leader_epoch)
             self._fetchers.follow(partition)
 
     def _place_again(self, topic_id: Uuid, index: int) -> None:
@@ -298,7 +300,7 @@ class PartitionManager:
             logger.warning("%s has no known topic id: its log is kept as %s", tp, path)
 
     def _delete(self, partition: Partition) -> None:
-        self._fetchers.leave((partition.topic_id, partition.index))
+        self._fetchers.unfollow((partition.topic_id, partition.index))
         partition.retire()
         try:
             self._logs.delete(TopicPartition(partition.topic, partition.index))
@@ -331,7 +333,7 @@ class PartitionManager:
             partition = self.by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self.by_id[partition.topic_id].pop(index)
-                self._fetchers.leave((partition.topic_id, index))
+                self._fetchers.unfollow((partition.topic_id, index))
                 self._note_offline(topic, partition.topic_id, index)
                 partition.retire()
         self._assignments.directory_lost(directory.directory_id)
@@ -357,16 +359,16 @@ class PartitionManager:
                 error.fatal = error.fatal and not error.disk_full
                 self.storage_failed(error)
 
-    async def drop_laggards(self) -> None:
-        """Replicas that have fallen behind leave their in-sync sets."""
-        await self._for_each_partition(Partition.drop_laggards)
+    async def shrink_isrs(self) -> None:
+        """Propose to remove replicas that have fallen behind from their ISRs."""
+        await self._for_each_partition(_shrink_isr)
 
     def sync_due_logs(self) -> None:
         """Bring to disk, in the background, what rolls and creations left unsynced."""
         for log in self._logs.due_flushes():
             partition = self.by_name.get(log.partition.topic, {}).get(log.partition.partition)
             if partition is not None:
-                self._flushers[log.directory].request(partition)
+                partition.request_sync()
 
     async def close(self) -> None:
         """Answer whoever waits, let running syncs finish."""
@@ -382,3 +384,8 @@ class PartitionManager:
     async def _for_each_partition(self, act: Callable[[Partition], None]) -> None:
         steps = for_each(list(self), act)
         await self._scheduler.run(steps, priority=Priority.CLUSTER, name=act.__name__)
+
+
+def _shrink_isr(partition: Partition) -> None:
+    if partition.leader is not None:
+        partition.leader.shrink_isr()

@@ -1,30 +1,41 @@
-"""A partition on this broker: its log, who leads it, and who waits for it.
+"""A partition on this broker: its identity, its log, and its role.
 
-``append`` and ``read`` are the two steps of the hot path between handler and log; both run on the event
-loop, per batch, and neither looks inside a batch unless the topic needs it.
+``append`` and ``read`` are the two steps of the hot path between handler and log. Both run on the event loop,
+per batch, and neither looks inside a batch unless the topic requires it.
 
-The high watermark of a sole replica is the end of the log; with ``flush.messages`` or ``flush.ms`` asking for
-syncs before an ack it is the end of what is synced, so that nobody reads what a power cut could take back.
-With followers it also waits for them: see ``replication``.
+=====================  ====================================================================================
+``leader.py``          the role while this broker leads: durable offset, high watermark, acks, followers, ISR
+``follower.py``        the role while another broker leads
+``flush_policy.py``    when the local copy counts as durable
+``high_watermark.py``  advances the high watermark and wakes consumer fetches
+=====================  ====================================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.traffic import TopicTraffic
-from ruslo.broker.partitions.ack_wait import AckQueue, AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.purgatory import Readers
-from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
-from ruslo.config.limits import LONG_MAX
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
+from ruslo.broker.partitions.flush_policy import FlushPolicy
+from ruslo.broker.partitions.follower import PartitionFollower
+from ruslo.broker.partitions.high_watermark import HighWatermark
+from ruslo.broker.partitions.leader import PartitionLeader, Replicas, ReplicationSettings
 from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import INTERNAL_TOPICS
-from ruslo.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, TRANSACTIONAL, HeaderFields
+from ruslo.records.batch import (
+    HEADER,
+    HEADER_SIZE,
+    LENGTH,
+    LENGTH_OVERHEAD,
+    RECORD_COUNT,
+    TRANSACTIONAL,
+    HeaderFields,
+)
 from ruslo.records.validation import (
     AcceptedBatch,
     BatchRules,
@@ -33,25 +44,21 @@ from ruslo.records.validation import (
     needs_records,
     needs_work,
 )
-from ruslo.storage.log import Log
+from ruslo.storage.log import AppendResult, Log
 from ruslo.storage.log_reader import LogRead
-from ruslo.storage.log_sync import SyncTargets
 from ruslo.storage.verification_guard import VerificationGuard
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.flusher import Flusher
 
+NO_LEADER = -1
 
-# Thousands of partitions share a handful of configurations.
+# Thousands of partitions share a few configurations.
 _rules_of = lru_cache(maxsize=256)(BatchRules.of)
 
 
-UNKNOWN_SIZE = 1 << 62
-"""More than any reader waits for."""
-
-
 class UndecodedRecords(Exception):
-    """A batch that passed ``check_batch``, but whose records have to be decoded before it is appended."""
+    """The batch passed ``check_batch``, but its records have to be decoded before it is appended."""
 
     def __init__(self, header: HeaderFields, rules: BatchRules) -> None:
         super().__init__("the records of a batch must be decoded")
@@ -59,41 +66,21 @@ class UndecodedRecords(Exception):
         self.rules = rules
 
 
-class Appended(NamedTuple):
-    base_offset: int
-    log_append_time_ms: int
-    """-1 unless the topic uses LogAppendTime (or the batch was a duplicate)."""
-    end_offset: int
-    """The batch is committed once the high watermark has reached this."""
-
-
 class Partition:
     __slots__ = (
-        "_after_sync",
-        "_commit_queue",
-        "_durable_queue",
-        "_flush_messages",
-        "_flush_ms",
-        "_flush_timer",
-        "_flusher",
-        "_led_since_epoch",
+        "_flush",
+        "_high_watermark",
+        "_is_internal",
         "_rules",
-        "_sync_due",
-        "_syncs",
-        "_takes_produce",
-        "_undurable_bytes",
-        "durable_offset",
-        "epoch_start",
+        "delayed_fetches",
+        "follower",
         "gone",
         "index",
+        "leader",
         "leader_epoch",
-        "leader_high_watermark",
         "leader_id",
         "log",
-        "min_insync_replicas",
         "node_id",
-        "readers",
-        "replication",
         "topic",
         "topic_id",
         "traffic",
@@ -115,34 +102,21 @@ class Partition:
         self.index = index
         self.log = log
         self.traffic = traffic
-        """Of its topic, on this broker."""
-        self.leader_id = -1
+        """The counters of the topic on this broker."""
+        self.leader_id = NO_LEADER
         self.leader_epoch = -1
-        self._led_since_epoch = -1
-        """The first epoch of this uninterrupted leadership: the log was not truncated since."""
-        self.replication: LeaderReplication | None = None
-        """While this broker leads and others follow."""
-        self.leader_high_watermark = 0
-        """While this broker follows: what the leader said last."""
-        self.epoch_start = 0
-        """Where the log ended when this broker began to lead it."""
-        self._takes_produce = False
-        self.readers: Readers = {}
-        self.durable_offset = 0
-        """While this broker leads and others follow: the end of its own copy that is as durable as the topic
-        asks for (the end of the log, or of what is synced)."""
-        self._commit_queue = AckQueue()
-        self._durable_queue = AckQueue()
-        self._flusher = flusher
-        self._flush_timer: asyncio.TimerHandle | None = None
-        self._sync_due = False
-        """An ack waits for a sync that has not returned yet; later appends queue behind it."""
-        self._undurable_bytes = 0
-        self._after_sync: Callable[[], None] | None = None
-        """Of a follower: what waits until ``flush.messages`` is kept again."""
+        self._is_internal = topic in INTERNAL_TOPICS
+        self._flush = FlushPolicy(log, flusher, self._on_synced)
+        self._high_watermark = HighWatermark(log)
+        self.delayed_fetches = self._high_watermark.delayed_fetches
+        """Consumer fetches that wait for more records."""
+        self.leader: PartitionLeader | None = None
+        """Set while this broker leads."""
+        self.follower = PartitionFollower(log, self._flush, self._high_watermark, traffic)
+        """In use while another broker leads."""
         self.gone = False
-        """Deleted, or its directory lost: nothing may touch its files any more."""
-        self.configure(log.config)
+        """The partition was deleted or its log directory failed: its files must not be touched."""
+        self._rules = _rules_of(log.config)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -151,19 +125,26 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        return self.leader_id == self.node_id
+        return self.leader is not None
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether this broker leads and other brokers have replicas."""
+        return self.leader is not None and self.leader.replication is not None
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The committed ISR while this broker leads, else empty."""
+        return () if self.leader is None else self.leader.isr
 
     def configure(self, config: LogConfig) -> None:
-        """Take new settings into use; the log keeps its own copy."""
+        """Apply new topic settings; the log keeps its own copy."""
         self.log.config = config
         self._rules = _rules_of(config)
-        self.min_insync_replicas = config.min_insync_replicas
-        self._flush_messages = config.flush_messages
-        self._flush_ms = config.flush_ms
-        self._syncs = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
-        if self.replication is not None:
-            # Fewer in-sync replicas may be enough from now on.
-            self.replication.advance()
+        self._flush.configure(config)
+        if self.leader is not None:
+            # A lower min.insync.replicas may commit records.
+            self.leader.advance_high_watermark()
 
     def become_leader(
         self,
@@ -171,52 +152,40 @@ class Partition:
         replicas: Replicas | None = None,
         settings: ReplicationSettings | None = None,
     ) -> None:
-        """Lead in this epoch, or hear what else has changed in it. ``replicas``: when there are others."""
-        begins = self.leader_id != self.node_id or self.leader_epoch != leader_epoch
-        if begins:
-            self._lead_alone()
-            if self.leader_id != self.node_id:
-                self._led_since_epoch = leader_epoch
-            self.leader_id = self.node_id
-            self.leader_epoch = leader_epoch
-            self._takes_produce = self.topic not in INTERNAL_TOPICS
-            self.epoch_start = self.log.end_offset
-            self.log.assign_leader_epoch(leader_epoch)
-        if replicas is None or len(replicas.replicas) < 2:
-            begins = begins or self.replication is not None
-            self._lead_alone()
-        elif self.replication is not None:
-            self.replication.update(replicas)
-        else:
-            assert settings is not None, "followers need settings"
-            self.durable_offset = self.log.high_watermark
-            self.replication = LeaderReplication(self, replicas, settings)
-            begins = True
-        if begins:
-            self._own_copy_changed()
+        """Lead in this epoch, or apply other changes of the metadata within it."""
+        if replicas is not None and len(replicas.replicas) < 2:
+            replicas = None
+        if self.leader is not None and self.leader_epoch == leader_epoch:
+            self.leader.update(leader_epoch, replicas, settings)
+            return
+        self.leader_id, self.leader_epoch = self.node_id, leader_epoch
+        if self.leader is None:
+            self.leader = PartitionLeader(
+                self.node_id, self.log, self._flush, self._high_watermark, leader_epoch
+            )
+        self.leader.begin_epoch(leader_epoch, replicas, settings)
 
-    def _lead_alone(self) -> None:
-        if self.replication is not None:
-            self.replication.dismiss()
-            self.replication = None
+    def become_follower(self, leader_id: int, leader_epoch: int) -> None:
+        """Another broker leads, or -1: none. Clients that wait here have to find the new leader."""
+        self._stop_role()
+        self.leader_id, self.leader_epoch = leader_id, leader_epoch
 
-    def _own_copy_changed(self) -> None:
-        """Nothing was appended, but the durable offset has to be determined again."""
-        if self._syncs and self.log.recovery_point < self.log.end_offset:
-            self._sync_due = True
-            self._flusher.request(self)
-        else:
-            self._set_durable(self.log.end_offset, 0)
+    def retire(self) -> None:
+        """This broker no longer serves the partition: complete every request that waits for it."""
+        self.gone = self._flush.closed = True
+        self._stop_role()
 
-    def step_down(self, leader_id: int, leader_epoch: int) -> None:
-        """Somebody else leads, or nobody does: whoever waits here must look for the new leader."""
-        self._dismiss_waiters()
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
+    def _stop_role(self) -> None:
+        self.leader_id = NO_LEADER
+        leader, self.leader = self.leader, None
+        self.follower.stop()
+        if leader is not None:
+            leader.stop()
+        self._high_watermark.wake_fetches()
 
-    def check_epoch(self, current_leader_epoch: int, follower_will_do: bool = False) -> ErrorCode:
-        """KIP-320: whether a client that believes in this epoch may be served."""
-        if self.leader_id != self.node_id and not (follower_will_do and self.leader_id >= 0):
+    def check_epoch(self, current_leader_epoch: int, allow_follower: bool = False) -> ErrorCode:
+        """KIP-320: whether a client with this leader epoch may be served."""
+        if self.leader is None and not (allow_follower and self.leader_id >= 0):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
             return ErrorCode.NONE
@@ -229,22 +198,29 @@ class Partition:
         if error:
             raise KafkaError(error)
 
-    def require_settled(self) -> None:
-        """KIP-207: a new leader does not know the end that clients may have seen before it has caught up."""
-        if self.log.high_watermark < self.epoch_start:
+    def require_end_offset(self) -> None:
+        """KIP-207: a new leader does not know the end offset for clients until its high watermark has reached
+        the start of its epoch. Raises KafkaError until then.
+        """
+        if self.leader is not None and self.log.high_watermark < self.leader.epoch_start_offset:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     # -- appending -------------------------------------------------------------------------------------------
 
-    def append(self, batch: memoryview, now_ms: int, decodes_records: bool = True) -> Appended:
-        """Validate and append what a producer sent for this partition.
+    def append(
+        self, batch: memoryview, now_ms: int, acks_all: bool = False, decodes_records: bool = True
+    ) -> Appended:
+        """Validate and append a producer's batch.
 
-        Raises KafkaError (its subclass BatchRefused tells which records are to blame) or DiskError; then
-        nothing was changed. Without ``decodes_records`` it raises UndecodedRecords for a batch whose records
-        have to be decoded: the caller does that and calls ``append_validated``.
+        Raises KafkaError (its subclass BatchRefused names the invalid records) or DiskError; then nothing was
+        changed. Without ``decodes_records`` it raises UndecodedRecords for a batch whose records have to be
+        decoded: the caller does that and calls ``append_validated``.
         """
-        if not self._takes_produce:
-            raise self._why_not_produce()
+        leader = self.leader
+        if leader is None or self._is_internal:
+            raise self._produce_error()
+        if acks_all and leader.replication is not None:
+            leader.require_min_isr()
         rules = self._rules
         header = check_batch(batch, rules)
         if header[5] & TRANSACTIONAL:
@@ -258,43 +234,16 @@ class Partition:
             batch, header, _ = finish_batch(batch, header, rules, now_ms)
         elif header[1] + LENGTH_OVERHEAD != len(batch):
             batch = batch[: header[1] + LENGTH_OVERHEAD]
-        log = self.log
-        result = log.append_leader(batch, header, self.leader_epoch, now_ms)
-        if result.duplicate:
-            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
-        self._appended(len(batch), header[12])
-        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+        result = self.log.append_leader(batch, header, self.leader_epoch, now_ms)
+        return self._appended(leader, result, len(batch), header[12])
 
-    def append_validated(self, accepted: AcceptedBatch, now_ms: int) -> Appended:
+    def append_validated(self, accepted: AcceptedBatch, now_ms: int, acks_all: bool = False) -> Appended:
         """Append a batch whose records were decoded after UndecodedRecords; raises as ``append``."""
-        if not self._takes_produce:
-            raise self._why_not_produce()
-        batch, header, _ = accepted
-        log = self.log
-        result = log.append_leader(batch, header, self.leader_epoch, now_ms)
-        if result.duplicate:
-            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
-        self._appended(len(batch), header[12])
-        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
-
-    def undecoded(self, batch: memoryview, now_ms: int) -> tuple[HeaderFields, BatchRules] | None:
-        """Header and rules of a batch whose records have to be decoded; None also for one to be refused."""
-        rules = self._rules
-        if not self._takes_produce or len(batch) < HEADER_SIZE:
-            return None
-        # Most batches need no decoding, and the checksum of those is computed once, when they are appended.
-        if not needs_records(HEADER.unpack_from(batch), rules, now_ms):
-            return None
-        try:
-            return check_batch(batch, rules), rules
-        except KafkaError:
-            return None
-
-    def check(self, batch: memoryview) -> HeaderFields:
-        """The header of a batch that may be appended as far as the batch itself can tell; or KafkaError."""
-        if not self._takes_produce:
-            raise self._why_not_produce()
-        return check_batch(batch, self._rules)
+        leader = self._require_produce()
+        if acks_all:
+            leader.require_min_isr()
+        result = self.log.append_leader(accepted.batch, accepted.header, self.leader_epoch, now_ms)
+        return self._appended(leader, result, len(accepted.batch), accepted.header[RECORD_COUNT])
 
     def append_transactional(
         self,
@@ -306,76 +255,111 @@ class Partition:
         guard: VerificationGuard | None,
         validated: bool = False,
     ) -> Appended:
-        """Append a batch that ``check`` has passed and whose transaction is known to be open.
+        """Append a batch that ``check`` accepted and whose transaction is known to be open.
 
-        ``guard``: the guard of the coordinator query; None if no query was needed. ``validated``: its records
-        have been decoded and need no more work. Raises as ``append``.
+        ``guard``: the guard of the verification; None if none was needed. ``validated``: its records have
+        been decoded. Raises as ``append``.
         """
-        if not self._takes_produce:
-            raise self._why_not_produce()
+        leader = self._require_produce()
         if not validated and needs_work(header, self._rules, now_ms):
             batch, header, _ = finish_batch(batch, header, self._rules, now_ms)
-        log = self.log
-        result = log.append_leader(
-            batch[: header[1] + LENGTH_OVERHEAD],
+        size = header[LENGTH] + LENGTH_OVERHEAD
+        result = self.log.append_leader(
+            batch[:size],
             header,
             self.leader_epoch,
             now_ms,
             transaction_v2=transaction_v2,
             guard=guard,
         )
-        if result.duplicate:
-            return Appended(result.base_offset, result.log_append_time_ms, result.last_offset + 1)
-        self._appended(header[1] + LENGTH_OVERHEAD, header[12])
-        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+        return self._appended(leader, result, size, header[RECORD_COUNT])
 
     def append_marker(self, marker: bytearray, now_ms: int, transaction_version: int) -> Appended:
-        """End a transaction here: ``marker`` is the control batch. Raises as ``append``."""
-        if self.leader_id != self.node_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.require_min_isr()
-        log = self.log
-        result = log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
-        self._appended(len(marker), 1)
-        return Appended(result.base_offset, -1, log.end_offset)
+        """End a transaction in this partition: ``marker`` is the control batch. Raises as ``append``."""
+        leader = self._require_leading()
+        leader.require_min_isr()
+        result = self.log.append_marker(marker, self.leader_epoch, now_ms, transaction_version)
+        return self._appended(leader, result, len(marker), 1)
 
     def append_records(self, batch: bytearray, now_ms: int) -> Appended:
-        """Append what a coordinator of this broker wrote: no producer's rules, but leadership and size hold.
+        """Append a coordinator's batch, with acks=all and without the checks of producers' batches.
 
         Raises KafkaError or DiskError; then nothing was changed.
         """
-        if self.leader_id != self.node_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.require_min_isr()
-        log = self.log
-        if len(batch) > log.config.max_message_bytes:
+        leader = self._require_leading()
+        leader.require_min_isr()
+        max_bytes = self.log.config.max_message_bytes
+        if len(batch) > max_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"{len(batch)} bytes do not fit into {self.topic}, whose max.message.bytes is "
-                f"{log.config.max_message_bytes}",
+                f"{len(batch)} bytes do not fit into {self.topic}, whose max.message.bytes is {max_bytes}",
             )
         header: HeaderFields = HEADER.unpack_from(batch)
-        result = log.append_leader(batch, header, self.leader_epoch, now_ms, check_sequence=False)
-        self._appended(len(batch), header[12])
-        return Appended(result.base_offset, result.log_append_time_ms, log.end_offset)
+        result = self.log.append_leader(batch, header, self.leader_epoch, now_ms, check_sequence=False)
+        return self._appended(leader, result, len(batch), header[RECORD_COUNT])
 
-    def _appended(self, size: int, records: int) -> None:
-        traffic = self.traffic
-        traffic.appends += 1
-        traffic.bytes_in += size
-        traffic.messages_in += records
-        replication = self.replication
-        if replication is not None:
-            replication.appended(self.log.end_offset, size)
-        if self._syncs:
-            self._sync_by_policy(self.log.end_offset, size)
-        elif replication is None:
-            self.advance(self.log.end_offset, size)
-        else:
-            self._set_durable(self.log.end_offset, size)
+    def empty_append(self) -> Appended:
+        """An append of nothing: it is committed once everything in the log is."""
+        end_offset = self.log.end_offset
+        return Appended(
+            self, end_offset, -1, end_offset, self.leader_epoch, self.log.high_watermark >= end_offset
+        )
 
-    def _why_not_produce(self) -> KafkaError:
-        if self.leader_id != self.node_id:
+    def _appended(self, leader: PartitionLeader, result: AppendResult, size: int, records: int) -> Appended:
+        log = self.log
+        end_offset = result.last_offset + 1
+        if not result.duplicate:
+            traffic = self.traffic
+            traffic.appends += 1
+            traffic.bytes_in += size
+            traffic.messages_in += records
+            leader.on_append(size)
+        return Appended(
+            self,
+            result.base_offset,
+            result.log_append_time_ms,
+            end_offset,
+            self.leader_epoch,
+            log.high_watermark >= end_offset,
+        )
+
+    # -- checks before an append -----------------------------------------------------------------------------
+
+    def require_min_isr(self) -> None:
+        """Raises KafkaError while the ISR is smaller than ``min.insync.replicas``."""
+        if self.leader is not None:
+            self.leader.require_min_isr()
+
+    def check(self, batch: memoryview) -> HeaderFields:
+        """The header of a batch that passes the checks of header and checksum; raises KafkaError."""
+        self._require_produce()
+        return check_batch(batch, self._rules)
+
+    def undecoded(self, batch: memoryview, now_ms: int) -> tuple[HeaderFields, BatchRules] | None:
+        """Header and rules of a batch whose records have to be decoded; None also for an invalid batch."""
+        rules = self._rules
+        if self.leader is None or self._is_internal or len(batch) < HEADER_SIZE:
+            return None
+        # Most batches need no decoding; their checksum is computed only once, when they are appended.
+        if not needs_records(HEADER.unpack_from(batch), rules, now_ms):
+            return None
+        try:
+            return check_batch(batch, rules), rules
+        except KafkaError:
+            return None
+
+    def _require_produce(self) -> PartitionLeader:
+        if self.leader is None or self._is_internal:
+            raise self._produce_error()
+        return self.leader
+
+    def _require_leading(self) -> PartitionLeader:
+        if self.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.leader
+
+    def _produce_error(self) -> KafkaError:
+        if self.leader is None:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal: only its coordinator writes to it"
@@ -383,191 +367,77 @@ class Partition:
 
     # -- acknowledging ---------------------------------------------------------------------------------------
 
-    def require_min_isr(self) -> None:
-        """Before an append with acks=all: raises KafkaError while too few replicas are in sync."""
-        if self.replication is not None:
-            self.replication.require_min_isr()
-
     @property
     def has_min_isr(self) -> bool:
-        return self.replication is None or self.replication.has_min_isr
+        return self.leader is None or self.leader.has_min_isr
 
     def is_acked(self, end_offset: int, acks_all: bool = True) -> bool:
         """Whether the watermark that ``acks`` names has reached ``end_offset``."""
         if self.log.high_watermark >= end_offset:
             return True
-        return not acks_all and self.replication is not None and self.durable_offset >= end_offset
+        leader = self.leader
+        return (
+            not acks_all
+            and leader is not None
+            and leader.replication is not None
+            and leader.durable_offset >= end_offset
+        )
 
-    def ack_result(self, append: PendingAck) -> AckResult | None:
-        """What became of an append; None: it is not decided yet."""
+    def ack_result(self, append: Appended, acks_all: bool = True) -> AckResult | None:
+        """The result of an append; None while it is undecided."""
         failed = self.log.failure is not None
-        leads = self.leader_id == self.node_id and append.leader_epoch >= self._led_since_epoch
-        if not leads and not failed:
+        leader = self.leader
+        if not failed and (leader is None or append.leader_epoch < leader.first_epoch):
             return AckResult.FENCED
-        if self.is_acked(append.end_offset, append.acks_all):
+        if self.is_acked(append.end_offset, acks_all):
             return AckResult.ACKED
         return AckResult.STORAGE_ERROR if failed else None
 
-    def register_ack(self, append: PendingAck, wait: AckWait) -> bool:
+    def register_ack(self, append: Appended, acks_all: bool, wait: AckWait) -> bool:
         """Keep ``wait`` until the append is decided; False: it is decided already and nothing was kept."""
-        if self.ack_result(append) is not None:
+        if self.ack_result(append, acks_all) is not None:
             return False
-        locally = not append.acks_all and self.replication is not None
-        queue = self._durable_queue if locally else self._commit_queue
-        queue.add(append.end_offset, wait)
+        leader = self._require_leading()
+        locally = not acks_all and leader.replication is not None
+        (leader.durable_queue if locally else leader.commit_queue).add(append.end_offset, wait)
         return True
 
-    def _set_durable(self, offset: int, size: int) -> None:
-        """This broker's copy is as durable as the topic asks for up to ``offset``, by ``size`` bytes more."""
-        self.durable_offset = offset
-        if self.replication is None:
-            self.advance(offset, size)
-        self._durable_queue.release_up_to(offset)
-        if self.replication is not None:
-            self.replication.advance()
-
-    def advance(self, high_watermark: int, size: int) -> None:
-        """Move the high watermark and wake fetches and acks; ``size`` more bytes became readable."""
-        log = self.log
-        if not self.readers:
-            log.advance_high_watermark(high_watermark)
+    def _on_synced(self) -> None:
+        if self.leader is not None:
+            self.leader.on_synced()
         else:
-            held_back, stable_before = log.high_watermark - log.last_stable_offset, log.last_stable_offset
-            if log.advance_high_watermark(high_watermark) and not size:
-                # Records that a leader found in its log, or that a follower got before they were committed.
-                size = UNKNOWN_SIZE
-            stable_size = 0
-            if log.last_stable_offset != stable_before:
-                # Behind the end of a transaction there may be any amount of records that were not counted.
-                stable_size = size if held_back == 0 else UNKNOWN_SIZE
-            for reader in tuple(self.readers):
-                reader.on_append(size, stable_size)
-        self._commit_queue.release_up_to(high_watermark)
+            self.follower.on_synced()
 
-    # -- syncing ---------------------------------------------------------------------------------------------
-
-    def _sync_by_policy(self, end: int, size: int) -> None:
-        """``flush.messages``: acks wait for the sync. ``flush.ms``: a sync comes in time, acks don't wait."""
-        self._undurable_bytes += size
-        if end - self.log.recovery_point >= self._flush_messages:
-            self._sync_due = True
-            self._flusher.request(self)
-        elif not self._sync_due:
-            self._release(end)
-        if self._flush_ms < LONG_MAX and self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(
-                self._flush_ms / 1000, self._sync_by_time
-            )
-
-    def _sync_by_time(self) -> None:
-        self._flush_timer = None
-        if self.log.recovery_point < self.log.end_offset:
-            self._flusher.request(self)
-
-    def on_synced(self, synced: SyncTargets, now_ms: int) -> None:
-        """The flusher has brought these to the disk."""
-        if self.gone:
-            return
-        log = self.log
-        log.mark_flushed(synced, now_ms)
-        if not self.is_leader:
-            # What a follower has synced is not committed: its leader says how far that goes.
-            if log.end_offset - log.recovery_point < self._flush_messages:
-                go_on, self._after_sync = self._after_sync, None
-                if go_on is not None:
-                    go_on()
-            return
-        end_offset = log.recovery_point
-        if log.end_offset - end_offset >= self._flush_messages:
-            self._flusher.request(self)
-            self._release(end_offset)
-        else:
-            self._sync_due = False
-            self._release(log.end_offset)
-
-    def _release(self, durable_offset: int) -> None:
-        size, self._undurable_bytes = self._undurable_bytes, 0
-        self._set_durable(durable_offset, size)
+    def request_sync(self) -> None:
+        """Sync the log in the background."""
+        self._flush.request_sync()
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, committed_only: bool, at_least_one: bool) -> LogRead:
-        """Where the bytes for a consumer at ``offset`` lie; raises KafkaError.
+        """The position of the bytes for a consumer at ``offset``; raises KafkaError.
 
-        OFFSET_OUT_OF_RANGE makes consumers give their position up. A follower that does not have the offset
-        yet must not cause that (KIP-392): it says OFFSET_NOT_AVAILABLE.
+        OFFSET_OUT_OF_RANGE makes a consumer reset its position. A follower that does not have the offset yet
+        must not cause that (KIP-392): it raises OFFSET_NOT_AVAILABLE.
         """
         log = self.log
-        if offset > log.end_offset and not self.is_leader:
+        if offset > log.end_offset and self.leader is None:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         bound = log.last_stable_offset if committed_only else log.high_watermark
         return log.read(offset, max_bytes, bound, at_least_one)
 
     def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> LogRead:
-        """A follower may have all there is."""
+        """As ``read``, up to the log end."""
         return self.log.read(offset, max_bytes, self.log.end_offset, at_least_one)
 
     # -- deleting --------------------------------------------------------------------------------------------
 
-    def delete_before(self, offset: int) -> asyncio.Future[None] | None:
-        """DeleteRecords, on the leader; -1: up to the high watermark. Raises KafkaError.
+    def delete_records_before(self, offset: int) -> asyncio.Future[None] | None:
+        """DeleteRecords on the leader; -1: up to the high watermark. Raises KafkaError.
 
-        The future is done when the in-sync replicas have followed, so that no later leader shows what is
-        deleted, or when this broker leads no more; None: nobody has to follow.
+        The future is done when the in-sync replicas have deleted the records too, so no later leader shows
+        them, or when this broker no longer leads. None for a sole replica.
         """
         self.require_leader()
         start_offset = self.log.delete_records_before(offset)
-        return None if self.replication is None else self.replication.when_deleted(start_offset)
-
-    # -- following -------------------------------------------------------------------------------------------
-
-    def append_as_follower(self, records: memoryview, now_ms: int) -> None:
-        """Append what the leader sent, as it is. Raises CorruptLogError or DiskError."""
-        self.log.append_follower(records, self.leader_epoch, now_ms)
-        self.traffic.replication_bytes_in += len(records)
-
-    def sync_as_follower(self, go_on: Callable[[], None]) -> bool:
-        """Whether ``flush.messages`` asks for a sync: then ``go_on`` is called after it.
-
-        The offset of the next fetch tells the leader what this replica has, so it must not be sent before.
-        """
-        log = self.log
-        if log.end_offset - log.recovery_point < self._flush_messages:
-            return False
-        self._after_sync = go_on
-        self._flusher.request(self)
-        return True
-
-    def hear_from_leader(self, high_watermark: int, log_start_offset: int, size: int) -> None:
-        """How far the leader is; ``size`` bytes came with it."""
-        log = self.log
-        self.leader_high_watermark = high_watermark
-        if log_start_offset > log.start_offset:
-            log.advance_start_offset(min(log_start_offset, log.end_offset))
-        if high_watermark > log.high_watermark:
-            self.advance(min(high_watermark, log.end_offset), size)
-
-    def drop_laggards(self) -> None:
-        if self.replication is not None:
-            self.replication.drop_laggards()
-
-    # -- leaving ---------------------------------------------------------------------------------------------
-
-    def retire(self) -> None:
-        """The partition is no longer served here: whoever waits for it is answered now."""
-        self.gone = True
-        self._dismiss_waiters()
-
-    def _dismiss_waiters(self) -> None:
-        self.leader_id = -1
-        self._takes_produce = False
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        self._sync_due = False
-        self._after_sync = None
-        self._lead_alone()
-        self._durable_queue.release_all()
-        self._commit_queue.release_all()
-        for reader in tuple(self.readers):
-            reader.wake()
+        return self._require_leading().when_deleted(start_offset)

@@ -29,7 +29,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.txn_verification import CoordinatorAsks, TransactionAsk
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import Clock

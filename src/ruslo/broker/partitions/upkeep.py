@@ -59,7 +59,7 @@ class Upkeep:
             Chore(
                 "check of in-sync replicas",
                 config.int("replica.lag.time.max.ms") // 2,
-                partitions.drop_laggards,
+                partitions.shrink_isrs,
             ),
             Chore("background sync", BACKGROUND_SYNC_MS, _on_loop(partitions.sync_due_logs)),
             Chore(

@@ -1,9 +1,11 @@
-"""What a leader knows of one follower: nothing but what its fetches said.
+"""What a leader knows of one follower: only what the follower's fetches say.
 
-"Caught up" is a moment, not a state: the last time at which the follower had all that the leader had. A fetch
-from the leader's end proves it for now; a fetch from where the end was at the fetch before proves it for
-then. Without the second rule a follower under steady load would never seem to catch up, as the end
-always moves on while its request travels.
+"Caught up" is a point in time, not a state: the last time at which the follower had everything the leader
+had.
+
+- A fetch from the leader's log end proves that it is caught up now.
+- A fetch from where the log ended at the previous fetch proves that it was caught up then. Without this rule
+  a follower under steady load would never catch up, because the log end moves while its request travels.
 """
 
 from __future__ import annotations
@@ -24,20 +26,20 @@ class Follower:
     )
 
     def __init__(self, broker_id: int, caught_up_ms: int) -> None:
-        """``caught_up_ms``: members of the in-sync set begin with the benefit of the doubt."""
+        """``caught_up_ms``: members of the ISR count as caught up when the leadership begins."""
         self.broker_id = broker_id
         self.caught_up_ms = caught_up_ms
         self.end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch = UNKNOWN_EPOCH
-        """With which registration it last fetched (KIP-903)."""
+        """The broker epoch of its last fetch (KIP-903)."""
         self._last_fetch_leader_end = UNKNOWN_OFFSET
         self._last_fetch_ms = 0
 
-    def fetched(
+    def on_fetch(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
     ) -> None:
-        """It asked for records from ``offset`` on: it has all that lies before."""
+        """The follower fetches from ``offset`` on, so it has everything before it."""
         if offset >= leader_end:
             if now_ms > self.caught_up_ms:
                 self.caught_up_ms = now_ms

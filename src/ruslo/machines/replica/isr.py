@@ -1,11 +1,11 @@
-"""The in-sync set as its leader sees it: what the controller has committed, and what it was asked to change.
+"""The in-sync replicas (ISR) as their leader sees them: the committed set, and the change it has proposed.
 
-    Committed ──a follower has caught up──▶ Growing ───┐
-        ▲     ──a member has fallen behind─▶ Shrinking ┤  at most one question at a time (KIP-497)
-        └────────── the controller has answered ───────┘
+    Committed ──a follower has caught up──▶ Expanding ─┐
+        ▲     ──a member has fallen behind─▶ Shrinking ┤  at most one proposal at a time (KIP-497)
+        └────── the controller has responded ──────────┘
 
-Until the answer is there the leader must be ready for both outcomes. So records count as replicated only when
-everybody has them who is in the set before *or* after the change: ``maximal``.
+Until the controller responds, the leader must be ready for both outcomes. Records therefore count as
+replicated only when every member of the set before *or* after the change has them: the maximal ISR.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ RECOVERED = 0
 class Member(NamedTuple):
     broker_id: int
     broker_epoch: int
-    """-1: of the leader itself, and of members that have not fetched yet; nobody checks it then."""
+    """-1 for the leader and for members that have not fetched yet: the controller does not check it."""
 
 
 class Proposal(NamedTuple):
-    """A new in-sync set, as it is asked of the controller."""
+    """An ISR that the leader proposes to the controller (AlterPartition)."""
 
     leader_epoch: int
     partition_epoch: int
     members: tuple[Member, ...]
     recovery_state: int = RECOVERED
-    """A leader that was elected uncleanly has dealt with that by the time it proposes anything."""
+    """A leader that was elected uncleanly has recovered by the time it proposes anything."""
 
 
-class InSyncSet:
+class IsrState:
     __slots__ = ("committed", "maximal", "pending")
 
     def __init__(self, committed: tuple[int, ...]) -> None:
@@ -39,17 +39,17 @@ class InSyncSet:
         self.commit(committed)
 
     def commit(self, members: tuple[int, ...]) -> None:
-        """The controller has said what it is; whatever was asked before is answered with that."""
+        """The controller has committed this ISR, which ends a pending proposal."""
         self.committed = members
         self.maximal: frozenset[int] = frozenset(members)
         self.pending = None
 
     def propose(self, proposal: Proposal) -> None:
-        assert self.pending is None, "one question at a time"
+        assert self.pending is None, "one proposal at a time"
         self.pending = proposal
         self.maximal = frozenset((*self.committed, *(member.broker_id for member in proposal.members)))
 
     def withdraw(self) -> None:
-        """The controller has refused, and nothing was changed."""
+        """The controller has rejected the proposal, and nothing changed."""
         self.pending = None
         self.maximal = frozenset(self.committed)

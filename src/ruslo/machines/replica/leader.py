@@ -1,22 +1,30 @@
-"""The leader's side of replication: the high watermark and the in-sync set (ISR) of one partition.
+"""The leader's side of replication: the high watermark and the in-sync replicas (ISR) of one partition.
 
-High watermark: the least end offset among the leader, the members of the ISR, those it is growing or
-shrinking by, and followers that have caught up and are about to be proposed. It never falls, and it stands
-still while the ISR is smaller than ``min.insync.replicas``: what has fewer copies than promised is not shown
-to anybody (KIP-966).
+The high watermark is the smallest log end offset among
 
-A follower is proposed for the ISR when it has reached the high watermark and the start of this leader's
-epoch, has deleted what the leader has (or else deleted records would come back if it led next), its broker is
-neither fenced nor stopping, and its fetches come from the registration that the metadata know (KIP-903: a
-broker that came back from a crash must not be counted for what it had before). A member leaves when it has
-not been caught up for ``replica.lag.time.max.ms``.
+- the leader,
+- the members of the maximal ISR: the committed ISR and a pending change of it,
+- followers that have caught up and are about to join the ISR.
 
-What the answer to a proposal means:
+It never falls. It does not advance while the ISR is smaller than ``min.insync.replicas``: consumers do not
+see records that have fewer copies than promised (KIP-966).
+
+A follower may join the ISR when
+
+- it has reached the high watermark and the start offset of this leader's epoch,
+- it has deleted what the leader has deleted: otherwise deleted records would come back if it led next,
+- its broker is neither fenced nor shutting down,
+- its fetches carry the broker epoch that the metadata has (KIP-903: a broker that restarted after a crash
+  must not be counted for what it had before).
+
+A member leaves the ISR when it has not been caught up for ``replica.lag.time.max.ms``.
+
+The controller's response to a proposal:
 
 =============================================  ==========================================================
-no error                                       the ISR as answered, if its partition epoch is news
-NOT_CONTROLLER, other errors of the transport  ask again (the driver finds the controller first)
-INELIGIBLE_REPLICA                             back to the committed ISR; the follower may qualify later
+no error                                       take over the ISR, if its partition epoch is newer
+NOT_CONTROLLER, other errors of the transport  send it again (the driver finds the controller first)
+INELIGIBLE_REPLICA                             return to the committed ISR; the follower may qualify later
 NEW_LEADER_ELECTED and all that follow         wait for the metadata, which has moved on
 FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION,
 INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
@@ -31,28 +39,28 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ruslo.machines.replica.follower import UNKNOWN_OFFSET, Follower
-from ruslo.machines.replica.isr import InSyncSet, Member, Proposal
+from ruslo.machines.replica.isr import IsrState, Member, Proposal
 from ruslo.model.errors import ErrorCode
 
 LEADER_MEMBER_EPOCH = -1
-LONG_AGO_MS = -(1 << 62)
-"""So long ago that nobody has been caught up since."""
+NEVER_MS = -(1 << 62)
+"""The time at which a follower that was never caught up was last caught up."""
 
 
 class Brokers(Protocol):
-    """The brokers of the cluster as the newest metadata have them."""
+    """The brokers of the cluster in the newest metadata."""
 
     def eligible_epoch(self, broker_id: int, /) -> int | None:
-        """The epoch of its registration; None while it is fenced, stopping, or not registered."""
+        """The broker epoch; None while the broker is fenced, shutting down or not registered."""
         ...
 
 
-class AfterAnswer(enum.Enum):
-    """What the driver does when the controller has answered a proposal."""
+class AfterResponse(enum.Enum):
+    """What the driver does after the controller's response to a proposal."""
 
-    DONE = "the ISR is settled"
-    ASK_AGAIN = "the same proposal, to whoever is the controller now"
-    AWAIT_METADATA = "the metadata will say"
+    DONE = "nothing: the proposal is committed or withdrawn"
+    RETRY = "send the same proposal again"
+    AWAIT_METADATA = "wait until the metadata changes"
 
 
 _AWAIT_METADATA = frozenset(
@@ -68,7 +76,7 @@ _AWAIT_METADATA = frozenset(
 
 
 class LeaderReplica:
-    """One for each epoch in which this broker leads a partition that has followers."""
+    """The state of one leader epoch of a partition that has followers."""
 
     def __init__(
         self,
@@ -86,44 +94,44 @@ class LeaderReplica:
         self.node_id = node_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
-        self.isr = InSyncSet(isr)
+        self.isr = IsrState(isr)
         self.lag_ms = lag_ms
         self._brokers = brokers
         self._epoch_start_offset = epoch_start_offset
         self.followers: dict[int, Follower] = {}
-        self._keep_followers(replicas, now_ms)
+        self._set_followers(replicas, now_ms)
 
-    # -- what the metadata say -------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------------------------
 
     def update(
         self, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int
     ) -> None:
-        """The same leader in the same epoch, but its replicas or its ISR have changed."""
+        """The replicas or the ISR have changed within the same leader epoch."""
         if partition_epoch <= self.partition_epoch:
             return
         self.partition_epoch = partition_epoch
-        left = set(self.isr.committed).difference(isr)
+        removed = set(self.isr.committed).difference(isr)
         self.isr.commit(isr)
-        self._keep_followers(replicas, now_ms)
-        for broker_id in left:
+        self._set_followers(replicas, now_ms)
+        for broker_id in removed:
             if broker_id in self.followers:
-                # The controller knows why, its directory has failed, say. Until it catches up once more
-                # nobody waits for it.
-                self.followers[broker_id].caught_up_ms = LONG_AGO_MS
+                # The controller removed it for a reason, such as a failed log directory. The high watermark
+                # does not wait for it until it has caught up again.
+                self.followers[broker_id].caught_up_ms = NEVER_MS
 
-    def _keep_followers(self, replicas: Iterable[int], now_ms: int) -> None:
+    def _set_followers(self, replicas: Iterable[int], now_ms: int) -> None:
         in_sync = self.isr.committed
         self.followers = {
             replica: self.followers.get(replica)
-            or Follower(replica, now_ms if replica in in_sync else LONG_AGO_MS)
+            or Follower(replica, now_ms if replica in in_sync else NEVER_MS)
             for replica in replicas
             if replica != self.node_id
         }
 
-    # -- the high watermark ----------------------------------------------------------------------------------
+    # -- watermarks ------------------------------------------------------------------------------------------
 
     def high_watermark(self, leader_end: int, min_insync_replicas: int, now_ms: int) -> int:
-        """How far it may go now; less than it is means that it stays."""
+        """How far the high watermark may advance; a lower offset than the present one leaves it unchanged."""
         if self.is_under_min_isr(min_insync_replicas):
             return UNKNOWN_OFFSET
         high_watermark = leader_end
@@ -136,32 +144,32 @@ class LeaderReplica:
         return high_watermark
 
     def low_watermark(self, leader_start: int) -> int:
-        """Before it nobody who may lead next has any record left, as far as they have said."""
+        """The smallest log start offset of the leader and the maximal ISR, as last reported."""
         maximal = self.isr.maximal
         starts = (each.log_start_offset for each in self.followers.values() if each.broker_id in maximal)
         return min((leader_start, *starts))
 
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
-        """More replicas than there are cannot be asked for."""
+        """Whether the ISR is too small; ``min.insync.replicas`` counts at most as the number of replicas."""
         return len(self.isr.committed) < min(min_insync_replicas, len(self.followers) + 1)
 
     def _is_about_to_join(self, follower: Follower, leader_end: int, now_ms: int) -> bool:
-        """If the high watermark ran away from those who catch up, they never would."""
+        """The high watermark waits for such followers: if it advanced without them, they would never join."""
         return follower.is_caught_up(leader_end, now_ms, self.lag_ms) and self._is_eligible(follower)
 
     def _is_eligible(self, follower: Follower) -> bool:
         epoch = self._brokers.eligible_epoch(follower.broker_id)
         return epoch is not None and epoch == follower.broker_epoch
 
-    # -- the in-sync set -------------------------------------------------------------------------------------
+    # -- the ISR ---------------------------------------------------------------------------------------------
 
-    def growth(self, follower: Follower, leader_start: int, high_watermark: int) -> Proposal | None:
-        """The proposal that takes in ``follower``, by what it said when it last fetched."""
-        if not self.may_grow(follower, leader_start, high_watermark):
+    def expand_isr(self, follower: Follower, leader_start: int, high_watermark: int) -> Proposal | None:
+        """Propose to add ``follower``, judged by its last fetch; None if it may not join."""
+        if not self.can_expand_isr(follower, leader_start, high_watermark):
             return None
         return self._propose((*self.isr.committed, follower.broker_id))
 
-    def may_grow(self, follower: Follower, leader_start: int, high_watermark: int) -> bool:
+    def can_expand_isr(self, follower: Follower, leader_start: int, high_watermark: int) -> bool:
         return (
             self.isr.pending is None
             and follower.broker_id not in self.isr.committed
@@ -170,8 +178,8 @@ class LeaderReplica:
             and self._is_eligible(follower)
         )
 
-    def shrinkage(self, leader_end: int, now_ms: int) -> Proposal | None:
-        """The proposal that leaves out members that have fallen behind."""
+    def shrink_isr(self, leader_end: int, now_ms: int) -> Proposal | None:
+        """Propose to remove the members that have fallen behind; None if all are caught up."""
         if self.isr.pending is not None:
             return None
         behind = {
@@ -195,23 +203,23 @@ class LeaderReplica:
             return LEADER_MEMBER_EPOCH
         return self.followers[broker_id].broker_epoch
 
-    def answered(
-        self, proposal: Proposal, error: ErrorCode, partition_epoch: int, isr: tuple[int, ...], now_ms: int
-    ) -> AfterAnswer:
-        """What came back for a proposal of this leader; the last two are of an answer without error."""
+    def on_response(
+        self, proposal: Proposal, error: ErrorCode, partition_epoch: int, isr: tuple[int, ...]
+    ) -> AfterResponse:
+        """The controller's response to a proposal; epoch and ISR count only in a response without error."""
         if self.isr.pending is not proposal:
-            return AfterAnswer.DONE
+            return AfterResponse.DONE
         if error is ErrorCode.NONE:
             if partition_epoch > self.partition_epoch:
                 self.partition_epoch = partition_epoch
                 self.isr.commit(isr)
             else:
-                # Nothing had to be changed, so nobody will hear of it through the metadata.
+                # Nothing had to change, so no metadata record follows.
                 self.isr.withdraw()
-            return AfterAnswer.DONE
+            return AfterResponse.DONE
         if error is ErrorCode.INELIGIBLE_REPLICA:
             self.isr.withdraw()
-            return AfterAnswer.DONE
+            return AfterResponse.DONE
         if error in _AWAIT_METADATA:
-            return AfterAnswer.AWAIT_METADATA
-        return AfterAnswer.ASK_AGAIN
+            return AfterResponse.AWAIT_METADATA
+        return AfterResponse.RETRY

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import cast
 
 from ruslo.broker.controller.alter_partition import AT_MOST, IsrProposals
-from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.machines.replica.isr import Proposal
+from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
 from ruslo.protocol.messages.alter_partition_response import AlterPartitionResponse
@@ -36,8 +37,9 @@ async def test_thousands_of_proposals_go_in_several_requests() -> None:
     count = 2 * AT_MOST + 10
     for partition_epoch in (4, 5):
         for index in range(count):
-            led = SimpleNamespace(topic_id=numbered_uuid(1), index=index, replication=None)
-            proposals.propose(cast(Partition, led), Proposal(3, partition_epoch, ()))
+            log = SimpleNamespace(topic_id=numbered_uuid(1), partition=TopicPartition("t", index))
+            leader = SimpleNamespace(log=log, replication=None)
+            proposals.propose(cast(PartitionLeader, leader), Proposal(3, partition_epoch, ()))
     async with asyncio.timeout(30):
         while sum(map(len, controller.asked)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)

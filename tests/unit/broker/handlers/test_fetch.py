@@ -161,7 +161,7 @@ async def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
         size = await fill(node, client, 1)
         data = await node.fetch(client, max_wait_ms=30, min_bytes=1 << 20)
         assert len(data.records or b"") == size
-        assert not node.partition().readers
+        assert not node.partition().delayed_fetches
 
 
 async def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> None:
@@ -176,15 +176,15 @@ async def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> No
             [("t", asked(0)), ("t", asked(1))], max_wait_ms=PATIENCE_MS, min_bytes=3 * size
         )
         waiting = asyncio.create_task(reader.call(request, FetchResponse, 12))
-        await until(lambda: bool(node.partition("t", 1).readers))
+        await until(lambda: bool(node.partition("t", 1).delayed_fetches))
         await fill(node, writer, 1, index=1)
         await asyncio.sleep(0.01)
         assert not waiting.done(), "two batches of three are not enough"
         await fill(node, writer, 1)
         (told,) = (await waiting).responses
         assert [len(each.records or b"") for each in told.partitions] == [2 * size, size]
-        assert not node.partition("t", 0).readers
-        assert not node.partition("t", 1).readers
+        assert not node.partition("t", 0).delayed_fetches
+        assert not node.partition("t", 1).delayed_fetches
 
 
 async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) ->
         waiting = asyncio.create_task(
             node.fetch(client, version=version, max_wait_ms=PATIENCE_MS, min_bytes=1)
         )
-        await until(lambda: bool(partition.readers))
+        await until(lambda: bool(partition.delayed_fetches))
         await node.delete()
         wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert ErrorCode((await waiting).error_code) is wanted
@@ -247,7 +247,7 @@ async def test_connections_of_clients_that_left_are_closed_however_much_they_pip
             return not connections
 
         await until(all_closed)
-        assert not node.partition().readers
+        assert not node.partition().delayed_fetches
 
 
 async def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ async def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) 
         await node.create()
         async with connected(node.bootstrap) as leaves:
             leaves.send(node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1), 12)
-            await until(lambda: bool(node.partition().readers))
-        await until(lambda: not node.partition().readers)
+            await until(lambda: bool(node.partition().delayed_fetches))
+        await until(lambda: not node.partition().delayed_fetches)
         await fill(node, writer, 1)
         assert len(records_in((await node.fetch(writer)).records)) == 2
 
@@ -274,7 +274,7 @@ async def test_leader_epochs(tmp_path: Path) -> None:
         node.partition().become_leader(4)
         older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=PATIENCE_MS, min_bytes=1000)
         assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
-        node.partition().step_down(-1, 5)
+        node.partition().become_follower(-1, 5)
         gone = await node.fetch(client)
         assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -285,7 +285,7 @@ async def test_a_follower_serves_consumers_that_know_of_racks_and_refers_others_
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         await fill(node, client, 1)
-        node.partition().step_down(9, 5)
+        node.partition().become_follower(9, 5)
         for version in VERSIONS:
             (topic,) = (
                 await client.call(node.fetch_request([("t", asked())]), FetchResponse, version)
@@ -356,7 +356,7 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
                 b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
             )
             log.append_leader(batch, HEADER.unpack_from(batch), 0, NOW)
-            partition.advance(log.end_offset, len(batch))
+            partition._high_watermark.advance(log.end_offset, len(batch))
 
         def abort(producer_id: int) -> None:
             marker = end_txn_batch(
@@ -367,7 +367,7 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
                 timestamp=NOW,
             )
             log.append_marker(marker, 0, NOW)
-            partition.advance(log.end_offset, len(marker))
+            partition._high_watermark.advance(log.end_offset, len(marker))
 
         write(1)  # offset 2
         write(2)  # offset 3
@@ -377,7 +377,7 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
         waiting = asyncio.create_task(
             node.fetch(client, 2, isolation_level=1, max_wait_ms=PATIENCE_MS, min_bytes=1)
         )
-        await until(lambda: bool(partition.readers))
+        await until(lambda: bool(partition.delayed_fetches))
         await asyncio.sleep(0.01)
         abort(2)  # offset 4: the transaction of producer 1 still bars the way
         await asyncio.sleep(0.01)

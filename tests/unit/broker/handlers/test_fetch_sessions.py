@@ -106,7 +106,7 @@ async def test_a_waiting_incremental_fetch_is_woken(tmp_path: Path) -> None:
         session = SessionClient(node, client, 18)
         await session.fetch({("t", 0): 0, ("t", 1): 0})
         waiting = asyncio.create_task(session.fetch(max_wait_ms=2**31 - 1))
-        await until(lambda: bool(node.partition("t", 1).readers))
+        await until(lambda: bool(node.partition("t", 1).delayed_fetches))
         await node.produce(writer, batch_of(b"a"), index=1)
         assert await waiting == {("t", 1): [b"a"]}
 

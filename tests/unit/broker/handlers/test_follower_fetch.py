@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.broker.handlers import follower_fetch
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
+from ruslo.broker.partitions.ack_wait import AckResult
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.fetch_response import FetchResponse
@@ -53,9 +53,9 @@ async def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_p
         assert await told(0, 0) == [("NONE", 0, [])], "a full request is told everything"
         assert await told(1) == []
         waiting = asyncio.create_task(told(2, max_wait_ms=20_000))
-        replication = node.partition().replication
-        assert replication is not None
-        await until(lambda: len(replication.readers) == 1)
+        leader = node.partition().leader
+        assert leader is not None
+        await until(lambda: len(leader.follower_fetches) == 1)
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         assert await waiting == [("NONE", 0, [b"one"])]
         assert await told(3, 1) == [("NONE", 1, [])], "its own ack has moved the high watermark"
@@ -79,10 +79,10 @@ async def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path)
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         await until(lambda: partition.log.end_offset == 1)
 
-        def go_on(_: list[AckResult]) -> None:
+        def go_on(_: AckResult) -> None:
             partition.append(memoryview(bytearray(batch_of(b"two"))), SystemClock().now_ms())
 
-        AckWait((PendingAck(partition, 1, partition.leader_epoch),), A_MINUTE_MS, go_on)
+        partition.empty_append().when_committed(A_MINUTE_MS, go_on)
         request = second.request(topic_id, 1)
         request.max_wait_ms, request.min_bytes = A_MINUTE_MS, 1
         (topic,) = (await follower.call(request, FetchResponse)).responses

@@ -243,6 +243,6 @@ async def test_describe_producers(tmp_path: Path) -> None:
             assert ErrorCode(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert each.error_message
         # A follower knows them too: "kafka-transactions find-hanging" asks one broker for all it hosts.
-        node.partition().step_down(2, 7)
+        node.partition().become_follower(2, 7)
         known, _ = (await client.call(request, DescribeProducersResponse)).topics
         assert known.partitions[0] == with_producer

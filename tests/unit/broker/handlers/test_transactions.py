@@ -128,7 +128,7 @@ async def test_a_marker_wakes_those_who_wait_for_committed_data(tmp_path: Path) 
             [("t", asked)], max_wait_ms=60_000, min_bytes=1000, isolation_level=READ_COMMITTED
         )
         reader.send(request, 12)
-        await until(lambda: bool(node.partition().readers))
+        await until(lambda: bool(node.partition().delayed_fetches))
         assert await producer.end(commit=True) is ErrorCode.NONE
         answer = await reader.receive(FetchResponse)
         assert len(without_aborted(answer.responses[0].partitions[0])) == 20

@@ -182,7 +182,7 @@ async def test_a_cluster_shows_who_is_behind_and_asks_leaders_for_lag(tmp_path: 
         assert follower.value("kafka_server_replicafetchermanager_maxlag") == 0
         await until(lambda: one.metrics.traffic.topics["pair"].replication_bytes_out > 60)
         await cluster.stop(2)
-        await until(lambda: len(one.broker.partitions.by_name["pair"][0].replication.isr) == 1)  # type: ignore[union-attr]
+        await until(lambda: len(one.broker.partitions.by_name["pair"][0].isr) == 1)
         one.broker.partitions.by_name["pair"][0].append(memoryview(batch_of(b"y", b"z")), NOW)
         leader = await scrape(one)
         assert leader.value("kafka_server_replicamanager_underreplicatedpartitions") == 1
@@ -190,7 +190,7 @@ async def test_a_cluster_shows_who_is_behind_and_asks_leaders_for_lag(tmp_path: 
         assert leader.value("kafka_server_replicamanager_underminisrpartitioncount") == 0
         assert leader.value("ruslo_follower_lag_records", follower=2) == 2
         await cluster.start(2)
-        await until(lambda: len(one.broker.partitions.by_name["pair"][0].replication.isr) == 2)  # type: ignore[union-attr]
+        await until(lambda: len(one.broker.partitions.by_name["pair"][0].isr) == 2)
         leader = await scrape(one)
         assert leader.value("kafka_server_replicamanager_isrexpands_total") == 1
         assert leader.value("kafka_server_replicamanager_underreplicatedpartitions") == 0

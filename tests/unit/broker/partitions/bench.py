@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 
 from ruslo.broker.counters.traffic import TopicTraffic
+from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Scheduler
@@ -61,5 +62,5 @@ def on_bench(path: Path, story: Callable[[Bench], Awaitable[None]]) -> None:
     uvloop.run(bounded())
 
 
-def append(partition: Partition, *values: bytes) -> int:
-    return partition.append(memoryview(batch_of(*values)), NOW).base_offset
+def append(partition: Partition, *values: bytes) -> Appended:
+    return partition.append(memoryview(batch_of(*values)), NOW)

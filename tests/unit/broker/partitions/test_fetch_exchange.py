@@ -1,4 +1,4 @@
-"""Fetches that follow each other on one connection, and what ends them."""
+"""Back-to-back fetches on one connection, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ VERSION = 18
 
 
 class Fetcher:
-    """Numbers its requests by their session epochs, and keeps what the answers say."""
+    """Numbers its requests by their session epochs, and keeps the session ids of the responses."""
 
-    def __init__(self, wanted: int) -> None:
-        self._wanted = wanted
+    def __init__(self, responses: int) -> None:
+        self._responses = responses
         self.sent = 0
-        self.taken: list[int] = []
+        self.session_ids: list[int] = []
         self.tasks: set[asyncio.Task[object] | None] = set()
-        """Those in which answers were taken."""
+        """The tasks in which responses were received."""
 
-    def next_request(self, out: bytearray) -> None:
+    def write_request(self, out: bytearray) -> None:
         self.sent += 1
         FetchRequest(session_epoch=self.sent).write(out, VERSION)
 
-    def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
-        self.taken.append(FetchResponse.from_bytes(memoryview(frame)[pos:], VERSION).session_id)
+    def on_response(self, frame: ReadBuffer, pos: int) -> bool:
+        self.session_ids.append(FetchResponse.from_bytes(memoryview(frame)[pos:], VERSION).session_id)
         self.tasks.add(asyncio.current_task())
-        return len(self.taken) < self._wanted
+        return len(self.session_ids) < self._responses
 
 
 def with_leader(script: Script, use: Callable[[Connection, ScriptedBroker], Awaitable[None]]) -> None:
@@ -53,7 +53,7 @@ def with_leader(script: Script, use: Callable[[Connection, ScriptedBroker], Awai
     asyncio.run(run())
 
 
-def answer_by_epoch(asked: Asked) -> Message:
+def respond_by_epoch(asked: Asked) -> Message:
     if not isinstance(asked.message, FetchRequest):
         raise KeyError
     return FetchResponse(session_id=100 + asked.message.session_epoch)
@@ -67,59 +67,59 @@ async def silence(asked: Asked) -> Message:
 
 
 def exchange(connection: Connection, fetcher: Fetcher, timeout_ms: int = 30_000) -> FetchExchange:
-    return FetchExchange(connection, VERSION, timeout_ms, fetcher.next_request, fetcher.take_answer)
+    return FetchExchange(connection, VERSION, timeout_ms, fetcher.write_request, fetcher.on_response)
 
 
-def test_each_answer_brings_the_next_request_without_a_task_in_between() -> None:
+def test_each_answer_brings_the_write_request_without_a_task_in_between() -> None:
     async def use(connection: Connection, _: ScriptedBroker) -> None:
-        fetcher = Fetcher(wanted=5)
+        fetcher = Fetcher(responses=5)
         await exchange(connection, fetcher).run()
-        assert fetcher.taken == [101, 102, 103, 104, 105]
+        assert fetcher.session_ids == [101, 102, 103, 104, 105]
         assert fetcher.sent == 5
         assert fetcher.tasks == {None}
         await exchange(connection, fetcher).run()
-        assert fetcher.sent == 6, "the connection is as good as before"
+        assert fetcher.sent == 6, "the connection can be used again"
 
-    with_leader(answer_by_epoch, use)
+    with_leader(respond_by_epoch, use)
 
 
-def test_what_an_answer_leads_to_is_raised_where_it_is_run() -> None:
+def test_an_error_in_the_callback_is_raised_by_run() -> None:
     async def use(connection: Connection, _: ScriptedBroker) -> None:
         class Failing(Fetcher):
-            def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
+            def on_response(self, frame: ReadBuffer, pos: int) -> bool:
                 raise ValueError("it cannot be appended")
 
         with pytest.raises(ValueError, match="cannot be appended"):
             await exchange(connection, Failing(1)).run()
         assert not connection.closed
 
-    with_leader(answer_by_epoch, use)
+    with_leader(respond_by_epoch, use)
 
 
-def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
+def test_an_invalid_response_closes_the_connection() -> None:
     async def use(connection: Connection, _: ScriptedBroker) -> None:
-        class Puzzled(Fetcher):
-            def take_answer(self, frame: ReadBuffer, pos: int) -> bool:
-                raise ProtocolError("a strange answer")
+        class Strict(Fetcher):
+            def on_response(self, frame: ReadBuffer, pos: int) -> bool:
+                raise ProtocolError("an invalid response")
 
-        with pytest.raises(ConnectionLost, match="a strange answer"):
-            await exchange(connection, Puzzled(1)).run()
+        with pytest.raises(ConnectionLost, match="an invalid response"):
+            await exchange(connection, Strict(1)).run()
         assert connection.closed
 
-    with_leader(answer_by_epoch, use)
+    with_leader(respond_by_epoch, use)
 
 
-def test_a_leader_that_does_not_answer_is_given_up() -> None:
+def test_a_leader_that_does_not_respond_times_out() -> None:
     async def use(connection: Connection, _: ScriptedBroker) -> None:
         with pytest.raises(RequestTimedOut, match="did not answer Fetch within 20 ms"):
             await exchange(connection, Fetcher(1), timeout_ms=20).run()
         assert connection.closed
-        assert not connection.lost, "silence is no sign of death"
+        assert not connection.lost, "a silent leader is not a lost one"
 
     with_leader(silence, use)
 
 
-def test_a_lost_connection_ends_it() -> None:
+def test_a_lost_connection_ends_the_exchange() -> None:
     async def use(connection: Connection, broker: ScriptedBroker) -> None:
         running = asyncio.create_task(exchange(connection, Fetcher(1)).run())
         await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
@@ -131,14 +131,14 @@ def test_a_lost_connection_ends_it() -> None:
     with_leader(silence, use)
 
 
-def test_after_a_cancellation_answers_are_let_go() -> None:
+def test_responses_after_a_cancellation_are_ignored() -> None:
     async def use(connection: Connection, broker: ScriptedBroker) -> None:
-        let_go = asyncio.Event()
+        respond = asyncio.Event()
 
         async def late(asked: Asked) -> Message:
-            answer = answer_by_epoch(asked)
-            await let_go.wait()
-            return answer
+            response = respond_by_epoch(asked)
+            await respond.wait()
+            return response
 
         broker.script = late
         fetcher = Fetcher(5)
@@ -146,9 +146,9 @@ def test_after_a_cancellation_answers_are_let_go() -> None:
         await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        let_go.set()
+        respond.set()
         second = Fetcher(1)
         await exchange(connection, second).run()
-        assert (fetcher.taken, second.taken) == ([], [101])
+        assert (fetcher.session_ids, second.session_ids) == ([], [101])
 
-    with_leader(answer_by_epoch, use)
+    with_leader(respond_by_epoch, use)

@@ -42,7 +42,7 @@ def test_after_a_failure_nothing_is_synced_any_more(tmp_path: Path) -> None:
         await until(lambda: bool(bench.failures))
         assert partition.log.high_watermark == 0
         bench.disk.failure = None
-        bench.flusher.request(partition)
+        partition.request_sync()
         await asyncio.sleep(0.02)
         assert len(bench.failures) == len(bench.disk.syncs) == 1
         assert "Input/output error" in str(bench.failures[0])

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.isr_growth import IsrGrowth
+from ruslo.broker.partitions.ack_wait import AckResult
+from ruslo.broker.partitions.isr_expansion import IsrExpansion
+from ruslo.broker.partitions.leader import PartitionLeader, Replicas, ReplicationSettings
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetch
-from ruslo.broker.partitions.replication import LeaderReplication, Replicas, ReplicationSettings
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.log_config import LogConfig
@@ -28,9 +28,9 @@ class AllAlive:
         return 1
 
 
-def led_with_another(
+def lead_with_follower(
     partition: Partition, leader_epoch: int, isr: tuple[int, ...] = (NODE_ID, NODE_ID + 1)
-) -> LeaderReplication:
+) -> PartitionLeader:
     """Another broker holds a replica too."""
     clock = SystemClock()
     settings = ReplicationSettings(
@@ -39,11 +39,11 @@ def led_with_another(
         clock,
         lambda *_: None,
         ReplicationQuota(lambda: 1 << 40, clock),
-        IsrGrowth(Scheduler(clock)),
+        IsrExpansion(Scheduler(clock)),
     )
     partition.become_leader(leader_epoch, Replicas(0, (NODE_ID, NODE_ID + 1), isr), settings)
-    assert partition.replication is not None
-    return partition.replication
+    assert partition.leader is not None
+    return partition.leader
 
 
 def test_only_a_leader_takes_records(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_only_a_leader_takes_records(tmp_path: Path) -> None:
             append(partition, b"a")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.become_leader(5)
-        assert append(partition, b"a") == 0
+        assert append(partition, b"a").base_offset == 0
         assert partition.log.epochs.epoch_at(0) == 5
-        partition.step_down(2, 6)
+        partition.become_follower(2, 6)
         assert not partition.is_leader
         with pytest.raises(KafkaError) as refused:
             append(partition, b"b")
@@ -81,7 +81,7 @@ def test_epochs_of_clients(tmp_path: Path) -> None:
         assert partition.check_epoch(3) is ErrorCode.NONE
         assert partition.check_epoch(2) is ErrorCode.FENCED_LEADER_EPOCH
         assert partition.check_epoch(4) is ErrorCode.UNKNOWN_LEADER_EPOCH
-        partition.step_down(2, 4)
+        partition.become_follower(2, 4)
         assert partition.check_epoch(4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     on_bench(tmp_path, story)
@@ -91,9 +91,9 @@ def test_what_a_follower_has_synced_is_not_committed(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition()
         append(partition, b"a")
-        partition.step_down(2, 1)
-        partition.append_as_follower(memoryview(batch_of(b"b", base_offset=1)), NOW)
-        bench.flusher.request(partition)
+        partition.become_follower(2, 1)
+        partition.follower.append(memoryview(batch_of(b"b", base_offset=1)), 1, NOW)
+        partition.request_sync()
         await until(lambda: partition.log.recovery_point == 2)
         assert partition.log.high_watermark == 1
 
@@ -111,7 +111,7 @@ def test_a_follower_that_is_behind_does_not_send_its_readers_back(tmp_path: Path
             (False, ErrorCode.OFFSET_NOT_AVAILABLE),
         ):
             if not leads:
-                partition.step_down(2, 1)
+                partition.become_follower(2, 1)
             with pytest.raises(KafkaError) as refused:
                 partition.read(5, 1000, False, True)
             assert refused.value.code is code
@@ -145,14 +145,13 @@ def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition(config=LogConfig(flush_messages=1))
         bench.disk.free.clear()
-        append(partition, b"a")
+        first = append(partition, b"a")
         await asyncio.to_thread(bench.disk.started.wait, 10)
-        append(partition, b"b")
+        second = append(partition, b"b")
         assert partition.log.high_watermark == 0
         acked: list[int] = []
-        for end in (1, 2):
-            pending = PendingAck(partition, end, partition.leader_epoch)
-            AckWait((pending,), FOREVER_MS, lambda _: acked.append(partition.log.high_watermark))
+        for appended in (first, second):
+            appended.when_committed(FOREVER_MS, lambda _: acked.append(partition.log.high_watermark))
         bench.disk.free.set()
         await until(lambda: len(acked) == 2)
         assert acked == [1, 2], "the first sync did not cover the second append"
@@ -169,7 +168,11 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
         seen: list[int] = []
         size = len(batch_of(b"a"))
         DelayedFetch(
-            [partition.readers], size, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
+            [partition.delayed_fetches],
+            size,
+            False,
+            FOREVER_MS,
+            lambda: seen.append(partition.log.high_watermark),
         )
         append(partition, b"a")
         await asyncio.to_thread(bench.disk.started.wait, 10)
@@ -185,7 +188,9 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
 def reader_of(partition: Partition) -> list[int]:
     """Filled with the high watermark that ends its wait for a byte."""
     seen: list[int] = []
-    DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark))
+    DelayedFetch(
+        [partition.delayed_fetches], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
+    )
     return seen
 
 
@@ -194,14 +199,14 @@ def test_readers_of_a_follower_hear_of_records_that_came_before_they_were_commit
 
     async def story(bench: Bench) -> None:
         partition = bench.partition(leads=False)
-        partition.step_down(NODE_ID + 1, 1)
+        partition.become_follower(NODE_ID + 1, 1)
         seen = reader_of(partition)
         batch = batch_of(b"a", leader_epoch=1)
-        partition.append_as_follower(memoryview(batch), NOW)
-        partition.hear_from_leader(0, 0, len(batch))
+        partition.follower.append(memoryview(batch), partition.leader_epoch, NOW)
+        partition.follower.on_leader_offsets(0, 0, len(batch))
         await asyncio.sleep(0)
         assert seen == []
-        partition.hear_from_leader(1, 0, 0)
+        partition.follower.on_leader_offsets(1, 0, 0)
         await until(lambda: bool(seen))
         assert seen == [1]
 
@@ -211,11 +216,11 @@ def test_readers_of_a_follower_hear_of_records_that_came_before_they_were_commit
 def test_readers_of_a_new_leader_hear_of_records_of_the_leader_before(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition(leads=False)
-        partition.step_down(NODE_ID + 1, 1)
-        partition.append_as_follower(memoryview(batch_of(b"a", leader_epoch=1)), NOW)
-        replication = led_with_another(partition, leader_epoch=2)
+        partition.become_follower(NODE_ID + 1, 1)
+        partition.follower.append(memoryview(batch_of(b"a", leader_epoch=1)), 1, NOW)
+        leader = lead_with_follower(partition, leader_epoch=2)
         seen = reader_of(partition)
-        replication.fetched(replication.follower(NODE_ID + 1, 1), 1, 0, 1, now_ms=0)
+        leader.on_follower_fetch(leader.follower(NODE_ID + 1, 1), 1, 0, 1, now_ms=0)
         await until(lambda: bool(seen))
         assert seen == [1]
 
@@ -225,7 +230,7 @@ def test_readers_of_a_new_leader_hear_of_records_of_the_leader_before(tmp_path: 
 def test_what_had_too_few_copies_is_committed_when_fewer_are_asked_for(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition(leads=False, config=LogConfig(min_insync_replicas=2))
-        led_with_another(partition, leader_epoch=1, isr=(NODE_ID,))
+        lead_with_follower(partition, leader_epoch=1, isr=(NODE_ID,))
         append(partition, b"a")
         seen = reader_of(partition)
         assert partition.log.high_watermark == 0
@@ -261,18 +266,18 @@ def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
 def test_a_follower_syncs_before_it_tells_its_leader_what_it_has(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         partition = bench.partition()
-        partition.step_down(NODE_ID + 1, 1)
+        partition.become_follower(NODE_ID + 1, 1)
         told: list[int] = []
 
         def take(offset: int) -> bool:
             batch = batch_of(b"a", base_offset=offset, leader_epoch=1)
-            partition.append_as_follower(memoryview(batch), NOW)
-            return partition.sync_as_follower(lambda: told.append(partition.log.recovery_point))
+            partition.follower.append(memoryview(batch), partition.leader_epoch, NOW)
+            return partition.follower.sync_before_fetch(lambda: told.append(partition.log.recovery_point))
 
         assert not take(0)
         bench.disk.free.clear()
         bench.disk.started.clear()
-        bench.flusher.request(partition)
+        partition.request_sync()
         await asyncio.to_thread(bench.disk.started.wait, 10)
         # The sync that is under way began before the next batch came: it is not the one to wait for.
         partition.configure(LogConfig(flush_messages=1))
@@ -299,11 +304,11 @@ def test_a_leader_that_syncs_brings_what_it_found_to_the_disk_first(tmp_path: Pa
         heir.become_leader(1)
         assert log.high_watermark == 0
         with pytest.raises(KafkaError) as refused:
-            heir.require_settled()
+            heir.require_end_offset()
         assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
         bench.disk.free.set()
         await until(lambda: log.high_watermark == 1)
-        heir.require_settled()
+        heir.require_end_offset()
 
     on_bench(tmp_path, story)
 
@@ -312,11 +317,11 @@ def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> N
     async def story(bench: Bench) -> None:
         partition = bench.partition(config=LogConfig(flush_messages=1, flush_ms=1000))
         bench.disk.free.clear()
-        append(partition, b"a")
+        appended = append(partition, b"a")
         acks: list[AckResult] = []
         fetched: list[bool] = []
-        AckWait((PendingAck(partition, 1, partition.leader_epoch),), FOREVER_MS, acks.extend)
-        DelayedFetch([partition.readers], 1, False, FOREVER_MS, lambda: fetched.append(True))
+        appended.when_committed(FOREVER_MS, acks.append)
+        DelayedFetch([partition.delayed_fetches], 1, False, FOREVER_MS, lambda: fetched.append(True))
         partition.retire()
         await asyncio.sleep(0)
         assert acks == [AckResult.FENCED]

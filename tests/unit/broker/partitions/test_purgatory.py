@@ -9,7 +9,7 @@ from typing import cast
 import uvloop
 
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.purgatory import DelayedFetch, Readers
+from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedFetches
 
 FOREVER_MS = 2**31 - 1
 
@@ -18,7 +18,7 @@ class Place:
     """All that a waiting fetch knows of a partition."""
 
     def __init__(self) -> None:
-        self.readers: Readers = {}
+        self.delayed_fetches: DelayedFetches = {}
 
 
 def waiting_fetch(
@@ -31,7 +31,11 @@ def waiting_fetch(
 ) -> DelayedFetch:
     partitions = cast(list[Partition], places)
     return DelayedFetch(
-        [each.readers for each in partitions], missing, committed, wait_ms, lambda: completed.append("done")
+        [each.delayed_fetches for each in partitions],
+        missing,
+        committed,
+        wait_ms,
+        lambda: completed.append("done"),
     )
 
 
@@ -47,14 +51,14 @@ def test_a_fetch_waits_until_enough_bytes_came_anywhere() -> None:
     async def story() -> None:
         places, completed = [Place(), Place()], list[str]()
         fetch = waiting_fetch(places, completed)
-        assert all(list(place.readers) == [fetch] for place in places)
+        assert all(list(place.delayed_fetches) == [fetch] for place in places)
         fetch.on_append(4, 0)
         fetch.on_append(5, 0)
         await asyncio.sleep(0)
         assert completed == []
         fetch.on_append(1, 0)
         assert completed == [], "not within the append: the producer's answer goes first"
-        assert not any(place.readers for place in places)
+        assert not any(place.delayed_fetches for place in places)
         await asyncio.sleep(0)
         assert completed == ["done"]
         fetch.on_append(100, 100)
@@ -85,6 +89,6 @@ def test_time_ends_a_fetch() -> None:
         waiting_fetch(places, completed, wait_ms=1)
         await asyncio.sleep(0.05)
         assert completed == ["done"]
-        assert not places[0].readers
+        assert not places[0].delayed_fetches
 
     on_loop(story)

@@ -68,7 +68,7 @@ async def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_pa
         assert answer.error_code == 0, "with the follower out of the ISR the leader's copy is enough"
         await second.fetch(topic_id, 0)
         await asyncio.sleep(0.05)
-        assert node.partition().replication is not None
+        assert node.partition().has_followers
         assert node.node.metadata.image.topics.by_name["t"].partitions[0].isr == (NODE,)
         await second.fetch(topic_id, 1)
         await isr_becomes(node, NODE, SECOND)
@@ -164,9 +164,9 @@ async def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp
         request.max_wait_ms, request.min_bytes = 600_000, 1
         async with connected(node.bootstrap) as follower:
             follower.send(request)
-            replication = node.partition().replication
-            assert replication is not None
-            await until(lambda: bool(replication.readers))
+            leader = node.partition().leader
+            assert leader is not None
+            await until(lambda: bool(leader.follower_fetches))
             client.send(deletion(20_000))
             told = (await follower.receive(FetchResponse)).responses[0].partitions[0]
             assert told.log_start_offset == 1
@@ -203,9 +203,10 @@ async def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_p
         request.max_wait_ms, request.min_bytes = 600_000, 1
         (topic,) = (await client.call(request, FetchResponse)).responses
         assert topic.partitions[0].log_start_offset == 1, "told at once, though there are no records"
-        replication = node.partition().replication
-        assert replication is not None
-        assert replication.machine.isr.pending is None
-        assert replication.isr == (NODE,), "if it led now, the record would come back"
+        leader = node.partition().leader
+        assert leader is not None
+        assert leader.replication is not None
+        assert leader.replication.isr.pending is None
+        assert leader.isr == (NODE,), "if it led now, the record would come back"
         await second.fetch(topic_id, 1, log_start=1)
         await isr_becomes(node, NODE, SECOND)

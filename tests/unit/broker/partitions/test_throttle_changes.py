@@ -1,4 +1,4 @@
-"""A follower that waits out its replication throttle hears of a throttle that is raised or removed."""
+"""A follower that waits for its replication quota continues when the throttle is raised or removed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions.fetcher import _Followed
+from ruslo.broker.partitions.fetcher import _FollowedPartition
 from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -41,11 +41,11 @@ async def add_the_follower(client: RawClient) -> None:
     request = AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name="t", partitions=[partition])], timeout_ms=5000
     )
-    answer = await client.call(request, AlterPartitionReassignmentsResponse)
-    assert answer.responses[0].partitions[0].error_code == 0
+    response = await client.call(request, AlterPartitionReassignmentsResponse)
+    assert response.responses[0].partitions[0].error_code == 0
 
 
-def followed(cluster: LiveCluster, topic_id: Uuid) -> _Followed | None:
+def followed(cluster: LiveCluster, topic_id: Uuid) -> _FollowedPartition | None:
     fetcher = cluster.nodes[FOLLOWER].broker.partitions._fetchers._by_leader.get(LEADER)
     return None if fetcher is None else fetcher._followed.get((topic_id, 0))
 
@@ -58,7 +58,7 @@ def followed(cluster: LiveCluster, topic_id: Uuid) -> _Followed | None:
     ],
     ids=["rate", "replicas"],
 )
-async def test_a_throttle_that_is_lifted_wakes_the_follower(tmp_path: Path, change: dict[str, str]) -> None:
+async def test_the_follower_continues_without_the_throttle(tmp_path: Path, change: dict[str, str]) -> None:
     # A response has one batch, so the follower lags after the first.
     properties = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
     async with (

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends, WaitingBatch
 from ruslo.broker.partitions.txn_verification import CoordinatorAsks
 from ruslo.config.broker import BrokerConfig
@@ -151,7 +152,7 @@ def test_leadership_that_goes_meanwhile(tmp_path: Path) -> None:
     async def story(bench: Bench) -> None:
         waiting, partition = Waiting(tmp_path), bench.partition()
         waiting.send(partition, 0)
-        partition.step_down(2, 1)
+        partition.become_follower(2, 1)
         await waiting.coordinators.answer(0)
         assert waiting.outcomes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 

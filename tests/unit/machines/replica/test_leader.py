@@ -1,11 +1,11 @@
-"""The leader of broker 1 with followers 2 and 3, each registered with epoch id * 10."""
+"""Broker 1 leads, brokers 2 and 3 follow; the broker epoch of each is its id times 10."""
 
 from __future__ import annotations
 
 import pytest
 
 from ruslo.machines.replica.isr import Member, Proposal
-from ruslo.machines.replica.leader import AfterAnswer, LeaderReplica
+from ruslo.machines.replica.leader import AfterResponse, LeaderReplica
 from ruslo.model.errors import ErrorCode
 
 LAG_MS = 30_000
@@ -42,17 +42,17 @@ class Bench:
     def fetch(self, broker_id: int, offset: int, broker_epoch: int | None = None) -> Proposal | None:
         follower = self.leader.followers[broker_id]
         epoch = broker_id * 10 if broker_epoch is None else broker_epoch
-        follower.fetched(offset, 0, epoch, self.end, self.now_ms)
+        follower.on_fetch(offset, 0, epoch, self.end, self.now_ms)
         self.advance()
-        return self.leader.growth(follower, 0, self.high_watermark)
+        return self.leader.expand_isr(follower, 0, self.high_watermark)
 
     def advance(self, min_insync_replicas: int = 1) -> int:
         offset = self.leader.high_watermark(self.end, min_insync_replicas, self.now_ms)
         self.high_watermark = max(self.high_watermark, offset)
         return self.high_watermark
 
-    def shrinkage(self) -> Proposal | None:
-        return self.leader.shrinkage(self.end, self.now_ms)
+    def shrink_isr(self) -> Proposal | None:
+        return self.leader.shrink_isr(self.end, self.now_ms)
 
 
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
@@ -67,7 +67,7 @@ def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
     assert bench.high_watermark == 10
 
 
-def test_it_does_not_wait_for_a_follower_outside_the_isr_that_is_far_behind() -> None:
+def test_the_high_watermark_does_not_wait_for_a_follower_outside_the_isr_that_is_far_behind() -> None:
     bench = Bench(isr=(1, 2))
     bench.end = 10
     bench.fetch(2, 10)
@@ -77,8 +77,8 @@ def test_it_does_not_wait_for_a_follower_outside_the_isr_that_is_far_behind() ->
     assert bench.high_watermark == 20
 
 
-def test_it_does_not_wait_for_a_follower_that_the_controller_has_taken_out_of_the_isr() -> None:
-    """Its broker is alive, but the directory of the replica has failed: it does not fetch any more."""
+def test_the_high_watermark_does_not_wait_for_a_follower_that_the_controller_removed_from_the_isr() -> None:
+    """Its broker is alive, but the log directory of the replica has failed: it no longer fetches."""
     bench = Bench()
     bench.end = 10
     bench.fetch(2, 10)
@@ -90,13 +90,13 @@ def test_it_does_not_wait_for_a_follower_that_the_controller_has_taken_out_of_th
     assert bench.high_watermark == 20
     bench.now_ms += 1
     proposal = bench.fetch(3, 20)
-    assert proposal is not None, "once it has caught up it may come back"
+    assert proposal is not None, "it may rejoin once it has caught up"
     bench.end = 30
     bench.fetch(2, 30)
-    assert bench.high_watermark == 20, "and is waited for again"
+    assert bench.high_watermark == 20, "the high watermark waits for it again"
 
 
-def test_it_waits_for_a_follower_that_has_caught_up_and_is_about_to_join() -> None:
+def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join_the_isr() -> None:
     bench = Bench(isr=(1, 2))
     bench.end = 10
     bench.fetch(2, 10)
@@ -104,12 +104,12 @@ def test_it_waits_for_a_follower_that_has_caught_up_and_is_about_to_join() -> No
     assert proposal is not None
     bench.end = 12
     bench.fetch(2, 12)
-    assert bench.high_watermark == 10, "3 counts from the moment it is proposed"
+    assert bench.high_watermark == 10, "broker 3 counts from the moment it is proposed"
     bench.fetch(3, 12)
     assert bench.high_watermark == 12
 
 
-def test_it_stands_still_while_there_are_fewer_in_sync_replicas_than_promised() -> None:
+def test_the_high_watermark_does_not_advance_under_min_isr() -> None:
     bench = Bench(isr=(1,))
     bench.end = 10
     assert bench.advance(min_insync_replicas=2) == 0
@@ -117,12 +117,12 @@ def test_it_stands_still_while_there_are_fewer_in_sync_replicas_than_promised() 
     assert not bench.leader.is_under_min_isr(1)
 
 
-def test_more_replicas_than_there_are_cannot_be_asked_for() -> None:
+def test_min_insync_replicas_counts_at_most_as_the_number_of_replicas() -> None:
     bench = Bench()
     assert not bench.leader.is_under_min_isr(5)
 
 
-def test_a_follower_is_proposed_once_it_reaches_high_watermark_and_epoch_start() -> None:
+def test_a_follower_is_proposed_once_it_reaches_the_high_watermark_and_the_epoch_start() -> None:
     bench = Bench(isr=(1, 2), epoch_start=5)
     bench.end = 8
     bench.fetch(2, 8)
@@ -134,7 +134,7 @@ def test_a_follower_is_proposed_once_it_reaches_high_watermark_and_epoch_start()
 
 
 @pytest.mark.parametrize("eligible_epoch", [None, 31])
-def test_a_fenced_broker_or_another_registration_is_not_proposed(eligible_epoch: int | None) -> None:
+def test_a_fenced_broker_or_an_old_broker_epoch_is_not_proposed(eligible_epoch: int | None) -> None:
     bench = Bench(isr=(1, 2))
     if eligible_epoch is None:
         del bench.brokers.epochs[3]
@@ -143,90 +143,90 @@ def test_a_fenced_broker_or_another_registration_is_not_proposed(eligible_epoch:
     assert bench.fetch(3, 0) is None
 
 
-def test_one_question_at_a_time() -> None:
+def test_only_one_proposal_is_pending_at_a_time() -> None:
     bench = Bench(isr=(1,))
     assert bench.fetch(2, 0) is not None
     assert bench.fetch(3, 0) is None
     bench.now_ms = LAG_MS + 1
     bench.end = 5
-    assert bench.shrinkage() is None
+    assert bench.shrink_isr() is None
 
 
-def test_a_member_that_is_not_caught_up_for_the_lag_time_leaves() -> None:
+def test_a_member_that_was_not_caught_up_for_the_lag_time_leaves_the_isr() -> None:
     bench = Bench()
     bench.end = 10
     bench.fetch(2, 10)
     bench.now_ms = LAG_MS
-    assert bench.shrinkage() is None, "3 still has the benefit of the doubt"
+    assert bench.shrink_isr() is None, "broker 3 counted as caught up when the leadership began"
     bench.fetch(2, 10)
     bench.now_ms = LAG_MS + 1
-    assert bench.shrinkage() == Proposal(LEADER_EPOCH, PARTITION_EPOCH, (Member(1, -1), Member(2, 20)))
+    assert bench.shrink_isr() == Proposal(LEADER_EPOCH, PARTITION_EPOCH, (Member(1, -1), Member(2, 20)))
 
 
-def test_a_follower_under_steady_load_counts_as_caught_up_with_the_end_of_its_last_fetch() -> None:
+def test_a_follower_under_steady_load_counts_as_caught_up() -> None:
     bench = Bench()
     for _ in range(10):
         bench.now_ms += LAG_MS // 3
         before, bench.end = bench.end, bench.end + 5
         bench.fetch(2, before)
         bench.fetch(3, before)
-        assert bench.shrinkage() is None
+        assert bench.shrink_isr() is None
 
 
-def test_records_count_as_replicated_only_when_old_and_new_set_have_them() -> None:
+def test_records_are_committed_only_when_the_maximal_isr_has_them() -> None:
     bench = Bench()
     bench.end = 10
     bench.fetch(2, 10)
     bench.now_ms = LAG_MS + 1
     bench.fetch(2, 10)
-    proposal = bench.shrinkage()
+    proposal = bench.shrink_isr()
     assert proposal is not None
-    assert bench.advance() == 0, "the controller has not yet taken 3 out"
-    after = bench.leader.answered(proposal, ErrorCode.NONE, PARTITION_EPOCH + 1, (1, 2), bench.now_ms)
-    assert after is AfterAnswer.DONE
+    assert bench.advance() == 0, "the controller has not removed broker 3 yet"
+    after = bench.leader.on_response(proposal, ErrorCode.NONE, PARTITION_EPOCH + 1, (1, 2))
+    assert after is AfterResponse.DONE
     assert bench.advance() == 10
 
 
 @pytest.mark.parametrize(
     ("error", "after", "pending"),
     [
-        (ErrorCode.INELIGIBLE_REPLICA, AfterAnswer.DONE, False),
-        (ErrorCode.NOT_CONTROLLER, AfterAnswer.ASK_AGAIN, True),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, AfterAnswer.ASK_AGAIN, True),
-        (ErrorCode.FENCED_LEADER_EPOCH, AfterAnswer.AWAIT_METADATA, True),
-        (ErrorCode.INVALID_UPDATE_VERSION, AfterAnswer.AWAIT_METADATA, True),
-        (ErrorCode.NEW_LEADER_ELECTED, AfterAnswer.AWAIT_METADATA, True),
+        (ErrorCode.INELIGIBLE_REPLICA, AfterResponse.DONE, False),
+        (ErrorCode.NOT_CONTROLLER, AfterResponse.RETRY, True),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, AfterResponse.RETRY, True),
+        (ErrorCode.FENCED_LEADER_EPOCH, AfterResponse.AWAIT_METADATA, True),
+        (ErrorCode.INVALID_UPDATE_VERSION, AfterResponse.AWAIT_METADATA, True),
+        (ErrorCode.NEW_LEADER_ELECTED, AfterResponse.AWAIT_METADATA, True),
     ],
 )
-def test_what_a_refusal_means(error: ErrorCode, after: AfterAnswer, pending: bool) -> None:
+def test_error_responses_to_a_proposal(error: ErrorCode, after: AfterResponse, pending: bool) -> None:
     bench = Bench(isr=(1, 2))
     proposal = bench.fetch(3, 0)
     assert proposal is not None
-    assert bench.leader.answered(proposal, error, -1, (), 0) is after
+    assert bench.leader.on_response(proposal, error, -1, ()) is after
     assert (bench.leader.isr.pending is proposal) is pending
     assert bench.leader.isr.committed == (1, 2)
 
 
-def test_the_metadata_overrule_a_proposal() -> None:
+def test_newer_metadata_ends_a_proposal() -> None:
     bench = Bench(isr=(1, 2))
     proposal = bench.fetch(3, 0)
     assert proposal is not None
     bench.leader.update(PARTITION_EPOCH + 1, (1, 2, 3), (1,), 0)
     assert bench.leader.isr.pending is None
     assert bench.leader.isr.committed == (1,)
-    late = bench.leader.answered(proposal, ErrorCode.NONE, PARTITION_EPOCH, (1, 2, 3), 0)
-    assert late is AfterAnswer.DONE
+    late = bench.leader.on_response(proposal, ErrorCode.NONE, PARTITION_EPOCH, (1, 2, 3))
+    assert late is AfterResponse.DONE
     assert bench.leader.isr.committed == (1,)
 
 
-def test_old_metadata_change_nothing() -> None:
+def test_old_metadata_changes_nothing() -> None:
     bench = Bench(isr=(1, 2))
     bench.leader.update(PARTITION_EPOCH, (1, 2), (1,), 0)
     assert bench.leader.isr.committed == (1, 2)
     assert set(bench.leader.followers) == {2, 3}
 
 
-def test_a_replica_that_was_given_to_another_broker_is_forgotten() -> None:
+def test_a_removed_replica_is_forgotten() -> None:
     bench = Bench()
     bench.end = 10
     bench.leader.update(PARTITION_EPOCH + 1, (1, 2), (1, 2), 0)
@@ -235,23 +235,23 @@ def test_a_replica_that_was_given_to_another_broker_is_forgotten() -> None:
     assert set(bench.leader.followers) == {2}
 
 
-def test_the_low_watermark_is_the_least_start_of_who_may_lead_next() -> None:
+def test_the_low_watermark_is_the_smallest_log_start_offset_of_the_maximal_isr() -> None:
     bench = Bench(isr=(1, 2))
     leader = bench.leader
     assert leader.low_watermark(5) == -1, "the follower has not fetched yet"
-    leader.followers[2].fetched(9, 4, 20, 9, 0)
-    leader.followers[3].fetched(9, 2, 30, 9, 0)
-    assert leader.low_watermark(5) == 4, "who is not in sync does not count"
+    leader.followers[2].on_fetch(9, 4, 20, 9, 0)
+    leader.followers[3].on_fetch(9, 2, 30, 9, 0)
+    assert leader.low_watermark(5) == 4, "a replica outside the ISR does not count"
     assert leader.low_watermark(3) == 3
-    assert leader.growth(leader.followers[3], 2, 9) is not None
-    assert leader.low_watermark(5) == 2, "it may be in sync already"
+    assert leader.expand_isr(leader.followers[3], 2, 9) is not None
+    assert leader.low_watermark(5) == 2, "the controller may have committed the expansion already"
 
 
-def test_who_still_has_deleted_records_does_not_join() -> None:
-    """If it led next, they would come back."""
+def test_a_follower_that_still_has_deleted_records_does_not_join_the_isr() -> None:
+    """If it led next, the records would come back."""
     bench = Bench(isr=(1, 2))
     leader, late = bench.leader, bench.leader.followers[3]
-    late.fetched(9, 2, 30, 9, 0)
-    assert leader.growth(late, 3, 9) is None
-    late.fetched(9, 3, 30, 9, 0)
-    assert leader.growth(late, 3, 9) is not None
+    late.on_fetch(9, 2, 30, 9, 0)
+    assert leader.expand_isr(late, 3, 9) is None
+    late.on_fetch(9, 3, 30, 9, 0)
+    assert leader.expand_isr(late, 3, 9) is not None

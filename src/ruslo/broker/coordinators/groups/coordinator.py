@@ -15,8 +15,9 @@ from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, change
 from ruslo.broker.coordinators.runtime.led_shards import LedShards
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
@@ -122,7 +123,7 @@ class GroupCoordinator:
         If this node is cut off there may be another coordinator by now. Whoever begins at an old offset
         processes twice what was committed there, be it in a transaction.
         """
-        return partition.replication is None or self._has_session()
+        return not partition.has_followers or self._has_session()
 
     def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended:
         """Write a transaction's end into a partition of ``__consumer_offsets``; raises KafkaError."""

@@ -27,8 +27,8 @@ from ruslo.broker.coordinators.runtime.record_codec import (
 )
 from ruslo.broker.coordinators.runtime.shard_timer import ShardTimer
 from ruslo.broker.coordinators.runtime.waiter import Waiter
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import AckResult, Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, for_each
 from ruslo.machines.groups.decision import GroupOutcome, GroupReply, Producer
 from ruslo.machines.groups.events import Ask, GroupEvent, Loaded, Requested, RequestInfo, TimerFired, Unloaded
@@ -181,13 +181,13 @@ class ShardDriver:
 
     def _release_when_committed(self, outcome: GroupOutcome) -> None:
         """It rests on all that is in the log: markers too, and what was given up because it took too long."""
-        log = self.partition.log
-        if log.high_watermark >= log.end_offset:
+        append = self.partition.empty_append()
+        if append.committed:
             self._release(outcome.replies)
-        elif self._uncommitted and self._uncommitted[-1].end_offset == log.end_offset:
+        elif self._uncommitted and self._uncommitted[-1].end_offset == append.end_offset:
             self._uncommitted[-1].outcomes.append(outcome)
         else:
-            self._wait_for(_Batch(outcomes=[outcome], end_offset=log.end_offset))
+            self._wait_for(_Batch(outcomes=[outcome]), append)
 
     def _add(self, outcome: GroupOutcome) -> None:
         assert outcome.append is not None
@@ -258,20 +258,18 @@ class ShardDriver:
             self._break(batch.outcomes, ErrorCode.KAFKA_STORAGE_ERROR, error)
             return
         batch.records = []
-        batch.end_offset = appended.end_offset
-        self._wait_for(batch)
+        self._wait_for(batch, appended)
 
-    def _wait_for(self, batch: _Batch) -> None:
+    def _wait_for(self, batch: _Batch, append: Appended) -> None:
+        batch.end_offset = append.end_offset
         self._uncommitted.append(batch)
-        append = PendingAck(self.partition, batch.end_offset, self.partition.leader_epoch)
-        AckWait((append,), self._settings.commit_timeout_ms, partial(self._decided, batch))
+        append.when_committed(self._settings.commit_timeout_ms, partial(self._decided, batch))
 
-    def _decided(self, batch: _Batch, results: list[AckResult]) -> None:
+    def _decided(self, batch: _Batch, result: AckResult) -> None:
         """The batch is committed, or is not known to be."""
         if batch not in self._uncommitted:
             return
         self._uncommitted.remove(batch)
-        (result,) = results
         if result is AckResult.ACKED:
             for outcome in batch.outcomes:
                 self._release(outcome.replies)

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ruslo.broker.coordinators.runtime.loading import load
 from ruslo.broker.coordinators.runtime.placement import partition_of
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
+from ruslo.broker.partitions.ack_wait import AckResult, Appended
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Scheduler
@@ -171,28 +171,24 @@ class LedShards(Generic[ShardT]):
         if still_wanted():
             took_ms = self._clock.monotonic_ms() - began_ms
             logger.info("%s-%d: loaded %d records in %d ms", partition.topic, partition.index, count, took_ms)
-            self._activate_when_committed(shard, partition.log.end_offset)
+            self._activate_when_committed(shard, partition.empty_append())
 
-    def _activate_when_committed(self, shard: ShardT, end_offset: int) -> None:
+    def _activate_when_committed(self, shard: ShardT, replayed: Appended) -> None:
         """Activate the shard when all replayed records are committed: a power cut or another leader may still
         take the others back. Other shards do not wait for this one.
         """
         partition = shard.partition
 
-        def decided(results: list[AckResult]) -> None:
+        def decided(result: AckResult) -> None:
             if shard.closed or partition.gone:
                 return
-            if results == [AckResult.TIMED_OUT]:
-                wait()
-            elif results == [AckResult.ACKED]:
+            if result is AckResult.TIMED_OUT:
+                replayed.when_committed(_COMMIT_WAIT_MS, decided)
+            elif result is AckResult.ACKED:
                 self._activate(shard)
             # Fenced: this node leads the partition no more, and ``follow`` unloads the shard.
 
-        def wait() -> None:
-            append = PendingAck(partition, end_offset, partition.leader_epoch)
-            AckWait((append,), _COMMIT_WAIT_MS, decided)
-
-        wait()
+        replayed.when_committed(_COMMIT_WAIT_MS, decided)
 
     def _activate(self, shard: ShardT) -> None:
         try:

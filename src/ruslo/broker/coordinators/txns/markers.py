@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes, markers_of, response_of
 from ruslo.model.clock import Clock
@@ -46,7 +46,7 @@ class _Written:
 
     def __init__(self) -> None:
         self.codes: dict[tuple[int, TopicPartition], int] = {}
-        self.uncommitted: dict[tuple[int, TopicPartition], PendingAck] = {}
+        self.uncommitted: dict[tuple[int, TopicPartition], Appended] = {}
 
 
 class MarkerWriter:
@@ -120,8 +120,8 @@ class MarkerWriter:
             written.codes[key] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             written.codes[key] = ErrorCode.NONE
-            if not partition.is_acked(appended.end_offset):
-                written.uncommitted[key] = PendingAck(partition, appended.end_offset, partition.leader_epoch)
+            if not appended.committed:
+                written.uncommitted[key] = appended
 
     def _when_committed(self, written: _Written, promise: asyncio.Future[MarkerCodes]) -> None:
         def complete(results: list[AckResult]) -> None:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from ruslo.broker.coordinators.runtime.record_codec import decode_records
 from ruslo.broker.coordinators.runtime.shard_timer import ShardTimer
 from ruslo.broker.coordinators.runtime.waiter import Waiter
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
+from ruslo.broker.partitions.ack_wait import AckResult
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.machines.txns.decision import Decision, TxnReply
@@ -209,19 +209,17 @@ class TxnShardDriver:
         else:
             end_offset = appended.end_offset
             self._uncommitted[end_offset] = outcome
-            append = PendingAck(self.partition, end_offset, self.partition.leader_epoch)
-            AckWait((append,), self._commit_timeout_ms, partial(self._decided, end_offset))
+            appended.when_committed(self._commit_timeout_ms, partial(self._decided, end_offset))
 
     def _could_not_write(self, outcome: Decision, code: ErrorCode, error: Exception) -> None:
         logger.error("%s-%d could not be written: %s", self.partition.topic, self.partition.index, error)
         self._steps.append(lambda: self._failed(outcome, code))
 
-    def _decided(self, end_offset: int, results: list[AckResult]) -> None:
+    def _decided(self, end_offset: int, result: AckResult) -> None:
         """The batch is committed, or is not known to be."""
         outcome = self._uncommitted.pop(end_offset, None)
         if outcome is None:
             return
-        (result,) = results
         if result is AckResult.ACKED:
             self._take(partial(self._committed, outcome))
         else:

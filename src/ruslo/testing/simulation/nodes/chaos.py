@@ -319,11 +319,10 @@ class NodesChaos:
                     f"end {node.raft.end_offset}"
                 )
                 for partition in node.broker.partitions:
-                    isr = partition.replication.isr if partition.replication is not None else None
                     lines.append(
                         f"  {partition.topic}-{partition.index} leader {partition.leader_id}/"
                         f"{partition.leader_epoch} end {partition.log.end_offset} "
-                        f"hw {partition.log.high_watermark} isr {isr}"
+                        f"hw {partition.log.high_watermark} isr {partition.isr}"
                     )
         return "\n".join(lines)
 

@@ -125,7 +125,7 @@ class SimCluster:
         led = copies.get(known.leader)
         if known.adding or known.removing or not set(known.isr) == set(known.replicas) == set(copies):
             return False
-        if led is None or led.replication is None or set(led.replication.isr) != set(copies):
+        if led is None or not led.has_followers or set(led.isr) != set(copies):
             return False
         return all(copy.log.end_offset >= led.log.high_watermark for copy in copies.values())
 

@@ -239,8 +239,8 @@ class NodeFaults:
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
                 slow_lines[line] = AFTERMATH_MS
             copy = copy_of(node, place)
-            replication = copy.replication if copy is not None else None
-            pending = replication.machine.isr.pending if replication is not None else None
+            led = copy.leader if copy is not None else None
+            pending = led.replication.isr.pending if led is not None and led.replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
                 self._tell(f"node {joins.id} loses power, and cannot hear node {leader.id}")
                 joins.lose_power()

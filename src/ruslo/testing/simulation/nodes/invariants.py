@@ -132,9 +132,10 @@ class NodeInvariants:
 
     def _check_acks(self, node_id: int, partition: Partition) -> None:
         """Nothing waits for a watermark that has passed."""
-        if (
-            partition._commit_queue.first <= partition.log.high_watermark
-            or partition._durable_queue.first <= partition.durable_offset
+        leader = partition.leader
+        if leader is not None and (
+            leader.commit_queue.first <= partition.log.high_watermark
+            or leader.durable_queue.first <= leader.durable_offset
         ):
             raise InvariantBrokenError(
                 NO_LOST_WAKE_UP, f"node {node_id}: {partition} has a decided ack that still waits"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ruslo.broker.coordinators.txns.markers import LocalPartitions
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, PendingAck
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import AckResult, Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import Outcome, TransactionalAppends, WaitingBatch
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -58,11 +58,10 @@ class DataPath:
             raise outcome
         appended = outcome
 
-        def complete(results: list[AckResult]) -> None:
-            answer(Produced(results[0].code, appended.base_offset))
+        def complete(result: AckResult) -> None:
+            answer(Produced(result.code, appended.base_offset))
 
-        append = PendingAck(partition, appended.end_offset, partition.leader_epoch)
-        AckWait((append,), PRODUCE_TIMEOUT_MS, complete)
+        appended.when_committed(PRODUCE_TIMEOUT_MS, complete)
 
     def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
         """As ``handlers.fetch`` does it."""
@@ -84,7 +83,7 @@ class DataPath:
         """As ``handlers.list_offsets`` does it."""
         try:
             partition = self._partitions.get(*request.place)
-            partition.require_settled()
+            partition.require_end_offset()
         except KafkaError as error:
             answer(FetchedEnd(error.code))
             return

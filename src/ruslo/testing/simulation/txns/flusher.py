@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ruslo.broker.partitions.flush_policy import FlushPolicy
 from ruslo.broker.partitions.flusher import Flusher
-from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.model.errors import StorageError
 from ruslo.testing.simulation.clock import SimClock
@@ -16,20 +16,20 @@ class SimFlusher(Flusher):
         super().__init__("sim", clock, Scheduler(clock), disk_failed)
         self._sim_clock = clock
         self._sync_ms = sync_ms
-        self._syncing: set[Partition] = set()
+        self._syncing: set[FlushPolicy] = set()
 
-    def request(self, partition: Partition) -> None:
-        if partition not in self._syncing:
-            self._syncing.add(partition)
+    def request(self, flush: FlushPolicy) -> None:
+        if flush not in self._syncing:
+            self._syncing.add(flush)
             delay_ms = self._sim_clock.random.randint(0, self._sync_ms)
-            self._sim_clock.call_later(delay_ms, lambda: self._sync(partition))
+            self._sim_clock.call_later(delay_ms, lambda: self._sync(flush))
 
-    def _sync(self, partition: Partition) -> None:
-        self._syncing.discard(partition)
-        if not partition.gone:
-            targets = partition.log.sync_targets()
+    def _sync(self, flush: FlushPolicy) -> None:
+        self._syncing.discard(flush)
+        if not flush.closed:
+            targets = flush.log.sync_targets()
             targets.run()
-            partition.on_synced(targets, self._sim_clock.now_ms())
+            flush.on_synced(targets, self._sim_clock.now_ms())
 
 
 def disk_failed(error: StorageError) -> None:

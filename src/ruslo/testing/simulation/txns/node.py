@@ -9,7 +9,8 @@ from ruslo.broker.coordinators.groups.shard_driver import ADAPTIVE_LINGER_MS, Sh
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
 from ruslo.broker.coordinators.txns.shard_driver import TxnShardDriver
-from ruslo.broker.partitions.partition import Appended, Partition
+from ruslo.broker.partitions.ack_wait import Appended
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import CoordinatorAsks
 from ruslo.broker.requests.context import RequestContext

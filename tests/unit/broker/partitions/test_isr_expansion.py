@@ -6,8 +6,8 @@ import asyncio
 from itertools import pairwise
 from typing import cast
 
-from ruslo.broker.partitions.isr_growth import IsrGrowth
-from ruslo.broker.partitions.replication import LeaderReplication
+from ruslo.broker.partitions.isr_expansion import IsrExpansion
+from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.machines.replica.follower import Follower
 from tests.support.brokers.stepping import stepping_scheduler
 
@@ -15,26 +15,26 @@ PER_SLICE = 100
 
 
 class Led:
-    """A ``LeaderReplication`` that notes its expansion."""
+    """A ``PartitionLeader`` that notes its expansion."""
 
     def __init__(self, expanded: list[Led]) -> None:
         self._expanded = expanded
 
-    def grow(self, follower: Follower) -> None:
+    def expand_isr(self, follower: Follower) -> None:
         self._expanded.append(self)
 
 
 async def test_thousands_expand_in_slices_and_each_once() -> None:
-    growth, follower = IsrGrowth(stepping_scheduler(PER_SLICE)), Follower(2, 0)
+    expansion, follower = IsrExpansion(stepping_scheduler(PER_SLICE)), Follower(2, 0)
     expanded: list[Led] = []
     led = [Led(expanded) for _ in range(3 * PER_SLICE + 5)]
     for each in led:
-        growth.consider(cast(LeaderReplication, each), follower)
+        expansion.schedule(cast(PartitionLeader, each), follower)
     assert 0 < len(expanded) < PER_SLICE, "the first do not wait"
     assert expanded == led[: len(expanded)]
     # Another fetch of the same follower comes before all are through.
     for each in led[len(expanded) :]:
-        growth.consider(cast(LeaderReplication, each), follower)
+        expansion.schedule(cast(PartitionLeader, each), follower)
     counts = [len(expanded)]
     while len(expanded) < len(led):
         await asyncio.sleep(0)
@@ -43,5 +43,5 @@ async def test_thousands_expand_in_slices_and_each_once() -> None:
     assert expanded == led
     for _ in range(3):
         await asyncio.sleep(0)
-    growth.consider(cast(LeaderReplication, led[0]), follower)
+    expansion.schedule(cast(PartitionLeader, led[0]), follower)
     assert len(expanded) == len(led) + 1, "at once again when no other partition waits"

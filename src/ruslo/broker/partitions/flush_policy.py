@@ -1,0 +1,105 @@
+"""When the local copy of a partition counts as durable: ``flush.messages`` and ``flush.ms``.
+
+- Without either, a record is durable once it is in the page cache.
+- ``flush.messages``: an ack waits for the sync once that many records are unsynced. Later appends wait too.
+- ``flush.ms``: a sync follows within this time, but acks do not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ruslo.config.limits import LONG_MAX
+from ruslo.config.log_config import LogConfig
+from ruslo.storage.log import Log
+from ruslo.storage.log_sync import SyncTargets
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.flusher import Flusher
+
+
+class FlushPolicy:
+    __slots__ = (
+        "_acks_wait",
+        "_flush_messages",
+        "_flush_ms",
+        "_flusher",
+        "_on_synced",
+        "_timer",
+        "closed",
+        "log",
+        "syncs",
+    )
+
+    def __init__(self, log: Log, flusher: Flusher, on_synced: Callable[[], None]) -> None:
+        """``on_synced``: called after every sync of the log."""
+        self.log = log
+        self._flusher = flusher
+        self._on_synced = on_synced
+        self._timer: asyncio.TimerHandle | None = None
+        self._acks_wait = False
+        """An ack waits for a sync that has not returned yet."""
+        self.closed = False
+        """The files of the log may be gone: they must not be synced."""
+        self.configure(log.config)
+
+    def configure(self, config: LogConfig) -> None:
+        self._flush_messages = config.flush_messages
+        self._flush_ms = config.flush_ms
+        self.syncs = config.flush_messages < LONG_MAX or config.flush_ms < LONG_MAX
+
+    @property
+    def is_due(self) -> bool:
+        """Whether ``flush.messages`` records are unsynced."""
+        return self.log.end_offset - self.log.recovery_point >= self._flush_messages
+
+    def request_sync(self) -> None:
+        self._flusher.request(self)
+
+    # -- the durable offset of a leader ----------------------------------------------------------------------
+
+    def durable_when_elected(self) -> int | None:
+        """The durable offset of a log that other leaders wrote; None until a sync returns."""
+        if not self.syncs or self.log.recovery_point >= self.log.end_offset:
+            return self.log.end_offset
+        self._acks_wait = True
+        self._flusher.request(self)
+        return None
+
+    def durable_after_append(self) -> int | None:
+        """The durable offset after an append; None until a sync returns."""
+        if self._flush_ms < LONG_MAX and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._flush_ms / 1000, self._sync_by_time)
+        if self.is_due:
+            self._acks_wait = True
+            self._flusher.request(self)
+        return None if self._acks_wait else self.log.end_offset
+
+    def durable_after_sync(self) -> int:
+        if self.is_due:
+            self._flusher.request(self)
+            return self.log.recovery_point
+        self._acks_wait = False
+        return self.log.end_offset
+
+    # -- syncs -----------------------------------------------------------------------------------------------
+
+    def _sync_by_time(self) -> None:
+        self._timer = None
+        if self.log.recovery_point < self.log.end_offset:
+            self._flusher.request(self)
+
+    def on_synced(self, synced: SyncTargets, now_ms: int) -> None:
+        """The flusher has synced these files."""
+        if not self.closed:
+            self.log.mark_flushed(synced, now_ms)
+            self._on_synced()
+
+    def stop_waiting(self) -> None:
+        """This broker stops leading the partition: acks no longer wait for a sync."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._acks_wait = False
