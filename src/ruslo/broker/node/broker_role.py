@@ -53,7 +53,7 @@ from ruslo.broker.partitions.replica_repair import ReplicaRepair
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-from ruslo.broker.partitions.txn_verification import CoordinatorAsks
+from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.config.broker import BrokerConfig
@@ -277,7 +277,7 @@ class BrokerRole:
 
     async def _serve(self) -> None:
         base, config = self._base, self._base.config
-        asks = CoordinatorAsks(self.transactions, self.transactions.verify_here)
+        verifier = TransactionVerifier(self.transactions, self.transactions.verify_locally)
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -299,11 +299,11 @@ class BrokerRole:
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(
-                asks, self.groups, self.partitions, lambda: base.dynamic_config.current, base.clock
+                verifier, self.groups, self.partitions, lambda: base.dynamic_config.current, base.clock
             ),
             markers=self._markers,
         )
-        transactional = TransactionalAppends(asks, lambda: base.dynamic_config.current, base.clock)
+        transactional = TransactionalAppends(verifier, lambda: base.dynamic_config.current, base.clock)
         endpoints = BrokerEndpoints(base.metadata)
         selector = ReplicaSelector(
             base.metadata,

@@ -1,9 +1,9 @@
-"""Questions of partition leaders to transaction coordinators (AddPartitionsToTxn v5, KIP-890).
+"""Verification of transactions by partition leaders (AddPartitionsToTxn v5, KIP-890).
 
-Before a transaction begins in a partition, its leader asks the transaction's coordinator: whether a version 1
-client has added the partition (verify only), or to add it for a version 2 client. What comes together goes in
-one request to each coordinator, and only one is under way to each: questions that come meanwhile are gathered
-for the next.
+Before a transaction begins in a partition, its leader sends a request to the transaction's coordinator. For a
+version 1 client it verifies that the client has added the partition; for a version 2 client it adds the
+partition. Verifications that arrive together share one request to each coordinator. One request to each
+coordinator is in flight at a time: later verifications wait for the next one.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TransactionAsk:
+class Verification:
     transactional_id: str
     producer_id: int
-    epoch: int
+    producer_epoch: int
     verify_only: bool
+    """False: add the partitions to the transaction."""
     partitions: frozenset[TopicPartition]
-    answer: Callable[[Mapping[TopicPartition, ErrorCode]], None]
-    """Called once, maybe before ``ask`` returns, with a code for each partition."""
+    complete: Callable[[Mapping[TopicPartition, ErrorCode]], None]
+    """Called once with a code for each partition, possibly before ``TransactionVerifier.verify`` returns."""
 
-    def refuse(self, code: ErrorCode) -> None:
-        self.answer(dict.fromkeys(self.partitions, code))
+    def fail(self, code: ErrorCode) -> None:
+        self.complete(dict.fromkeys(self.partitions, code))
 
 
 class CoordinatorChannel(Protocol):
-    """The way to coordinators."""
+    """Sends requests to transaction coordinators."""
 
     def node_of(self, transactional_id: str) -> int:
-        """The node that coordinates it, NO_NODE if none does for now."""
+        """The node of the coordinator, NO_NODE while there is none."""
         ...
 
     def add_partitions(
@@ -55,105 +56,111 @@ class CoordinatorChannel(Protocol):
         ...
 
 
-VerifyHere: TypeAlias = Callable[[str, int, int, TopicPartition], ErrorCode | None]
-"""Transactional id, producer id, epoch, partition; None if no coordinator of this node can say."""
+LocalVerification: TypeAlias = Callable[[str, int, int, TopicPartition], ErrorCode | None]
+"""Transactional id, producer id, producer epoch, partition; None if this node is not its coordinator."""
 
 
-class CoordinatorAsks:
-    def __init__(self, channel: CoordinatorChannel, verify_here: VerifyHere | None = None) -> None:
-        """``verify_here``: the short way to a coordinator on the same node."""
+class TransactionVerifier:
+    def __init__(self, channel: CoordinatorChannel, local: LocalVerification | None = None) -> None:
+        """``local``: asks a coordinator on the same node without a request."""
         self._channel = channel
-        self._verify_here = verify_here
-        self._queues: dict[int, dict[str, list[TransactionAsk]]] = {}
-        """By node and transactional id: what goes into the next request. A node is here while one is sent."""
+        self._local = local
+        self._queues: dict[int, dict[str, list[Verification]]] = {}
+        """The verifications of the next request by node and transactional id; a node is a key while a request
+        to it is in flight."""
 
-    def verify_here(
-        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
+    def verify_locally(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
     ) -> ErrorCode | None:
-        """What ``ask`` would be answered, without the request; None if it takes one."""
-        if self._verify_here is None:
+        """The result of ``verify`` without a request; None if it needs one."""
+        if self._local is None:
             return None
-        return self._verify_here(transactional_id, producer_id, epoch, partition)
+        return self._local(transactional_id, producer_id, producer_epoch, partition)
 
-    def ask(self, ask: TransactionAsk) -> None:
-        node = self._channel.node_of(ask.transactional_id)
+    def verify(self, verification: Verification) -> None:
+        node = self._channel.node_of(verification.transactional_id)
         if node == NO_NODE:
-            ask.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            verification.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         queue = self._queues.get(node)
         if queue is not None:
-            self._enqueue(queue, ask)
+            self._enqueue(queue, verification)
             return
         self._queues[node] = {}
-        self._send(node, {ask.transactional_id: [ask]})
+        self._send(node, {verification.transactional_id: [verification]})
 
-    def _enqueue(self, queue: dict[str, list[TransactionAsk]], ask: TransactionAsk) -> None:
-        queued = queue.get(ask.transactional_id)
+    def _enqueue(self, queue: dict[str, list[Verification]], verification: Verification) -> None:
+        """A request has one producer for each transactional id: the newest one stays in the queue."""
+        queued = queue.get(verification.transactional_id)
         if queued is None:
-            queue[ask.transactional_id] = [ask]
+            queue[verification.transactional_id] = [verification]
             return
         first = queued[0]
-        if (first.producer_id, first.epoch, first.verify_only) == (
-            ask.producer_id,
-            ask.epoch,
-            ask.verify_only,
+        if (first.producer_id, first.producer_epoch, first.verify_only) == (
+            verification.producer_id,
+            verification.producer_epoch,
+            verification.verify_only,
         ):
-            queued.append(ask)
-        elif first.producer_id == ask.producer_id and first.epoch > ask.epoch:
-            ask.refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
-        else:
-            queue[ask.transactional_id] = [ask]
-            older = first.producer_id == ask.producer_id and first.epoch < ask.epoch
-            for each in queued:
-                each.refuse(ErrorCode.INVALID_PRODUCER_EPOCH if older else ErrorCode.NETWORK_EXCEPTION)
+            queued.append(verification)
+            return
+        same_producer = first.producer_id == verification.producer_id
+        if same_producer and first.producer_epoch > verification.producer_epoch:
+            verification.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return
+        queue[verification.transactional_id] = [verification]
+        is_older = same_producer and first.producer_epoch < verification.producer_epoch
+        for each in queued:
+            each.fail(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
 
-    def _send(self, node: int, asks: dict[str, list[TransactionAsk]]) -> None:
+    def _send(self, node: int, sent: dict[str, list[Verification]]) -> None:
         request = AddPartitionsToTxnRequest(
-            transactions=[_transaction(transactional_id, each) for transactional_id, each in asks.items()]
+            transactions=[_transaction(transactional_id, each) for transactional_id, each in sent.items()]
         )
-        answer = self._channel.add_partitions(node, request)
-        if isinstance(answer, asyncio.Future) and not answer.done():
-            answer.add_done_callback(lambda done: self._answered(node, asks, done))
+        response = self._channel.add_partitions(node, request)
+        if isinstance(response, asyncio.Future) and not response.done():
+            response.add_done_callback(lambda done: self._on_response(node, sent, done))
         else:
-            self._answered(node, asks, answer)
+            self._on_response(node, sent, response)
 
-    def _answered(
+    def _on_response(
         self,
         node: int,
-        asks: dict[str, list[TransactionAsk]],
-        answer: Message | asyncio.Future[Message],
+        sent: dict[str, list[Verification]],
+        response: Message | asyncio.Future[Message],
     ) -> None:
         queue = self._queues.pop(node)
         if queue:
-            # Sent before the answers are handed on, so that no new question overtakes it.
+            # It is sent below; until then new verifications wait behind it.
             self._queues[node] = {}
         codes: dict[tuple[str, TopicPartition], ErrorCode] = {}
-        otherwise = ErrorCode.NETWORK_EXCEPTION
-        if isinstance(answer, asyncio.Future):
-            failed = answer.cancelled() or answer.exception() is not None
-            answer = AddPartitionsToTxnResponse() if failed else answer.result()
-        assert isinstance(answer, AddPartitionsToTxnResponse)
-        if answer.error_code:
-            otherwise = ErrorCode(answer.error_code)
-        for result in answer.results_by_transaction:
+        default = ErrorCode.NETWORK_EXCEPTION
+        if isinstance(response, asyncio.Future):
+            failed = response.cancelled() or response.exception() is not None
+            response = AddPartitionsToTxnResponse() if failed else response.result()
+        assert isinstance(response, AddPartitionsToTxnResponse)
+        if response.error_code:
+            default = ErrorCode(response.error_code)
+        for result in response.results_by_transaction:
             for topic in result.topic_results:
                 for each in topic.results_by_partition:
                     partition = TopicPartition(topic.name, each.partition_index)
                     codes[result.transactional_id, partition] = ErrorCode(each.partition_error_code)
-        for transactional_id, asked in asks.items():
-            for ask in asked:
-                ask.answer({each: codes.get((transactional_id, each), otherwise) for each in ask.partitions})
+        for transactional_id, verifications in sent.items():
+            for verification in verifications:
+                verification.complete(
+                    {each: codes.get((transactional_id, each), default) for each in verification.partitions}
+                )
         if queue:
             self._send(node, queue)
 
 
-def _transaction(transactional_id: str, asks: list[TransactionAsk]) -> AddPartitionsToTxnTransaction:
-    first = asks[0]
-    partitions = frozenset[TopicPartition]().union(*(ask.partitions for ask in asks))
+def _transaction(transactional_id: str, verifications: list[Verification]) -> AddPartitionsToTxnTransaction:
+    first = verifications[0]
+    partitions = frozenset[TopicPartition]().union(*(each.partitions for each in verifications))
     return AddPartitionsToTxnTransaction(
         transactional_id=transactional_id,
         producer_id=first.producer_id,
-        producer_epoch=first.epoch,
+        producer_epoch=first.producer_epoch,
         verify_only=first.verify_only,
         topics=[
             AddPartitionsToTxnTopic(name=topic, partitions=indexes) for topic, indexes in by_topic(partitions)

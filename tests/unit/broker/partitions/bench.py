@@ -1,13 +1,11 @@
-"""One log directory with a disk whose syncs can be held, one flusher, and partitions made on demand."""
+"""One log directory whose disk can delay syncs, one flusher, and partitions on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-
-import uvloop
 
 from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.ack_wait import Appended
@@ -44,22 +42,16 @@ class Bench:
         return partition
 
 
-def on_bench(path: Path, story: Callable[[Bench], Awaitable[None]]) -> None:
-    @contextlib.asynccontextmanager
-    async def bench() -> AsyncIterator[Bench]:
-        bench = Bench(path)
-        try:
+@contextlib.asynccontextmanager
+async def on_bench(path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(path)
+    try:
+        async with asyncio.timeout(20):
             yield bench
-        finally:
-            bench.disk.free.set()
-            await bench.flusher.close()
-            bench.directory.abandon()
-
-    async def bounded() -> None:
-        async with asyncio.timeout(20), bench() as made:
-            await story(made)
-
-    uvloop.run(bounded())
+    finally:
+        bench.disk.free.set()
+        await bench.flusher.close()
+        bench.directory.abandon()
 
 
 def append(partition: Partition, *values: bytes) -> Appended:

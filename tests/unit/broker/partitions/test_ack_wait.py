@@ -12,7 +12,7 @@ from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
 from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.config.log_config import LogConfig
 from tests.support.brokers.live_node import NOW
-from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
+from tests.unit.broker.partitions.bench import NODE_ID, append, on_bench
 from tests.unit.broker.partitions.test_partition import lead_with_follower
 
 FOREVER_MS = 2**31 - 1
@@ -24,8 +24,8 @@ def replicate(leader: PartitionLeader, offset: int) -> None:
     leader.on_follower_fetch(leader.follower(FOLLOWER, 1), offset, 0, 1, NOW)
 
 
-def test_a_wait_that_begins_after_the_commit_ends_at_once(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_a_wait_that_begins_after_the_commit_ends_at_once(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
         appended = append(partition, b"a")
@@ -35,11 +35,9 @@ def test_a_wait_that_begins_after_the_commit_ends_at_once(tmp_path: Path) -> Non
         appended.when_committed(FOREVER_MS, acks.append)
         assert acks == [AckResult.ACKED]
 
-    on_bench(tmp_path, run)
 
-
-def test_a_wait_that_begins_after_the_leadership_ended_is_fenced_at_once(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_a_wait_that_begins_after_the_leadership_ended_is_fenced_at_once(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         lead_with_follower(partition, 1)
         appended = append(partition, b"a")
@@ -49,11 +47,9 @@ def test_a_wait_that_begins_after_the_leadership_ended_is_fenced_at_once(tmp_pat
             appended.when_committed(FOREVER_MS, acks.append)
             assert acks == [AckResult.FENCED], "the offset may hold another leader's record"
 
-    on_bench(tmp_path, run)
 
-
-def test_waits_end_by_offset_whatever_the_order_in_which_they_began(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_waits_end_by_offset_whatever_the_order_in_which_they_began(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
         first, second = append(partition, b"a"), append(partition, b"b")
@@ -65,11 +61,9 @@ def test_waits_end_by_offset_whatever_the_order_in_which_they_began(tmp_path: Pa
         replicate(leader, 2)
         assert acked == [1, 2]
 
-    on_bench(tmp_path, run)
 
-
-def test_an_empty_append_is_committed_when_everything_before_it_is(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_an_empty_append_is_committed_when_everything_before_it_is(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
         assert partition.empty_append().committed
@@ -80,11 +74,9 @@ def test_an_empty_append_is_committed_when_everything_before_it_is(tmp_path: Pat
         replicate(leader, 1)
         assert acks == [AckResult.ACKED]
 
-    on_bench(tmp_path, run)
 
-
-def test_acks_1_waits_for_the_leaders_own_copy_only(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_acks_1_waits_for_the_leaders_own_copy_only(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=LogConfig(flush_messages=1))
         lead_with_follower(partition, 1)
         bench.disk.free.clear()
@@ -95,11 +87,9 @@ def test_acks_1_waits_for_the_leaders_own_copy_only(tmp_path: Path) -> None:
         assert await done == [AckResult.ACKED]
         assert partition.log.high_watermark == 0, "the follower does not have it"
 
-    on_bench(tmp_path, run)
 
-
-def test_acks_1_is_not_fenced_when_the_last_follower_is_removed(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_acks_1_is_not_fenced_when_the_last_follower_is_removed(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=LogConfig(flush_messages=1))
         lead_with_follower(partition, 1)
         bench.disk.free.clear()
@@ -109,11 +99,9 @@ def test_acks_1_is_not_fenced_when_the_last_follower_is_removed(tmp_path: Path) 
         bench.disk.free.set()
         assert await done == [AckResult.ACKED]
 
-    on_bench(tmp_path, run)
 
-
-def test_a_new_epoch_of_the_same_leader_does_not_fence(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_a_new_epoch_of_the_same_leader_does_not_fence(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         lead_with_follower(partition, 1)
         acks: list[AckResult] = []
@@ -123,11 +111,9 @@ def test_a_new_epoch_of_the_same_leader_does_not_fence(tmp_path: Path) -> None:
         replicate(leader, 1)
         assert acks == [AckResult.ACKED], "the leader has truncated nothing: the offset holds the same batch"
 
-    on_bench(tmp_path, run)
 
-
-def test_a_wait_lasts_until_its_last_append_is_decided(tmp_path: Path) -> None:
-    async def run(bench: Bench) -> None:
+async def test_a_wait_lasts_until_its_last_append_is_decided(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         one, other = bench.partition("one"), bench.partition("other")
         leader = lead_with_follower(one, 1)
         lead_with_follower(other, 1)
@@ -138,12 +124,10 @@ def test_a_wait_lasts_until_its_last_append_is_decided(tmp_path: Path) -> None:
         other.become_follower(FOLLOWER, 2)
         assert acks == [AckResult.ACKED, AckResult.FENCED]
 
-    on_bench(tmp_path, run)
-
 
 @pytest.mark.parametrize("timeout_ms", [1, 0, -5])
-def test_a_wait_that_times_out_ends_once(tmp_path: Path, timeout_ms: int) -> None:
-    async def run(bench: Bench) -> None:
+async def test_a_wait_that_times_out_ends_once(tmp_path: Path, timeout_ms: int) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
         done: asyncio.Future[AckResult] = asyncio.get_running_loop().create_future()
@@ -151,14 +135,11 @@ def test_a_wait_that_times_out_ends_once(tmp_path: Path, timeout_ms: int) -> Non
         assert await done is AckResult.TIMED_OUT
         replicate(leader, 1)
 
-    on_bench(tmp_path, run)
-
 
 @pytest.mark.parametrize("seed", range(40))
-def test_no_wake_up_is_lost_in_any_order_of_events(tmp_path: Path, seed: int) -> None:
+async def test_no_wake_up_is_lost_in_any_order_of_events(tmp_path: Path, seed: int) -> None:
     """Appends, waits that begin late and in any order, fetches of the follower and changes of the leader."""
-
-    async def run(bench: Bench) -> None:
+    async with on_bench(tmp_path) as bench:
         rng = random.Random(seed)
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
@@ -198,5 +179,3 @@ def test_no_wake_up_is_lost_in_any_order_of_events(tmp_path: Path, seed: int) ->
         for each in not_waiting:
             begin(*each)
         assert ended.keys() == waiting.keys()
-
-    on_bench(tmp_path, run)

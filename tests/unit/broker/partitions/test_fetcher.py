@@ -28,7 +28,7 @@ from tests.support.brokers.live_node import batch_of, live_node, until
 from tests.support.brokers.scripted_broker import Asked, ScriptedBroker
 from tests.support.clients.raw_client import connected
 from tests.support.machines.controller_bench import numbered_uuid
-from tests.unit.broker.partitions.bench import Bench, on_bench
+from tests.unit.broker.partitions.bench import on_bench
 
 TOPIC_ID = numbered_uuid(7)
 
@@ -207,12 +207,11 @@ async def test_the_next_request_waits_until_the_records_are_synced(tmp_path: Pat
         await fetcher.stop()
 
 
-def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(tmp_path: Path) -> None:
+async def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(tmp_path: Path) -> None:
     """The fetch offset of the first request acknowledges the records of the previous leader, whose sync may
     still be running.
     """
-
-    async def run(bench: Bench) -> None:
+    async with on_bench(tmp_path) as bench:
         asked: list[int] = []
 
         async def fetched(request: FetchRequest) -> Message:
@@ -240,5 +239,3 @@ def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(tmp_pat
             await until(lambda: asked == [1])
             assert partition.log.recovery_point == 1
             await fetcher.stop()
-
-    on_bench(tmp_path, run)

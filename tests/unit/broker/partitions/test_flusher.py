@@ -1,4 +1,4 @@
-"""Group commit: one sync at a time, shared by all who came meanwhile; a failure is final."""
+"""Group commit: one sync at a time, shared by all partitions that wait; a failure is final."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ruslo.config.log_config import LogConfig
 from tests.support.brokers.live_node import until
-from tests.unit.broker.partitions.bench import Bench, append, on_bench
+from tests.unit.broker.partitions.bench import append, on_bench
 
 SYNCED = LogConfig(flush_messages=1)
 
 
-def test_appends_during_a_sync_share_the_next(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_appends_during_a_sync_share_the_next(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         one, other = bench.partition("one", config=SYNCED), bench.partition("other", config=SYNCED)
         bench.disk.free.clear()
         bench.disk.started.clear()
@@ -30,11 +30,9 @@ def test_appends_during_a_sync_share_the_next(tmp_path: Path) -> None:
         assert names[0] == "one-0"
         assert sorted(names[1:]) == ["one-0", "other-0"]
 
-    on_bench(tmp_path, story)
 
-
-def test_after_a_failure_nothing_is_synced_any_more(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_no_sync_follows_a_failed_one(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=SYNCED)
         bench.disk.failure = OSError(errno.EIO, "Input/output error")
         bench.disk.syncs.clear()
@@ -47,11 +45,9 @@ def test_after_a_failure_nothing_is_synced_any_more(tmp_path: Path) -> None:
         assert len(bench.failures) == len(bench.disk.syncs) == 1
         assert "Input/output error" in str(bench.failures[0])
 
-    on_bench(tmp_path, story)
 
-
-def test_a_partition_that_went_is_passed_over(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_retired_partition_is_not_synced(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         going, staying = bench.partition("going", config=SYNCED), bench.partition("staying", config=SYNCED)
         bench.disk.free.clear()
         bench.disk.started.clear()
@@ -68,11 +64,9 @@ def test_a_partition_that_went_is_passed_over(tmp_path: Path) -> None:
         assert [path.split("/")[-2] for path in bench.disk.syncs] == ["going-0", "staying-0"]
         assert bench.failures == []
 
-    on_bench(tmp_path, story)
 
-
-def test_close_waits_for_the_sync_under_way(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_close_waits_for_the_running_sync(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=SYNCED)
         bench.disk.free.clear()
         bench.disk.started.clear()
@@ -84,5 +78,3 @@ def test_close_waits_for_the_sync_under_way(tmp_path: Path) -> None:
         bench.disk.free.set()
         await closing
         assert partition.log.recovery_point == 1
-
-    on_bench(tmp_path, story)

@@ -1,4 +1,4 @@
-"""A partition: roles, epochs, the high watermark with and without syncs, leaving."""
+"""A partition: roles, epochs, the high watermark with and without syncs, retirement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from tests.support.brokers.live_node import NOW, batch_of, until
-from tests.unit.broker.partitions.bench import NODE_ID, Bench, append, on_bench
+from tests.unit.broker.partitions.bench import NODE_ID, append, on_bench
 
 FOREVER_MS = 2**31 - 1
 
@@ -31,7 +31,7 @@ class AllAlive:
 def lead_with_follower(
     partition: Partition, leader_epoch: int, isr: tuple[int, ...] = (NODE_ID, NODE_ID + 1)
 ) -> PartitionLeader:
-    """Another broker holds a replica too."""
+    """Lead a partition that another broker replicates."""
     clock = SystemClock()
     settings = ReplicationSettings(
         AllAlive(),
@@ -46,8 +46,8 @@ def lead_with_follower(
     return partition.leader
 
 
-def test_only_a_leader_takes_records(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_only_a_leader_appends(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(leads=False)
         with pytest.raises(KafkaError) as refused:
             append(partition, b"a")
@@ -61,20 +61,16 @@ def test_only_a_leader_takes_records(tmp_path: Path) -> None:
             append(partition, b"b")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    on_bench(tmp_path, story)
 
-
-def test_internal_topics_take_nothing_from_clients(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_clients_cannot_produce_to_internal_topics(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         with pytest.raises(KafkaError) as refused:
             append(bench.partition("__consumer_offsets"), b"a")
         assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
-    on_bench(tmp_path, story)
 
-
-def test_epochs_of_clients(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_leader_epochs_of_clients(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         partition.become_leader(3)
         assert partition.check_epoch(-1) is ErrorCode.NONE
@@ -84,11 +80,9 @@ def test_epochs_of_clients(tmp_path: Path) -> None:
         partition.become_follower(2, 4)
         assert partition.check_epoch(4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    on_bench(tmp_path, story)
 
-
-def test_what_a_follower_has_synced_is_not_committed(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_sync_commits_nothing_on_a_follower(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
         partition.become_follower(2, 1)
@@ -97,13 +91,10 @@ def test_what_a_follower_has_synced_is_not_committed(tmp_path: Path) -> None:
         await until(lambda: partition.log.recovery_point == 2)
         assert partition.log.high_watermark == 1
 
-    on_bench(tmp_path, story)
 
-
-def test_a_follower_that_is_behind_does_not_send_its_readers_back(tmp_path: Path) -> None:
-    """KIP-392: OFFSET_OUT_OF_RANGE would make a consumer give its position up."""
-
-    async def story(bench: Bench) -> None:
+async def test_a_lagging_follower_does_not_reset_its_consumers(tmp_path: Path) -> None:
+    """KIP-392: OFFSET_OUT_OF_RANGE would make a consumer reset its position."""
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
         for leads, code in (
@@ -116,21 +107,17 @@ def test_a_follower_that_is_behind_does_not_send_its_readers_back(tmp_path: Path
                 partition.read(5, 1000, False, True)
             assert refused.value.code is code
 
-    on_bench(tmp_path, story)
 
-
-def test_bytes_behind_the_batch_are_cut_off(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_bytes_after_the_batch_are_ignored(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         batch = batch_of(b"a")
         partition.append(memoryview(batch + b"tail"), NOW)
         assert partition.log.size_bytes == len(batch)
 
-    on_bench(tmp_path, story)
 
-
-def test_without_syncs_everything_appended_is_safe_at_once(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_without_syncs_an_append_is_committed_at_once(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         bench.disk.syncs.clear()
         append(partition, b"a", b"b")
@@ -138,11 +125,9 @@ def test_without_syncs_everything_appended_is_safe_at_once(tmp_path: Path) -> No
         await asyncio.sleep(0.01)
         assert bench.disk.syncs == []
 
-    on_bench(tmp_path, story)
 
-
-def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=LogConfig(flush_messages=1))
         bench.disk.free.clear()
         first = append(partition, b"a")
@@ -157,11 +142,9 @@ def test_the_high_watermark_follows_the_syncs(tmp_path: Path) -> None:
         assert acked == [1, 2], "the first sync did not cover the second append"
         assert partition.log.recovery_point == 2
 
-    on_bench(tmp_path, story)
 
-
-def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_fetch_completes_once_its_records_are_durable(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=LogConfig(flush_messages=1))
         bench.disk.free.clear()
         bench.disk.started.clear()
@@ -182,11 +165,9 @@ def test_readers_hear_of_bytes_once_they_are_safe(tmp_path: Path) -> None:
         await until(lambda: bool(seen))
         assert seen == [1]
 
-    on_bench(tmp_path, story)
 
-
-def reader_of(partition: Partition) -> list[int]:
-    """Filled with the high watermark that ends its wait for a byte."""
+def delayed_fetch_of(partition: Partition) -> list[int]:
+    """Gets the high watermark at which a fetch of one byte completes."""
     seen: list[int] = []
     DelayedFetch(
         [partition.delayed_fetches], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
@@ -194,13 +175,12 @@ def reader_of(partition: Partition) -> list[int]:
     return seen
 
 
-def test_readers_of_a_follower_hear_of_records_that_came_before_they_were_committed(tmp_path: Path) -> None:
-    """KIP-392: the leader's word that they are comes with its next answer, and with no bytes."""
-
-    async def story(bench: Bench) -> None:
+async def test_a_fetch_at_a_follower_completes_when_the_leader_reports_the_commit(tmp_path: Path) -> None:
+    """KIP-392: the leader reports the new high watermark in its next response, without records."""
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(leads=False)
         partition.become_follower(NODE_ID + 1, 1)
-        seen = reader_of(partition)
+        seen = delayed_fetch_of(partition)
         batch = batch_of(b"a", leader_epoch=1)
         partition.follower.append(memoryview(batch), partition.leader_epoch, NOW)
         partition.follower.on_leader_offsets(0, 0, len(batch))
@@ -210,40 +190,34 @@ def test_readers_of_a_follower_hear_of_records_that_came_before_they_were_commit
         await until(lambda: bool(seen))
         assert seen == [1]
 
-    on_bench(tmp_path, story)
 
-
-def test_readers_of_a_new_leader_hear_of_records_of_the_leader_before(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_fetch_at_a_new_leader_completes_with_records_of_the_previous_leader(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(leads=False)
         partition.become_follower(NODE_ID + 1, 1)
         partition.follower.append(memoryview(batch_of(b"a", leader_epoch=1)), 1, NOW)
         leader = lead_with_follower(partition, leader_epoch=2)
-        seen = reader_of(partition)
+        seen = delayed_fetch_of(partition)
         leader.on_follower_fetch(leader.follower(NODE_ID + 1, 1), 1, 0, 1, now_ms=0)
         await until(lambda: bool(seen))
         assert seen == [1]
 
-    on_bench(tmp_path, story)
 
-
-def test_what_had_too_few_copies_is_committed_when_fewer_are_asked_for(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_lower_min_insync_replicas_commits_records(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(leads=False, config=LogConfig(min_insync_replicas=2))
         lead_with_follower(partition, leader_epoch=1, isr=(NODE_ID,))
         append(partition, b"a")
-        seen = reader_of(partition)
+        seen = delayed_fetch_of(partition)
         assert partition.log.high_watermark == 0
-        # Neither a follower nor a producer comes by any more.
+        # No further fetch or append triggers it.
         partition.configure(LogConfig(min_insync_replicas=1))
         assert partition.log.high_watermark == 1
         await until(lambda: bool(seen))
 
-    on_bench(tmp_path, story)
 
-
-def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_topic_settings_turn_syncs_on_and_off(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
         partition.configure(LogConfig(flush_messages=1))
@@ -252,7 +226,7 @@ def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
         append(partition, b"b")
         assert partition.log.high_watermark == 1
         await asyncio.to_thread(bench.disk.started.wait, 10)
-        # Turned off while a sync is under way: what comes now is safe at once, and so is all before it.
+        # Turned off during a sync: the next append is committed at once, and with it all before it.
         partition.configure(LogConfig())
         append(partition, b"c")
         assert partition.log.high_watermark == 3
@@ -260,61 +234,55 @@ def test_settings_can_turn_syncs_on_and_off(tmp_path: Path) -> None:
         await until(lambda: partition.log.recovery_point == 2)
         assert partition.log.high_watermark == 3
 
-    on_bench(tmp_path, story)
 
-
-def test_a_follower_syncs_before_it_tells_its_leader_what_it_has(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_follower_syncs_before_its_next_fetch(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         partition.become_follower(NODE_ID + 1, 1)
-        told: list[int] = []
+        fetched: list[int] = []
 
-        def take(offset: int) -> bool:
+        def receive(offset: int) -> bool:
             batch = batch_of(b"a", base_offset=offset, leader_epoch=1)
             partition.follower.append(memoryview(batch), partition.leader_epoch, NOW)
-            return partition.follower.sync_before_fetch(lambda: told.append(partition.log.recovery_point))
+            return partition.follower.sync_before_fetch(lambda: fetched.append(partition.log.recovery_point))
 
-        assert not take(0)
+        assert not receive(0)
         bench.disk.free.clear()
         bench.disk.started.clear()
         partition.request_sync()
         await asyncio.to_thread(bench.disk.started.wait, 10)
-        # The sync that is under way began before the next batch came: it is not the one to wait for.
+        # The running sync began before the next batch: the fetch waits for another one.
         partition.configure(LogConfig(flush_messages=1))
-        assert take(1)
-        assert told == []
+        assert receive(1)
+        assert fetched == []
         bench.disk.free.set()
-        await until(lambda: bool(told))
-        assert told == [2]
-        assert partition.log.high_watermark == 0, "that is for the leader to say"
-
-    on_bench(tmp_path, story)
+        await until(lambda: bool(fetched))
+        assert fetched == [2]
+        assert partition.log.high_watermark == 0, "the leader has not reported it"
 
 
-def test_a_leader_that_syncs_brings_what_it_found_to_the_disk_first(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_new_leader_that_syncs_first_syncs_the_log_it_found(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
         log = partition.log
         assert log.recovery_point == 0
         log.config = LogConfig(flush_messages=1)
         log.high_watermark = 0
-        heir = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher, partition.traffic)
+        successor = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher, partition.traffic)
         bench.disk.free.clear()
-        heir.become_leader(1)
+        successor.become_leader(1)
         assert log.high_watermark == 0
         with pytest.raises(KafkaError) as refused:
-            heir.require_end_offset()
+            successor.require_end_offset()
         assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
         bench.disk.free.set()
         await until(lambda: log.high_watermark == 1)
-        heir.require_end_offset()
-
-    on_bench(tmp_path, story)
+        successor.require_end_offset()
 
 
-def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_a_retired_partition_completes_all_waits(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(config=LogConfig(flush_messages=1, flush_ms=1000))
         bench.disk.free.clear()
         appended = append(partition, b"a")
@@ -330,11 +298,9 @@ def test_whoever_waits_is_dismissed_when_the_partition_goes(tmp_path: Path) -> N
         assert partition.check_epoch(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         bench.disk.free.set()
 
-    on_bench(tmp_path, story)
 
-
-def test_reads_are_bounded_by_what_is_safe(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_reads_are_bounded_by_the_high_watermark(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         size = len(batch_of(b"a"))
         append(partition, b"a")
@@ -349,5 +315,3 @@ def test_reads_are_bounded_by_what_is_safe(tmp_path: Path) -> None:
             partition.read(3, 1 << 20, False, True)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
         bench.disk.free.set()
-
-    on_bench(tmp_path, story)

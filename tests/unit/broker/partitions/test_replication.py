@@ -1,4 +1,4 @@
-"""What acks, in-sync sets and watermarks do when a second broker, played by the test, replicates."""
+"""Acks, the ISR and watermarks while a second broker, played by the test, replicates."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def isr_becomes(node: LiveNode, *members: int) -> None:
     await until(lambda: node.node.metadata.image.topics.by_name["t"].partitions[0].isr == members)
 
 
-def produced(answer: ProduceResponse) -> PartitionProduceResponse:
-    return answer.responses[0].partition_responses[0]
+def produced(response: ProduceResponse) -> PartitionProduceResponse:
+    return response.responses[0].partition_responses[0]
 
 
 async def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Path) -> None:
@@ -35,10 +35,10 @@ async def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Pat
         assert log.high_watermark == 0
         data = await second.fetch(topic_id, 0)
         assert [record.value for record in records_in(data.records)] == [b"one"]
-        assert log.high_watermark == 0, "it has asked for the record, but does not have it"
+        assert log.high_watermark == 0, "the follower has requested the record, but does not have it"
         await second.fetch(topic_id, 1)
-        answer = produced(await client.receive(ProduceResponse))
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        result = produced(await client.receive(ProduceResponse))
+        assert (result.error_code, result.base_offset) == (0, 0)
         assert log.high_watermark == 1
         at_once = produced(
             await client.call(node.produce_request({("t", 0): batch_of(b"two")}, acks=1), ProduceResponse)
@@ -47,16 +47,16 @@ async def test_acks_all_waits_for_the_follower_and_acks_1_does_not(tmp_path: Pat
         assert (await node.fetch(client, 1)).records in (None, b""), "consumers wait for the follower"
 
 
-async def test_acks_all_times_out_but_the_record_stays(tmp_path: Path) -> None:
+async def test_an_acks_all_timeout_keeps_the_record(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
         request = node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20)
-        answer = produced(await client.call(request, ProduceResponse))
-        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        result = produced(await client.call(request, ProduceResponse))
+        assert ErrorCode(result.error_code) is ErrorCode.REQUEST_TIMED_OUT
         await second.fetch(topic_id, 1)
         assert [r.value for r in records_in((await node.fetch(client, 0)).records)] == [b"one"]
 
 
-async def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_path: Path) -> None:
+async def test_a_silent_follower_leaves_the_isr_and_rejoins(tmp_path: Path) -> None:
     async with (
         two_brokers(tmp_path, "400") as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -64,8 +64,8 @@ async def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_pa
         await second.fetch(topic_id, 0)
         client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=20_000))
         await isr_becomes(node, NODE)
-        answer = produced(await client.receive(ProduceResponse))
-        assert answer.error_code == 0, "with the follower out of the ISR the leader's copy is enough"
+        result = produced(await client.receive(ProduceResponse))
+        assert result.error_code == 0, "with the follower out of the ISR the leader's copy is enough"
         await second.fetch(topic_id, 0)
         await asyncio.sleep(0.05)
         assert node.partition().has_followers
@@ -74,7 +74,7 @@ async def test_a_follower_that_falls_silent_leaves_the_isr_and_comes_back(tmp_pa
         await isr_becomes(node, NODE, SECOND)
 
 
-async def test_fewer_in_sync_replicas_than_promised_refuse_acks_all(tmp_path: Path) -> None:
+async def test_acks_all_fails_under_min_isr(tmp_path: Path) -> None:
     async with (
         two_brokers(tmp_path, "400", min_insync_replicas="2") as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -82,7 +82,9 @@ async def test_fewer_in_sync_replicas_than_promised_refuse_acks_all(tmp_path: Pa
         client.send(node.produce_request({("t", 0): batch_of(b"one")}, timeout_ms=1500))
         await isr_becomes(node, NODE)
         late = produced(await client.receive(ProduceResponse))
-        assert ErrorCode(late.error_code) is ErrorCode.REQUEST_TIMED_OUT, "the high watermark stands still"
+        assert ErrorCode(late.error_code) is ErrorCode.REQUEST_TIMED_OUT, (
+            "the high watermark does not advance"
+        )
         assert node.partition().log.high_watermark == 0
         refused = produced(
             await client.call(node.produce_request({("t", 0): batch_of(b"two")}), ProduceResponse)
@@ -90,16 +92,16 @@ async def test_fewer_in_sync_replicas_than_promised_refuse_acks_all(tmp_path: Pa
         assert ErrorCode(refused.error_code) is ErrorCode.NOT_ENOUGH_REPLICAS
         assert "min.insync.replicas is 2" in (refused.error_message or "")
         assert node.partition().log.end_offset == 1
-        unsafe = produced(
+        acks_1 = produced(
             await client.call(node.produce_request({("t", 0): batch_of(b"3")}, acks=1), ProduceResponse)
         )
-        assert unsafe.error_code == 0
+        assert acks_1.error_code == 0
         await second.fetch(topic_id, 2)
         await isr_becomes(node, NODE, SECOND)
         await until(lambda: node.partition().log.high_watermark == 2)
 
 
-async def test_who_may_fetch_as_a_replica(tmp_path: Path) -> None:
+async def test_a_fetch_with_an_old_broker_epoch_is_rejected(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (_, second, topic_id):
         await second.fetch(topic_id, 0)
         old = await second.fetch(topic_id, 0, epoch=second.epoch - 1)
@@ -107,7 +109,7 @@ async def test_who_may_fetch_as_a_replica(tmp_path: Path) -> None:
         assert (await second.fetch(topic_id, 0)).error_code == 0
 
 
-async def test_a_fenced_broker_is_out_of_the_isr_and_not_taken_back(tmp_path: Path) -> None:
+async def test_a_fenced_broker_leaves_the_isr_and_does_not_rejoin(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
         await second.heartbeat(want_fence=True)
         await isr_becomes(node, NODE)
@@ -133,28 +135,28 @@ def deletion(timeout_ms: int, before: int = -1) -> DeleteRecordsRequest:
     )
 
 
-def deleted(answer: DeleteRecordsResponse) -> tuple[ErrorCode, int]:
-    (result,) = answer.topics[0].partitions
+def deleted(response: DeleteRecordsResponse) -> tuple[ErrorCode, int]:
+    (result,) = response.topics[0].partitions
     return ErrorCode(result.error_code), result.low_watermark
 
 
-async def test_records_are_deleted_when_every_in_sync_replica_says_so(tmp_path: Path) -> None:
+async def test_delete_records_waits_for_the_in_sync_replicas(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
         client.send(node.produce_request({("t", 0): batch_of(b"one", b"two")}))
         await second.fetch(topic_id, 0)
         await second.fetch(topic_id, 2)
         assert produced(await client.receive(ProduceResponse)).error_code == 0
         late = await client.call(deletion(20, before=1), DeleteRecordsResponse)
-        assert deleted(late) == (ErrorCode.REQUEST_TIMED_OUT, -1), "the follower still shows it"
+        assert deleted(late) == (ErrorCode.REQUEST_TIMED_OUT, -1), "the follower still has it"
         client.send(deletion(20_000))
         await until(lambda: node.partition().log.start_offset == 2)
-        told = await second.fetch(topic_id, 2, log_start=1)
-        assert told.log_start_offset == 2
+        data = await second.fetch(topic_id, 2, log_start=1)
+        assert data.log_start_offset == 2
         await second.fetch(topic_id, 2, log_start=2)
         assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 2)
 
 
-async def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp_path: Path) -> None:
+async def test_a_deletion_completes_the_delayed_fetch_of_a_follower(tmp_path: Path) -> None:
     async with two_brokers(tmp_path) as (node, second, topic_id), connected(node.bootstrap) as client:
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         await second.fetch(topic_id, 0)
@@ -168,13 +170,13 @@ async def test_a_follower_that_waits_for_records_hears_of_a_deletion_at_once(tmp
             assert leader is not None
             await until(lambda: bool(leader.follower_fetches))
             client.send(deletion(20_000))
-            told = (await follower.receive(FetchResponse)).responses[0].partitions[0]
-            assert told.log_start_offset == 1
+            data = (await follower.receive(FetchResponse)).responses[0].partitions[0]
+            assert data.log_start_offset == 1
             await second.fetch(topic_id, 1, log_start=1)
             assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
 
 
-async def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -> None:
+async def test_a_deletion_does_not_wait_for_a_replica_that_leaves_the_isr(tmp_path: Path) -> None:
     async with (
         two_brokers(tmp_path, "400") as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -185,13 +187,13 @@ async def test_a_deletion_does_not_wait_for_who_leaves_the_isr(tmp_path: Path) -
         assert produced(await client.receive(ProduceResponse)).error_code == 0
         client.send(deletion(20_000))
         await until(lambda: node.partition().log.start_offset == 1)
-        # An append that it does not fetch: it falls behind.
+        # The follower does not fetch this append, so it falls behind.
         await append_here(node)
         await isr_becomes(node, NODE)
         assert deleted(await client.receive(DeleteRecordsResponse)) == (ErrorCode.NONE, 1)
 
 
-async def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_path: Path) -> None:
+async def test_a_follower_deletes_records_before_it_rejoins_the_isr(tmp_path: Path) -> None:
     async with (
         two_brokers(tmp_path, "400") as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -202,7 +204,7 @@ async def test_who_was_away_hears_of_a_deletion_before_it_is_in_sync_again(tmp_p
         request = second.request(topic_id, 1)
         request.max_wait_ms, request.min_bytes = 600_000, 1
         (topic,) = (await client.call(request, FetchResponse)).responses
-        assert topic.partitions[0].log_start_offset == 1, "told at once, though there are no records"
+        assert topic.partitions[0].log_start_offset == 1, "reported at once, although there are no records"
         leader = node.partition().leader
         assert leader is not None
         assert leader.replication is not None

@@ -1,9 +1,11 @@
+"""Verification of transactions: how requests to coordinators are shared and queued."""
+
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ruslo.broker.partitions.txn_verification import NO_NODE, CoordinatorAsks, TransactionAsk
+from ruslo.broker.partitions.txn_verification import NO_NODE, TransactionVerifier, Verification
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
@@ -18,8 +20,8 @@ from ruslo.protocol.messages.add_partitions_to_txn_response import (
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-def told(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    """The same answer for every partition."""
+def response_to(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
+    """The same code for every partition."""
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
@@ -43,7 +45,7 @@ def told(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsTo
 
 
 class Coordinators:
-    """Two nodes; ids that begin with ``x`` belong to nobody. Answers wait until the test gives them."""
+    """Two nodes; ids that begin with ``x`` have no coordinator. Responses wait for the test."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, AddPartitionsToTxnRequest]] = []
@@ -58,14 +60,14 @@ class Coordinators:
         self._promises.append(promise)
         return promise
 
-    async def answer(self, at: int, code: ErrorCode | None = ErrorCode.NONE) -> None:
+    async def respond(self, at: int, code: ErrorCode | None = ErrorCode.NONE) -> None:
         if code is None:
             self._promises[at].set_exception(ConnectionError("gone"))
         else:
-            self._promises[at].set_result(told(self.sent[at][1], code))
+            self._promises[at].set_result(response_to(self.sent[at][1], code))
         await asyncio.sleep(0)
 
-    def asked(self, at: int) -> list[tuple[str, int, list[int]]]:
+    def requested(self, at: int) -> list[tuple[str, int, list[int]]]:
         """Ids, epochs and partitions of one request."""
         return [
             (
@@ -77,73 +79,71 @@ class Coordinators:
         ]
 
 
-class Asker:
-    def __init__(self, asks: CoordinatorAsks) -> None:
-        self._asks = asks
-        self.answers: list[list[ErrorCode]] = []
+class Leader:
+    def __init__(self, verifier: TransactionVerifier) -> None:
+        self._verifier = verifier
+        self.results: list[list[ErrorCode]] = []
 
-    def ask(self, transactional_id: str, *partitions: int, epoch: int = 0, verify: bool = False) -> int:
-        """Gives the place of the answer to come."""
-        at = len(self.answers)
-        self.answers.append([])
+    def verify(
+        self, transactional_id: str, *partitions: int, epoch: int = 0, verify_only: bool = False
+    ) -> int:
+        """Returns the index of the result to come."""
+        at = len(self.results)
+        self.results.append([])
 
-        def answered(codes: Codes) -> None:
-            self.answers[at] = [codes[TopicPartition("t", index)] for index in partitions]
+        def complete(codes: Codes) -> None:
+            self.results[at] = [codes[TopicPartition("t", index)] for index in partitions]
 
-        names = frozenset(_names(partitions))
-        self._asks.ask(TransactionAsk(transactional_id, 1, epoch, verify, names, answered))
+        names = frozenset(TopicPartition("t", index) for index in partitions)
+        self._verifier.verify(Verification(transactional_id, 1, epoch, verify_only, names, complete))
         return at
 
 
-def _names(partitions: Iterable[int]) -> Iterable[TopicPartition]:
-    return (TopicPartition("t", index) for index in partitions)
-
-
-async def test_one_request_at_a_time_goes_to_each_coordinator() -> None:
+async def test_one_request_to_each_coordinator_is_in_flight() -> None:
     coordinators = Coordinators()
-    asker = Asker(CoordinatorAsks(coordinators))
-    asker.ask("aa", 0)
-    asker.ask("bb", 1)
-    asker.ask("b", 2)
-    asker.ask("cc", 3)
-    asker.ask("bb", 4)
+    leader = Leader(TransactionVerifier(coordinators))
+    leader.verify("aa", 0)
+    leader.verify("bb", 1)
+    leader.verify("b", 2)
+    leader.verify("cc", 3)
+    leader.verify("bb", 4)
     assert [node for node, _ in coordinators.sent] == [0, 1]
-    await coordinators.answer(0)
-    assert coordinators.asked(2) == [("bb", 0, [1, 4]), ("cc", 0, [3])]
-    await coordinators.answer(2)
-    await coordinators.answer(1, ErrorCode.PRODUCER_FENCED)
+    await coordinators.respond(0)
+    assert coordinators.requested(2) == [("bb", 0, [1, 4]), ("cc", 0, [3])]
+    await coordinators.respond(2)
+    await coordinators.respond(1, ErrorCode.PRODUCER_FENCED)
     none, fenced = [ErrorCode.NONE], [ErrorCode.PRODUCER_FENCED]
-    assert asker.answers == [none, none, fenced, none, none]
-    asker.ask("aa", 0, 1)
-    await coordinators.answer(3)
-    assert asker.answers[-1] == [ErrorCode.NONE, ErrorCode.NONE]
+    assert leader.results == [none, none, fenced, none, none]
+    leader.verify("aa", 0, 1)
+    await coordinators.respond(3)
+    assert leader.results[-1] == [ErrorCode.NONE, ErrorCode.NONE]
 
 
-async def test_nobody_to_ask() -> None:
+async def test_a_coordinator_is_unknown_or_unreachable() -> None:
     coordinators = Coordinators()
-    asker = Asker(CoordinatorAsks(coordinators))
-    asker.ask("x", 0)
-    assert asker.answers == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
-    asker.ask("aa", 0)
-    asker.ask("aa", 1)
-    await coordinators.answer(0, None)
-    assert asker.answers[1] == [ErrorCode.NETWORK_EXCEPTION]
-    await coordinators.answer(1)
-    assert asker.answers[2] == [ErrorCode.NONE]
+    leader = Leader(TransactionVerifier(coordinators))
+    leader.verify("x", 0)
+    assert leader.results == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
+    leader.verify("aa", 0)
+    leader.verify("aa", 1)
+    await coordinators.respond(0, None)
+    assert leader.results[1] == [ErrorCode.NETWORK_EXCEPTION]
+    await coordinators.respond(1)
+    assert leader.results[2] == [ErrorCode.NONE]
 
 
-async def test_a_newer_epoch_takes_the_place_of_an_older_one() -> None:
+async def test_a_newer_epoch_replaces_an_older_one_in_the_queue() -> None:
     coordinators = Coordinators()
-    asker = Asker(CoordinatorAsks(coordinators))
-    asker.ask("busy", 0)
-    older = asker.ask("aa", 0, epoch=1)
-    newer = asker.ask("aa", 1, epoch=2)
-    late = asker.ask("aa", 2, epoch=1)
-    assert asker.answers[older] == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert asker.answers[late] == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    other_way = asker.ask("aa", 3, epoch=2, verify=True)
-    assert asker.answers[newer] == [ErrorCode.NETWORK_EXCEPTION]
-    await coordinators.answer(0)
-    assert coordinators.asked(1) == [("aa", 2, [3])]
-    await coordinators.answer(1)
-    assert asker.answers[other_way] == [ErrorCode.NONE]
+    leader = Leader(TransactionVerifier(coordinators))
+    leader.verify("busy", 0)
+    older = leader.verify("aa", 0, epoch=1)
+    newer = leader.verify("aa", 1, epoch=2)
+    late = leader.verify("aa", 2, epoch=1)
+    assert leader.results[older] == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert leader.results[late] == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    verifies = leader.verify("aa", 3, epoch=2, verify_only=True)
+    assert leader.results[newer] == [ErrorCode.NETWORK_EXCEPTION]
+    await coordinators.respond(0)
+    assert coordinators.requested(1) == [("aa", 2, [3])]
+    await coordinators.respond(1)
+    assert leader.results[verifies] == [ErrorCode.NONE]

@@ -126,7 +126,7 @@ class TransactionCoordinator:
             return NO_NODE
         return topic.partitions[self.partition_of(transactional_id)].leader
 
-    def verify_here(
+    def verify_locally(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
     ) -> ErrorCode | None:
         """Whether the partition is part of the open transaction; None if this node cannot say."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.txn_verification import CoordinatorAsks, TransactionAsk
+from ruslo.broker.partitions.txn_verification import TransactionVerifier, Verification
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.refusals import refusal
@@ -57,13 +57,13 @@ class LocalPartitions(Protocol):
 class TransactionalOffsetCommits:
     def __init__(
         self,
-        asks: CoordinatorAsks,
+        verifier: TransactionVerifier,
         groups: OffsetsKeeper,
         partitions: LocalPartitions,
         config: Callable[[], BrokerConfig],
         clock: Clock,
     ) -> None:
-        self._asks = asks
+        self._verifier = verifier
         self._groups = groups
         self._partitions = partitions
         self._config = config
@@ -117,10 +117,8 @@ class TransactionalOffsetCommits:
             else:
                 promise.set_result(answer)
 
-        self._asks.ask(
-            TransactionAsk(
-                request.transactional_id, producer_id, epoch, not adds, frozenset({name}), answered
-            )
+        self._verifier.verify(
+            Verification(request.transactional_id, producer_id, epoch, not adds, frozenset({name}), answered)
         )
 
     def _write(

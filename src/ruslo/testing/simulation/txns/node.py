@@ -12,7 +12,7 @@ from ruslo.broker.coordinators.txns.shard_driver import TxnShardDriver
 from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-from ruslo.broker.partitions.txn_verification import CoordinatorAsks
+from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
@@ -92,12 +92,12 @@ class SimTxnNode:
         self._scheduler = Scheduler(SliceClock(self._clock, self._clock.random))
         self._txns: dict[int, TxnShardDriver] = {}
         self._groups: dict[int, ShardDriver] = {}
-        asks = CoordinatorAsks(self, self._verify_here)
-        appends = TransactionalAppends(asks, lambda: cluster.config, self._clock)
+        verifier = TransactionVerifier(self, self._verify_locally)
+        appends = TransactionalAppends(verifier, lambda: cluster.config, self._clock)
         self._data = DataPath(self, appends, self._clock)
         self._markers = MarkerWriter(self, self, self._clock, self._scheduler, REQUEST_TIMEOUT_MS)
         self._offset_commits = TransactionalOffsetCommits(
-            asks, self, self, lambda: cluster.config, self._clock
+            verifier, self, self, lambda: cluster.config, self._clock
         )
 
     # -- leadership ------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class SimTxnNode:
     def node_of(self, transactional_id: str) -> int:
         return self._cluster.coordinator_of(transactional_id)
 
-    def _verify_here(
+    def _verify_locally(
         self, transactional_id: str, producer_id: int, epoch: int, place: TopicPartition
     ) -> ErrorCode | None:
         shard = self._txns.get(STATE_INDEX)

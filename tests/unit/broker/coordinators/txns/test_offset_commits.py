@@ -9,7 +9,7 @@ import pytest
 
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
 from ruslo.broker.partitions.partition import Partition
-from ruslo.broker.partitions.txn_verification import CoordinatorAsks
+from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import SystemClock
@@ -26,7 +26,7 @@ from ruslo.protocol.messages.txn_offset_commit_response import TxnOffsetCommitRe
 from ruslo.records.control import end_txn_batch
 from ruslo.testing.single_node import single_node_properties
 from tests.support.brokers.live_node import NOW
-from tests.unit.broker.partitions.bench import Bench, on_bench
+from tests.unit.broker.partitions.bench import on_bench
 from tests.unit.broker.partitions.test_txn_verification import Coordinators
 
 PRODUCER, EPOCH = 5, 1
@@ -57,7 +57,7 @@ class Committing:
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {GROUP_OFFSETS_TOPIC: {0: partition}}
         config = BrokerConfig.from_properties(single_node_properties(path))
         self._commits = TransactionalOffsetCommits(
-            CoordinatorAsks(self.coordinators), self.groups, self, lambda: config, SystemClock()
+            TransactionVerifier(self.coordinators), self.groups, self, lambda: config, SystemClock()
         )
 
     def commit(self, version: int) -> asyncio.Future[Message]:
@@ -88,18 +88,17 @@ def codes(answer: Message) -> list[ErrorCode]:
 
 
 @pytest.mark.parametrize("said", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED])
-def test_a_word_that_a_marker_overtook_is_asked_for_again(tmp_path: Path, said: ErrorCode) -> None:
+async def test_a_word_that_a_marker_overtook_is_asked_for_again(tmp_path: Path, said: ErrorCode) -> None:
     """It was the marker of the transaction before, or its own: the coordinator knows."""
-
-    async def story(bench: Bench) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(GROUP_OFFSETS_TOPIC)
         committing = Committing(tmp_path, partition)
         promise = committing.commit(V2)
         end_a_transaction(partition, EPOCH if said is ErrorCode.NONE else EPOCH + 1, 2)
-        await committing.coordinators.answer(0)
+        await committing.coordinators.respond(0)
         assert committing.groups.taken == 0
         assert not promise.done()
-        await committing.coordinators.answer(1, said)
+        await committing.coordinators.respond(1, said)
         answer = await promise
         if said is ErrorCode.NONE:
             assert committing.groups.taken == 1
@@ -107,17 +106,13 @@ def test_a_word_that_a_marker_overtook_is_asked_for_again(tmp_path: Path, said: 
             assert committing.groups.taken == 0
             assert codes(answer) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
-    on_bench(tmp_path, story)
 
-
-def test_an_epoch_of_version_1_outlives_its_transactions(tmp_path: Path) -> None:
-    async def story(bench: Bench) -> None:
+async def test_an_epoch_of_version_1_outlives_its_transactions(tmp_path: Path) -> None:
+    async with on_bench(tmp_path) as bench:
         partition = bench.partition(GROUP_OFFSETS_TOPIC)
         committing = Committing(tmp_path, partition)
         promise = committing.commit(V1)
         end_a_transaction(partition, EPOCH, 0)
-        await committing.coordinators.answer(0)
+        await committing.coordinators.respond(0)
         assert codes(await promise) == [ErrorCode.INVALID_TXN_STATE]
         assert committing.groups.taken == 0
-
-    on_bench(tmp_path, story)
