@@ -18,6 +18,7 @@ from ruslo.broker.metadata.loader import MetadataDriver
 from ruslo.broker.node.bootstrap_features import initial_features
 from ruslo.broker.node.format import QuorumOptions, format_storage
 from ruslo.broker.quorum.raft import RaftDriver
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.records import METADATA_VERSION_NAMES
 from ruslo.machines.raft.voters import Endpoint
@@ -124,6 +125,7 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
         config=BrokerConfig.from_properties(node.server_properties() | CUT_AT_ONCE),
         disk=disk,
         clock=SystemClock(),
+        scheduler=Scheduler(SystemClock()),
         random=Random(),
         directory_id=meta.directory_id,
         endpoints=(Endpoint("CONTROLLER", "127.0.0.1", node.controller_port),),

@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ruslo.broker.quorum.raft import RaftDriver
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.clock import SystemClock
@@ -123,6 +124,7 @@ class MetadataNode:
             config=broker_config(directory, overrides),
             disk=disk or LocalDisk(str(directory)),
             clock=clock or SystemClock(),
+            scheduler=Scheduler(clock or SystemClock()),
             random=Random(1),
             directory_id=directory_id,
             endpoints=(ENDPOINT,),

@@ -19,9 +19,6 @@ logger = logging.getLogger(__name__)
 
 Subscriber: TypeAlias = Callable[[MetadataDelta, MetadataImage], None]
 
-_RECORDS_PER_TURN = 1_000
-"""Of a snapshot, replayed in a few milliseconds."""
-
 
 class MetadataDriver:
     def __init__(self) -> None:
@@ -63,10 +60,9 @@ class MetadataDriver:
 
     def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
         image = MetadataImage()
-        for count, record in enumerate(records, 1):
+        for record in records:
             image.replay(record)
-            if count % _RECORDS_PER_TURN == 0:
-                yield
+            yield
         image.offset, image.epoch = offset - 1, epoch
         before, self.image = self.image, image
         self.topic_answers.clear()

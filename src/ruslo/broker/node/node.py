@@ -270,6 +270,7 @@ class Node:
             config=config,
             disk=directory.disk,
             clock=self._clock,
+            scheduler=self._scheduler,
             random=self._random,
             directory_id=directory.directory_id,
             endpoints=[VoterEndpoint(e.listener_name, e.host, e.port) for e in self._controller_endpoints],

@@ -31,6 +31,7 @@ from ruslo.broker.quorum.replica_log import ReplicaLog, open_replica
 from ruslo.broker.quorum.settings import new_machine, peer_settings
 from ruslo.broker.quorum.snapshotter import SnapshotSource, Snapshotter
 from ruslo.broker.quorum.startup_checks import check_directory_id, check_log_is_complete
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, Work
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.raft.events import (
     Flushed,
@@ -53,8 +54,6 @@ from ruslo.model.ids import Uuid
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
-_RECORDS_PER_SLICE = 125
-"""Records decoded and delivered in one iteration of the event loop, unless they are one batch."""
 _RESIGNATION_TIMEOUT_MS = 1_000
 """How long a leader that shuts down waits for the voters to acknowledge the end of its epoch."""
 
@@ -68,6 +67,7 @@ class RaftDriver:
         config: BrokerConfig,
         disk: Disk,
         clock: Clock,
+        scheduler: Scheduler,
         random: Random,
         directory_id: Uuid,
         endpoints: Sequence[Endpoint],
@@ -82,6 +82,7 @@ class RaftDriver:
         self._config = config
         self._disk = disk
         self._clock = clock
+        self._scheduler = scheduler
         self._random = random
         self._directory_id = directory_id
         self._endpoints = tuple(endpoints)
@@ -96,7 +97,8 @@ class RaftDriver:
         self._feed: CommitFeed | None = None
         self._leadership: LeadershipNotifier | None = None
         self._snapshotter: Snapshotter | None = None
-        self._next_delivery: asyncio.Handle | None = None
+        self._delivery: Work[None] | None = None
+        self._is_delivering = False
         self._stopping = False
         self._stopped = False
         self.failure: BaseException | None = None
@@ -194,7 +196,7 @@ class RaftDriver:
             max_bytes=config.int("metadata.log.max.record.bytes.between.snapshots"),
             max_interval_ms=config.int("metadata.log.max.snapshot.interval.ms"),
         )
-        feed = self._feed = CommitFeed(policy, listeners, replica.read)
+        feed = self._feed = CommitFeed(policy, listeners, replica.read, self._clock)
         leadership = self._leadership = LeadershipNotifier(
             machine, feed, self.append, no_op_interval_ms=config.int("metadata.max.idle.interval.ms")
         )
@@ -204,6 +206,7 @@ class RaftDriver:
                 policy,
                 feed,
                 self._clock,
+                self._scheduler,
                 write=self._write_snapshot,
                 resume=self._deliver,
                 on_failure=self._on_snapshot_failure,
@@ -233,10 +236,8 @@ class RaftDriver:
 
     async def _load_snapshot(self, feed: CommitFeed, id: SnapshotId, snapshot: Checkpoint) -> None:
         feed.load_snapshot(id, snapshot.records())
-        loaded = False
-        while not loaded:
-            await asyncio.sleep(0)
-            loaded = feed.deliver(id.offset, self._clock.monotonic_ms(), _RECORDS_PER_SLICE)
+        steps = feed.deliver(lambda: id.offset)
+        await self._scheduler.run(steps, priority=Priority.CLUSTER, name="the metadata snapshot")
 
     async def stop(self) -> None:
         """Commit what was appended, resign and close the log cleanly. May follow a failed start."""
@@ -354,20 +355,34 @@ class RaftDriver:
         if self.failure is not None or self._machine is None:
             return
         assert self._feed is not None, "there is a feed with the machine"
-        self._next_delivery = None
-        high_watermark = self._machine.high_watermark
-        self._open_replica.store.log.advance_high_watermark(high_watermark)
+        self._open_replica.store.log.advance_high_watermark(self._machine.high_watermark)
+        if not self._is_delivering:
+            self._is_delivering = True
+            steps = self._deliver_committed(self._feed, self._machine)
+            self._delivery = self._scheduler.run(
+                steps, priority=Priority.CLUSTER, name="committed metadata records"
+            )
+        if self._is_delivering:
+            self._delivered()
+
+    def _deliver_committed(self, feed: CommitFeed, machine: RaftMachine) -> Steps[None]:
         try:
-            complete = self._feed.deliver(high_watermark, self._clock.monotonic_ms(), _RECORDS_PER_SLICE)
+            for _ in feed.deliver(lambda: machine.high_watermark):
+                self._catch_up.advance(feed.applied.offset)
+                yield
         except Exception as error:
             # A listener that failed to apply a committed record must not continue with inconsistent state.
             logger.exception("failed to apply a committed metadata record")
             self._fail(error)
+        finally:
+            self._is_delivering = False
+        self._delivered()
+
+    def _delivered(self) -> None:
+        if self.failure is not None or self._machine is None:
             return
-        self._catch_up.advance(self._feed.applied.offset)
-        if not complete and self._next_delivery is None:
-            self._next_delivery = asyncio.get_running_loop().call_soon(self._deliver)
-        if self._leadership is not None and not self._stopping and self.failure is None:
+        self._catch_up.advance(self.applied.offset)
+        if self._leadership is not None and not self._stopping:
             self._leadership.update()
         if self._snapshotter is not None:
             self._snapshotter.check()
@@ -380,8 +395,8 @@ class RaftDriver:
         self._stopped = True
         if self._machine is not None:
             self._loop.stop(abandon=abandon)
-        if self._next_delivery is not None:
-            self._next_delivery.cancel()
+        if self._delivery is not None:
+            self._delivery.cancel()
 
     # --- snapshots and failures -----------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ruslo.broker.quorum.commit_feed import MAX_RECORDS_PER_STEP, AppendedBatch
+from ruslo.broker.quorum.commit_feed import AppendedBatch
 from ruslo.broker.quorum.metadata_batches import (
     MAX_BATCH_BYTES,
     VersionedRecord,
@@ -165,14 +165,13 @@ class ReplicaLog:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, from_offset: int, to_offset: int) -> Iterator[AppendedBatch | None]:
-        """Whole batches for ``CommitFeed``; None after every ``MAX_RECORDS_PER_STEP`` records."""
+        """Whole batches for ``CommitFeed``; None after every record."""
         for header, batch in self.store.batches(from_offset, to_offset):
             records: list[Message] = []
             if not header.is_control:
                 for record in read_data(batch):
                     records.append(record)
-                    if len(records) % MAX_RECORDS_PER_STEP == 0:
-                        yield None
+                    yield None
             end_offset = header.last_offset + 1
             yield AppendedBatch(header.base_offset, end_offset, header.leader_epoch, header.size, records)
 

@@ -1,20 +1,20 @@
 """Takes snapshots of the metadata when they are due, without stopping the node.
 
 A listener owns the state and changes it in place when records are committed. So the records of a snapshot are
-collected over several slices of the event loop while the feed is on hold; encoding and writing happen in a
+collected by the scheduler while the feed is on hold; encoding and writing happen in a
 thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.quorum.commit_feed import CommitFeed
 from ruslo.broker.quorum.metadata_batches import VersionedRecord
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, consume, for_each
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.model.clock import Clock
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 SnapshotSource: TypeAlias = Callable[[], Iterable[VersionedRecord]]
 """The state as records, metadata.version first, then in Kafka's order; nothing is applied meanwhile."""
 SnapshotWriter: TypeAlias = "Callable[[SnapshotId, list[VersionedRecord]], Coroutine[None, None, None]]"
-
-_RECORDS_PER_SLICE: Final = 125
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +35,7 @@ class Snapshotter:
         policy: SnapshotPolicy,
         feed: CommitFeed,
         clock: Clock,
+        scheduler: Scheduler,
         *,
         write: SnapshotWriter,
         resume: Callable[[], None],
@@ -48,6 +47,7 @@ class Snapshotter:
         self._policy = policy
         self._feed = feed
         self._clock = clock
+        self._scheduler = scheduler
         self._write = write
         self._resume = resume
         self._on_failure = on_failure
@@ -87,19 +87,16 @@ class Snapshotter:
     async def _take(self, id: SnapshotId) -> None:
         records: list[VersionedRecord] = []
         try:
-            remaining = iter(self._source())
-            while chunk := list(itertools.islice(remaining, _RECORDS_PER_SLICE)):
-                records += chunk
-                await asyncio.sleep(0)
+            # Committed records wait for it.
+            steps = for_each(self._source(), records.append)
+            await self._scheduler.run(steps, priority=Priority.CLUSTER, name="records of a snapshot")
         finally:
             self._feed.release()
         self._resume()
         await self._write(id, records)
         logger.info("wrote a metadata snapshot at offset %d, epoch %d: %d records", *id, len(records))
-        while records:
-            # Freeing thousands of records at once would block the event loop as well.
-            del records[-_RECORDS_PER_SLICE:]
-            await asyncio.sleep(0)
+        steps = for_each(consume(records), lambda _: None)
+        await self._scheduler.run(steps, priority=Priority.BACKGROUND, name="release of a snapshot")
 
     def _taken(self, task: asyncio.Task[None]) -> None:
         self._task = None

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 
 from ruslo.broker.quorum.commit_feed import MAX_RECORDS_PER_STEP, AppendedBatch, CommitFeed
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
+from ruslo.model.clock import SystemClock
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -38,23 +39,27 @@ def read_nothing(from_offset: int, to_offset: int) -> Iterator[AppendedBatch | N
 def feed_for(
     *listeners: Listener, read: Callable[[int, int], Iterator[AppendedBatch | None]] = read_nothing
 ) -> CommitFeed:
-    return CommitFeed(SnapshotPolicy(max_bytes=1 << 40, max_interval_ms=0), listeners, read)
+    return CommitFeed(SnapshotPolicy(max_bytes=1 << 40, max_interval_ms=0), listeners, read, SystemClock())
 
 
-@pytest.mark.parametrize(("batch", "most"), [(1, 501), (10, 510), (250, 750), (4000, 4000)])
-def test_a_delivery_is_limited_to_max_records(batch: int, most: int) -> None:
-    """Batches stay whole, so the last one may exceed the limit."""
+def deliver(feed: CommitFeed, high_watermark: int) -> int:
+    """Deliver everything; returns the number of steps."""
+    return sum(1 for _ in feed.deliver(lambda: high_watermark))
+
+
+@pytest.mark.parametrize("batch", [1, 10, 250, 4000])
+def test_a_step_delivers_at_most_one_batch(batch: int) -> None:
+    """Batches stay whole."""
     listener = Listener()
     feed = feed_for(listener)
     end = 8000
     for base in range(0, end, batch):
         feed.appended(AppendedBatch(base, base + batch, 1, 100, [NoOpRecord()] * batch))
     seen = [0]
-    while not feed.deliver(end, 0, 500):
+    for _ in feed.deliver(lambda: end):
         seen.append(len(listener.offsets))
-    seen.append(len(listener.offsets))
     assert listener.offsets == list(range(end))
-    assert max(after - before for before, after in pairwise(seen)) <= most
+    assert max(after - before for before, after in pairwise(seen)) == batch
 
 
 def test_each_listener_gets_a_long_batch_in_its_own_step() -> None:
@@ -66,14 +71,12 @@ def test_each_listener_gets_a_long_batch_in_its_own_step() -> None:
         yield AppendedBatch(from_offset, to_offset, 1, 100, [NoOpRecord()] * (to_offset - from_offset))
 
     feed = feed_for(first, second, read=read)
-    seen = []
-    delivered = False
-    while not delivered:
-        delivered = feed.deliver(2 * MAX_RECORDS_PER_STEP, 0, MAX_RECORDS_PER_STEP)
-        seen.append((len(first.offsets), len(second.offsets), feed.applied.offset, feed.is_within_batch))
     whole = 2 * MAX_RECORDS_PER_STEP
-    assert seen == [
-        (0, 0, 0, False),
+    seen = [
+        (len(first.offsets), len(second.offsets), feed.applied.offset, feed.is_within_batch)
+        for _ in feed.deliver(lambda: whole)
+    ]
+    assert [state for state, _ in groupby(seen)] == [
         (0, 0, 0, False),
         (whole, 0, 0, True),
         (whole, whole, 0, True),
@@ -81,7 +84,7 @@ def test_each_listener_gets_a_long_batch_in_its_own_step() -> None:
     ]
     # What was committed meanwhile is delivered next.
     feed.appended(AppendedBatch(whole, whole + 1, 1, 100, [NoOpRecord()]))
-    assert feed.deliver(whole + 1, 0, MAX_RECORDS_PER_STEP)
+    deliver(feed, whole + 1)
     assert first.offsets == second.offsets == list(range(whole + 1))
 
 
@@ -104,10 +107,10 @@ def parts_of(records: Sequence[Message]) -> list[tuple[int, int]]:
     feed.applied = SnapshotId(7, 1)
     end = 7 + len(records)
     feed.appended(AppendedBatch(7, end, 1, 100, records))
-    while not feed.deliver(end, 0, MAX_RECORDS_PER_STEP):
+    for _ in feed.deliver(lambda: end):
         assert len(first.parts) - len(second.parts) in (0, 1)
-        assert feed.is_within_batch
-        assert feed.applied.offset == 7, "the batch counts as applied only as a whole"
+        # The batch counts as applied only as a whole.
+        assert feed.is_within_batch == (feed.applied.offset == 7)
     assert first.parts == second.parts
     assert feed.applied.offset == end
     return first.parts
@@ -143,25 +146,21 @@ def test_a_snapshot_is_applied_in_several_steps() -> None:
     first, second = Listener(), Listener()
     feed = feed_for(first, second)
     feed.appended(AppendedBatch(0, 1, 1, 100, [NoOpRecord()]))
-    assert feed.deliver(1, 0, MAX_RECORDS_PER_STEP)
+    deliver(feed, 1)
     count = 2 * MAX_RECORDS_PER_STEP
     feed.load_snapshot(SnapshotId(5000, 3), iter([NoOpRecord()] * count))
     # Records after the snapshot may be committed before it is applied.
     feed.appended(AppendedBatch(5000, 5001, 3, 100, [NoOpRecord()]))
-    seen = []
-    delivered = False
-    while not delivered:
-        delivered = feed.deliver(5001, 0, MAX_RECORDS_PER_STEP)
-        seen.append((len(first.offsets), len(second.offsets), feed.applied.offset, feed.is_within_batch))
-    assert seen == [
-        (1, 1, 1, True),  # decoded
-        (1, 1, 1, True),  # decoded
+    seen = [
+        (len(first.offsets), len(second.offsets), feed.applied.offset, feed.is_within_batch)
+        for _ in feed.deliver(lambda: 5001)
+    ]
+    assert len(seen) > count, "each record is decoded in a step"
+    assert [state for state, _ in groupby(seen)] == [
         (1, 1, 1, True),
         (count, 1, 1, True),
-        (count, 1, 1, True),
-        (count, 1, 1, True),
         (count, count, 1, True),
-        (count, count, 1, True),
+        (count, count, 5000, False),
         (count + 1, count + 1, 5001, False),
     ]
     assert feed.applied == SnapshotId(5001, 3)
@@ -171,9 +170,10 @@ def test_a_newer_snapshot_replaces_one_that_is_being_applied() -> None:
     listener = Listener()
     feed = feed_for(listener)
     feed.load_snapshot(SnapshotId(5000, 3), iter([NoOpRecord()] * MAX_RECORDS_PER_STEP))
-    assert not feed.deliver(5000, 0, MAX_RECORDS_PER_STEP)
+    steps = feed.deliver(lambda: 9000)
+    next(steps)
     feed.load_snapshot(SnapshotId(9000, 4), iter([NoOpRecord()] * 7))
-    while not feed.deliver(9000, 0, MAX_RECORDS_PER_STEP):
+    for _ in steps:
         pass
     assert len(listener.offsets) == 7
     assert feed.applied == SnapshotId(9000, 4)
@@ -184,6 +184,16 @@ def test_a_snapshot_is_delivered_without_a_high_watermark() -> None:
     listener = Listener()
     feed = feed_for(listener)
     feed.load_snapshot(SnapshotId(50, 3), iter([NoOpRecord()] * 7))
-    while not feed.deliver(0, 0, MAX_RECORDS_PER_STEP):
-        pass
+    deliver(feed, 0)
     assert (len(listener.offsets), feed.applied.offset) == (7, 50)
+
+
+def test_a_feed_on_hold_delivers_nothing() -> None:
+    listener = Listener()
+    feed = feed_for(listener)
+    feed.appended(AppendedBatch(0, 1, 1, 100, [NoOpRecord()]))
+    feed.hold()
+    assert deliver(feed, 1) == 0
+    feed.release()
+    assert deliver(feed, 1) > 0
+    assert listener.offsets == [0]
