@@ -6,7 +6,6 @@ import pytest
 
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.nodes.cluster import SimCluster
-from ruslo.testing.simulation.nodes.entropy import Entropy
 from ruslo.testing.simulation.nodes.host import SimHost
 
 PROPERTIES = {"broker.heartbeat.interval.ms": "20000", "broker.session.timeout.ms": "60000"}
@@ -32,17 +31,16 @@ def test_a_broker_that_dies_between_an_election_and_its_next_heartbeat_is_missed
     pause_ms: int,
 ) -> None:
     clock = SimClock(pause_ms)
-    with Entropy(clock).in_use():
-        # Of five nodes, so that a majority of the voters is left.
-        cluster = SimCluster(clock, nodes=5, properties=PROPERTIES)
-        cluster.start()
-        first = active_controller(cluster)
-        assert first is not None
-        first.kill()
-        assert cluster.run_until(lambda: active_controller(cluster) is not None, ELECTED_WITHIN_MS)
-        second = active_controller(cluster)
-        clock.run_for(pause_ms)
-        victim = next(host for host in cluster.hosts.values() if host not in (first, second))
-        victim.kill()
-        assert cluster.run_until(lambda: is_fenced(cluster, victim), NOTICED_WITHIN_MS)
-        assert cluster.run_until(lambda: is_fenced(cluster, first), NOTICED_WITHIN_MS)
+    # Of five nodes, so that a majority of the voters is left.
+    cluster = SimCluster(clock, nodes=5, properties=PROPERTIES)
+    cluster.start()
+    first = active_controller(cluster)
+    assert first is not None
+    first.kill()
+    assert cluster.run_until(lambda: active_controller(cluster) is not None, ELECTED_WITHIN_MS)
+    second = active_controller(cluster)
+    clock.run_for(pause_ms)
+    victim = next(host for host in cluster.hosts.values() if host not in (first, second))
+    victim.kill()
+    assert cluster.run_until(lambda: is_fenced(cluster, victim), NOTICED_WITHIN_MS)
+    assert cluster.run_until(lambda: is_fenced(cluster, first), NOTICED_WITHIN_MS)

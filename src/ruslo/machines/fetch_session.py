@@ -17,10 +17,10 @@ so that a small byte limit cannot starve the others.
 
 from __future__ import annotations
 
-import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from random import Random
 from typing import TypeAlias
 
 from ruslo.model.errors import ErrorCode
@@ -165,9 +165,9 @@ class FetchSessionCache:
 
     MIN_EVICTION_MS = 120_000
 
-    def __init__(self, max_sessions: int, rng: random.Random | None = None) -> None:
+    def __init__(self, max_sessions: int, random: Random) -> None:
         self._max_sessions = max_sessions
-        self._rng = rng or random.Random()
+        self._random = random
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         """Least recently used first."""
         self._partitions = 0
@@ -264,6 +264,6 @@ class FetchSessionCache:
 
     def _new_id(self) -> int:
         while True:
-            session_id = self._rng.randint(1, 2**31 - 1)
+            session_id = self._random.randint(1, 2**31 - 1)
             if session_id not in self._sessions:
                 return session_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+from collections.abc import Callable
 from typing import TypeAlias
 
 Uuid: TypeAlias = bytes
@@ -21,10 +22,10 @@ RESERVED_DIRS = frozenset({UNASSIGNED_DIR, LOST_DIR, MIGRATING_DIR})
 _RESERVED_BELOW = 100
 
 
-def random_uuid() -> Uuid:
+def random_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> Uuid:
     """A random version-4 uuid outside the values Kafka reserves, whose text does not begin with a dash."""
     while True:
-        raw = bytearray(os.urandom(16))
+        raw = bytearray(random_bytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40
         raw[8] = (raw[8] & 0x3F) | 0x80
         value = bytes(raw)

@@ -12,7 +12,7 @@ from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, StorageError
-from ruslo.model.ids import UNASSIGNED_DIR, Uuid
+from ruslo.model.ids import UNASSIGNED_DIR, Uuid, random_uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
 from ruslo.storage.checkpoints import (
     CLEANED,
@@ -56,13 +56,14 @@ logger = logging.getLogger(__name__)
 class LogDir:
     """``logs`` holds every log of the directory except the metadata log, which its driver owns."""
 
-    def __init__(self, disk: Disk, clock: Clock) -> None:
+    def __init__(self, disk: Disk, clock: Clock, new_uuid: Callable[[], Uuid] = random_uuid) -> None:
         """Lock the directory and see how it was left; a disk that fails leaves it offline from the start.
 
         Raises StorageError if somebody else uses it, or it is not what it should be.
         """
         self.disk = disk
         self.clock = clock
+        self._new_uuid = new_uuid
         self.trash = Trash(disk, clock)
         self.failure: StorageError | None = None
         self.holds_partitions = True
@@ -75,7 +76,7 @@ class LogDir:
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.cleaned: dict[TopicPartition, int] = {}
         """How far each log is compacted."""
-        self.recovery = RecoveryProgress(disk.directory)
+        self.recovery = RecoveryProgress(disk.directory, clock)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._recovery_points_known = False
         self._cleaned_known = True
@@ -286,7 +287,7 @@ class LogDir:
     def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
         log = self.logs[partition]
         log.complete_swap()
-        target = f"{self.path}/{renamed_directory(partition, suffix)}"
+        target = f"{self.path}/{renamed_directory(partition, suffix, self._new_uuid())}"
         self.disk.rename(log.path, target)
         del self.logs[partition]
         log.move_to(target)
@@ -298,7 +299,7 @@ class LogDir:
         if self.failure is not None:
             return []
         self.failure = error
-        self.recovery = RecoveryProgress(self.path)
+        self.recovery = RecoveryProgress(self.path, self.clock)
         logger.error("log directory %s goes offline: %s", self.path, error)
         for log in self.logs.values():
             log.fail(error)

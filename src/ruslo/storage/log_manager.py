@@ -16,7 +16,7 @@ from typing import Protocol
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid
+from ruslo.model.ids import Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_shutdown_file
 from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
@@ -54,13 +54,19 @@ class LogManager:
 
     @classmethod
     def open(
-        cls, paths: Iterable[str], clock: Clock, *, open_disk: DiskOpener | None = None, **settings: int
+        cls,
+        paths: Iterable[str],
+        clock: Clock,
+        *,
+        open_disk: DiskOpener | None = None,
+        new_uuid: Callable[[], Uuid] = random_uuid,
+        **settings: int,
     ) -> LogManager:
         """Lock the directories; if one cannot be used, those taken so far are given back."""
         directories: list[LogDir] = []
         try:
             for path in paths:
-                directories.append(LogDir((open_disk or LocalDisk)(path), clock))
+                directories.append(LogDir((open_disk or LocalDisk)(path), clock, new_uuid))
             _require_one_online(directories)
         except StorageError:
             for directory in directories:

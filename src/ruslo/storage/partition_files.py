@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 
 from ruslo.model.errors import CorruptLogError
@@ -28,9 +27,9 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(number))
 
 
-def renamed_directory(partition: TopicPartition, suffix: str) -> str:
+def renamed_directory(partition: TopicPartition, suffix: str, unique: Uuid) -> str:
     """``topic-0.<32 hex>-delete`` and the like; a long topic name is cut to what a file system takes."""
-    ending = f"-{partition.partition}.{uuid.uuid4().hex}{suffix}"
+    ending = f"-{partition.partition}.{unique.hex()}{suffix}"
     return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending
 
 

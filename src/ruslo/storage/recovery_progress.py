@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
+
+from ruslo.model.clock import Clock
 
 logger = logging.getLogger(__name__)
 
-EVERY_S = 5.0
+REPORT_INTERVAL_MS = 5_000
 
 
 class RecoveryProgress:
     """Plain integers that any thread may read; all are 0 in a directory that was closed in order."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, clock: Clock) -> None:
         self.directory = directory
+        self._clock = clock
         self.logs_total = 0
         self.logs_done = 0
         self.segments_total = 0
@@ -23,7 +25,7 @@ class RecoveryProgress:
         self.segments_done = 0
         self._bytes = 0
         self._lock = threading.Lock()
-        self._began_s = self._told_s = 0.0
+        self._began_ms = self._reported_ms = 0
 
     @property
     def logs_left(self) -> int:
@@ -35,7 +37,7 @@ class RecoveryProgress:
 
     def begin(self, logs: int, segments: int) -> None:
         self.logs_total, self.segments_total = logs, segments
-        self._began_s = self._told_s = time.monotonic()
+        self._began_ms = self._reported_ms = self._clock.monotonic_ms()
         if logs:
             logger.info(
                 "%s was not closed in order: its %d logs are recovered, of which %d segments are read",
@@ -53,11 +55,11 @@ class RecoveryProgress:
             self.segments_done += segments
             self.logs_done += logs
             self._bytes += size_bytes
-            now_s = time.monotonic()
-            is_time = now_s - self._told_s >= EVERY_S
-            if is_time:
-                self._told_s = now_s
-        if is_time:
+            now_ms = self._clock.monotonic_ms()
+            is_due = now_ms - self._reported_ms >= REPORT_INTERVAL_MS
+            if is_due:
+                self._reported_ms = now_ms
+        if is_due:
             logger.info(
                 "%s: %d of %d logs are open, %d of %d segments are read",
                 self.directory,
@@ -74,7 +76,7 @@ class RecoveryProgress:
                 self.directory,
                 self.logs_done,
                 self._bytes / 1e6,
-                time.monotonic() - self._began_s,
+                (self._clock.monotonic_ms() - self._began_ms) / 1000,
             )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ruslo.model.clock import Clock
 from ruslo.testing.single_node import LOOPBACK
 
 if TYPE_CHECKING:
@@ -69,17 +70,22 @@ def cluster_properties(
     ]
 
 
-def format_cluster(configs: Sequence[BrokerConfig], quorum: QuorumOptions | None = None) -> str:
+def format_cluster(
+    configs: Sequence[BrokerConfig],
+    quorum: QuorumOptions | None = None,
+    *,
+    cluster_id: str | None = None,
+    clock: Clock | None = None,
+) -> str:
     """Prepare all data directories unless they were prepared before; returns the cluster's id.
 
     ``quorum``: when the voters are to stand in the metadata log, and not in the properties.
     """
     from ruslo.broker.node.format import format_storage
 
-    cluster_id: str | None = None
     for config in configs:
         cluster_id = format_storage(
-            config, cluster_id=cluster_id, quorum=quorum, ignore_formatted=True
+            config, cluster_id=cluster_id, quorum=quorum, ignore_formatted=True, clock=clock
         ).cluster_id
     assert cluster_id is not None, "a cluster has nodes"
     return cluster_id

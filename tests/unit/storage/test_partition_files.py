@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ruslo.model.errors import CorruptLogError
-from ruslo.model.ids import METADATA_TOPIC_ID
+from ruslo.model.ids import METADATA_TOPIC_ID, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.partition_files import (
     format_partition_metadata,
@@ -35,9 +35,11 @@ def test_directory_names(name: str, partition: TopicPartition | None) -> None:
     assert parse_directory_name(name) == partition
 
 
-def test_departing_names() -> None:
-    assert re.fullmatch(r"t-5\.[0-9a-f]{32}-delete", renamed_directory(TopicPartition("t", 5), "-delete"))
-    long = renamed_directory(TopicPartition("x" * 249, 12), "-stray")
+def test_renamed_directorys() -> None:
+    assert re.fullmatch(
+        r"t-5\.[0-9a-f]{32}-delete", renamed_directory(TopicPartition("t", 5), "-delete", random_uuid())
+    )
+    long = renamed_directory(TopicPartition("x" * 249, 12), "-stray", random_uuid())
     assert len(long) == 255
     assert re.fullmatch(r"x+-12\.[0-9a-f]{32}-stray", long)
 

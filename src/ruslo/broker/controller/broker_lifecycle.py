@@ -25,7 +25,7 @@ import contextlib
 import enum
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ruslo.broker.metadata.loader import MetadataDriver
@@ -93,6 +93,7 @@ class BrokerIdentity:
     rack: str | None = None
     previous_epoch: int = -1
     """From the clean-shutdown files; -1 unless every log directory had one."""
+    incarnation_id: Uuid = field(default_factory=random_uuid)
 
 
 class BrokerLifecycle:
@@ -114,7 +115,7 @@ class BrokerLifecycle:
     ) -> None:
         """``on_failure``: told why this broker must stop."""
         self.identity = identity
-        self.incarnation_id = random_uuid()
+        self.incarnation_id = identity.incarnation_id
         self.epoch = -1
         """The broker's epoch once it is registered; goes into the clean-shutdown file."""
         self.state = LifecycleState.STARTING

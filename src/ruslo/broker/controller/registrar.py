@@ -10,7 +10,7 @@ from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS, Cont
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.ids import random_uuid
+from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.controller_registration_request import (
     ControllerRegistrationRequest,
     Feature,
@@ -25,12 +25,19 @@ _UNSUPPORTED_PAUSE_MS = 30_000
 
 
 class ControllerRegistrar:
-    def __init__(self, controller: ControllerChannel, *, node_id: int, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(
+        self,
+        controller: ControllerChannel,
+        *,
+        node_id: int,
+        incarnation_id: Uuid,
+        endpoints: Sequence[Endpoint],
+    ) -> None:
         self._controller = controller
         self._node_id = node_id
         self._request = ControllerRegistrationRequest(
             controller_id=node_id,
-            incarnation_id=random_uuid(),
+            incarnation_id=incarnation_id,
             listeners=[
                 Listener(
                     name=each.listener_name,

@@ -1,31 +1,30 @@
-"""What became of the requests of each API: how many, how long, and which errors were answered."""
+"""Request counters of each API: number, duration, and the error codes of the responses."""
 
 from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterator
 from functools import cache
-from time import perf_counter_ns
 from typing import Any
 
 from ruslo.broker.counters.durations import Durations
+from ruslo.model.clock import Clock
 from ruslo.protocol.message import Message, Struct
-
-now_ns = perf_counter_ns
-"""When a request begins; ``ApiStats.answered`` wants it back."""
 
 
 class ApiStats:
-    __slots__ = ("durations", "errors")
+    __slots__ = ("durations", "errors", "now_ns")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.now_ns = clock.monotonic_ns
+        """The time at which a request begins, to be passed to ``answered``."""
         self.durations = Durations()
-        """From the whole request to the whole answer, waiting for replicas or for data included."""
+        """Times from the complete request to the complete response, including waits for replicas or data."""
         self.errors: dict[int, int] = {}
-        """How often each error code was answered; a response may carry many."""
+        """How many responses carried each error code; one response may carry many."""
 
     def answered(self, begun_ns: int) -> None:
-        self.durations.observe(perf_counter_ns() - begun_ns)
+        self.durations.observe(self.now_ns() - begun_ns)
 
     def failed(self, code: int) -> None:
         self.errors[code] = self.errors.get(code, 0) + 1
@@ -36,20 +35,21 @@ class ApiStats:
 
 
 class RequestStats:
-    """Of all APIs that this node serves, on whichever listener."""
+    """The counters of all APIs that this node serves, on all listeners."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.by_api: dict[str, ApiStats] = {}
 
     def of(self, api_name: str) -> ApiStats:
         found = self.by_api.get(api_name)
         if found is None:
-            found = self.by_api[api_name] = ApiStats()
+            found = self.by_api[api_name] = ApiStats(self._clock)
         return found
 
 
 def error_codes_in(response: Message) -> Iterator[int]:
-    """Every error code of a response that is not NONE, wherever in it responses of that type have one."""
+    """Return every error code of a response that is not NONE, at any depth."""
     return _finder(type(response))(response)
 
 
@@ -58,7 +58,7 @@ _Find = Callable[[Any], Iterator[int]]
 
 @cache
 def _finder(struct: type[Struct]) -> _Find:
-    """Made once for each type: which fields to look at, so that a long answer costs a walk of those only."""
+    """Find the fields that may hold error codes once for each type; a response is searched in those only."""
     has_code = "error_code" in struct.__slots__
     nested: list[tuple[str, _Find]] = []
     for name, hint in typing.get_type_hints(struct).items():

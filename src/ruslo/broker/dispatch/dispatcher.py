@@ -23,7 +23,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
-from ruslo.broker.counters.api_stats import ApiStats, RequestStats, now_ns
+from ruslo.broker.counters.api_stats import ApiStats, RequestStats
 from ruslo.broker.handlers.services import Handler, NodeServices
 from ruslo.broker.requests.bounds import (
     INLINE_BYTES,
@@ -151,7 +151,7 @@ class Dispatcher:
     ) -> None:
         api = served.api
         stats = self._requests.of(api.name)
-        asked = _Asked(api, version, correlation_id, stats, now_ns(), connection, client_id)
+        asked = _Asked(api, version, correlation_id, stats, stats.now_ns(), connection, client_id)
         context = RequestContext(
             api_version=version,
             client_id=client_id,
@@ -324,7 +324,7 @@ class Dispatcher:
         response = served.handle(self._services, api.request(), RequestContext(api_version=0))
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         stats = self._requests.of(api.name)
-        asked = _Asked(api, 0, correlation_id, stats, now_ns(), connection, client_id=None)
+        asked = _Asked(api, 0, correlation_id, stats, stats.now_ns(), connection, client_id=None)
         answer = self._encode(asked, response)
         assert answer is not None
         connection.send(answer)

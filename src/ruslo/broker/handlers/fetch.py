@@ -10,9 +10,10 @@ different when a replica sent it.
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
-from ruslo.broker.counters.api_stats import ApiStats, now_ns
+from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
 from ruslo.broker.handlers.follower_fetch import FollowerFetch
 from ruslo.machines.fetch_session import (
@@ -42,6 +43,7 @@ class FetchHandler:
         stats: ApiStats,
         max_response_bytes: int,
         max_sessions: int,
+        random: Random,
     ) -> None:
         self.partitions = partitions
         self.endpoints = endpoints
@@ -49,12 +51,12 @@ class FetchHandler:
         self.clock = clock
         self.stats = stats
         self.max_response_bytes = max_response_bytes
-        self._sessions = FetchSessionCache(max_sessions)
+        self._sessions = FetchSessionCache(max_sessions, random)
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
-        begun_ns = now_ns()
+        begun_ns = self.stats.now_ns()
         body = decode_fetch_request(buf, pos, end, version)
         context = self._open_context(body, version)
         kind = Fetch if body.replica_id < 0 else FollowerFetch

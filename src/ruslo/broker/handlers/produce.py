@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ruslo.broker.counters.api_stats import ApiStats, now_ns
+from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.handlers.produce_results import (
     ALL,
     TOPIC_IDS_FROM,
@@ -78,7 +78,7 @@ class ProduceHandler:
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
-        begun_ns = now_ns()
+        begun_ns = self._stats.now_ns()
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
         if transactional_id is not None:
             request = TransactionalProduce(

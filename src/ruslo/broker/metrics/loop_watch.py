@@ -1,16 +1,17 @@
-"""How the event loop is doing: how late it is, and how much of the time it works.
+"""Measures the event loop: how late its timers are, and how much of the time it works.
 
-One thread serves everybody, so whoever keeps it, keeps all. A timer that should come every 50 ms measures by
-how much it comes late: that is what a request would have waited, too.
+One thread serves all requests, so a callback that takes long delays every one of them. A timer that is due
+every 50 ms measures by how much it is late: a request would have waited as long.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from time import monotonic_ns, thread_time_ns
+from time import thread_time_ns
 
 from ruslo.broker.counters.durations import Durations
+from ruslo.model.clock import Clock
 
 TICK_S = 0.05
 _WINDOW_NS = 10_000_000_000
@@ -18,18 +19,20 @@ _WINDOWS = 6
 
 
 class LoopWatch:
-    """Looks back over the last minute, in windows of ten seconds."""
+    """Keeps the last minute, in windows of ten seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        # The clock of the event loop stands still within an iteration.
+        self._now_ns = clock.monotonic_ns
         self.stalls = Durations()
         self._timer: asyncio.TimerHandle | None = None
         self._due_ns = 0
         self._longest_ns = 0
         self._past: deque[tuple[int, int, int]] = deque(maxlen=_WINDOWS)
-        """When each window ended, the thread's processor time then, and the longest stall in it."""
+        """For each window: its end, the CPU time of the thread then, and the longest stall."""
 
     def start(self) -> None:
-        self._past.append((monotonic_ns(), thread_time_ns(), 0))
+        self._past.append((self._now_ns(), thread_time_ns(), 0))
         self._tick_later()
 
     def stop(self) -> None:
@@ -42,25 +45,24 @@ class LoopWatch:
 
     @property
     def busy_ns(self) -> int:
-        """Processor time of the loop's thread, which must be the one that asks."""
+        """CPU time of the event loop's thread; only that thread may read it."""
         return thread_time_ns()
 
     @property
     def idle_share(self) -> float:
-        """Of the last minute; 1.0 when nothing was to be done."""
+        """The share of the last minute in which the event loop had nothing to do: 0.0 to 1.0."""
         began_ns, busy_ns, _ = self._past[0]
-        elapsed_ns = monotonic_ns() - began_ns
+        elapsed_ns = self._now_ns() - began_ns
         if elapsed_ns <= 0:
             return 1.0
         return min(max(1.0 - (thread_time_ns() - busy_ns) / elapsed_ns, 0.0), 1.0)
 
     def _tick_later(self) -> None:
-        # Not the loop's own clock, which stands still within a turn.
-        self._due_ns = monotonic_ns() + int(TICK_S * 1e9)
+        self._due_ns = self._now_ns() + int(TICK_S * 1e9)
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:
-        now_ns = monotonic_ns()
+        now_ns = self._now_ns()
         late_ns = max(now_ns - self._due_ns, 0)
         self.stalls.observe(late_ns)
         self._longest_ns = max(self._longest_ns, late_ns)

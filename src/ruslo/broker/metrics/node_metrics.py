@@ -22,6 +22,7 @@ from ruslo.broker.metrics.traffic_source import request_families
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.validators import split_host_port
+from ruslo.model.clock import Clock
 from ruslo.model.errors import ConfigError
 
 Source = Callable[[], Iterable[Family]]
@@ -31,13 +32,15 @@ logger = logging.getLogger(__name__)
 
 
 class NodeMetrics:
-    def __init__(self, config: BrokerConfig, health: Callable[[], Health], scheduler: Scheduler) -> None:
+    def __init__(
+        self, config: BrokerConfig, health: Callable[[], Health], clock: Clock, scheduler: Scheduler
+    ) -> None:
         self._config = config
         self._health = health
         self._scheduler = scheduler
-        self.requests = RequestStats()
+        self.requests = RequestStats(clock)
         self.traffic = Traffic()
-        self.loop = LoopWatch()
+        self.loop = LoopWatch(clock)
         self.address: str | None = None
         """``host:port`` of the listener; None if there is none."""
         self._cluster_id = ""

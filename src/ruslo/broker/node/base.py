@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.leader_connection import Address
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ruslo.config.broker import BrokerConfig
     from ruslo.config.listeners import Endpoint
     from ruslo.model.clock import Clock
+    from ruslo.model.ids import Uuid
     from ruslo.storage.log_manager import LogManager
 
 
@@ -30,6 +32,8 @@ class NodeBase:
     cluster_id: str
     clock: Clock
     scheduler: Scheduler
+    random: Random
+    new_uuid: Callable[[], Uuid]
     endpoints: tuple[Endpoint, ...]
     """The listeners of clients, as clients are told to reach them."""
     logs: LogManager

@@ -86,6 +86,7 @@ class BrokerRole:
             ],
             rack=config.opt_str("broker.rack"),
             previous_epoch=base.logs.previous_broker_epoch,
+            incarnation_id=base.new_uuid(),
         )
         self.lifecycle = BrokerLifecycle(
             identity,
@@ -235,6 +236,7 @@ class BrokerRole:
             base.clock,
             base.scheduler,
             has_session=lambda: self.lifecycle.has_session,
+            new_uuid=base.new_uuid,
         )
         base.undo.push_async_callback(self.groups.stop)
         self._markers = MarkerWriter(
@@ -322,6 +324,7 @@ class BrokerRole:
             requests.of("Fetch"),
             max_response_bytes=config.int("fetch.max.bytes"),
             max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
+            random=base.random,
         )
         base.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()

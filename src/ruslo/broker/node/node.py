@@ -64,6 +64,7 @@ from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError
+from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.net.server import Server
 from ruslo.protocol.message import Message
@@ -92,6 +93,7 @@ class Node:
         self._clock = clock or SystemClock()
         self._scheduler = scheduler or Scheduler(self._clock)
         self._random = random or Random()
+        self._new_uuid = partial(random_uuid, self._random.randbytes)
         self._open_disk = open_disk
         self._stop_requested = asyncio.Event()
         self._undo = contextlib.AsyncExitStack()
@@ -103,7 +105,7 @@ class Node:
         """Of a node with that role."""
         self.failure: str | None = None
         """Why the node stops by itself."""
-        self.metrics = NodeMetrics(config, self.health, self._scheduler)
+        self.metrics = NodeMetrics(config, self.health, self._clock, self._scheduler)
         self._state = "starting"
 
     @property
@@ -207,6 +209,7 @@ class Node:
             all_directories(config),
             self._clock,
             open_disk=self._open_disk,
+            new_uuid=self._new_uuid,
             **_log_manager_settings(config),
         )
         self._undo.push_async_callback(self._close_storage)
@@ -314,6 +317,8 @@ class Node:
             cluster_id=self.cluster_id,
             clock=self._clock,
             scheduler=self._scheduler,
+            random=self._random,
+            new_uuid=self._new_uuid,
             endpoints=self.endpoints,
             logs=self.logs,
             metadata=self.metadata,
@@ -358,7 +363,10 @@ class Node:
         dispatcher = Dispatcher(services, controller_apis(), self.metrics.requests)
         await self._controller_server.start(dispatcher.handle_frame)
         registrar = ControllerRegistrar(
-            self.gateway, node_id=config.node_id, endpoints=self._controller_endpoints
+            self.gateway,
+            node_id=config.node_id,
+            incarnation_id=self._new_uuid(),
+            endpoints=self._controller_endpoints,
         )
         self._undo.push_async_callback(registrar.stop)
         registrar.start()
@@ -377,7 +385,7 @@ class Node:
             leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
         )
         rules = BrokerConfigRules(lambda: self.dynamic_config.current)
-        return ControllerState(settings, rules, SUPPORTED_FEATURES, self._random)
+        return ControllerState(settings, rules, SUPPORTED_FEATURES, self._random, self._new_uuid)
 
 
 def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:

@@ -6,6 +6,7 @@ import pytest
 
 from ruslo.broker.controller import registrar as controller_registrar
 from ruslo.broker.controller.registrar import ControllerRegistrar
+from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.brokers.metadata_log import until
 from tests.support.machines.controller_bench import FEATURES, admin_node
@@ -17,7 +18,9 @@ async def test_a_controller_registers_once_the_metadata_version_allows_it(
     monkeypatch.setattr(controller_registrar, "_UNSUPPORTED_PAUSE_MS", 1)
     before = {**FEATURES, "metadata.version": 14, "eligible.leader.replicas.version": 0}
     async with admin_node(features=before) as node:
-        registrar = ControllerRegistrar(node.controller, node_id=7, endpoints=[])
+        registrar = ControllerRegistrar(
+            node.controller, node_id=7, incarnation_id=random_uuid(), endpoints=[]
+        )
         registrar.start()
         await asyncio.sleep(0.01)
         assert node.image.cluster.controllers == {}

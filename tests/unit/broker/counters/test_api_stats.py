@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ruslo.broker.counters.api_stats import ApiStats, RequestStats, error_codes_in, now_ns
+from ruslo.broker.counters.api_stats import ApiStats, RequestStats, error_codes_in
+from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from ruslo.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -33,12 +34,11 @@ def test_a_list_that_may_be_absent() -> None:
 
 
 def test_stats_of_an_api_are_made_once_and_count_by_code() -> None:
-    requests = RequestStats()
+    requests = RequestStats(SystemClock())
     stats = requests.of("Heartbeat")
     assert requests.of("Heartbeat") is stats
     assert isinstance(stats, ApiStats)
-    begun_ns = now_ns()
-    stats.answered(begun_ns)
+    stats.answered(stats.now_ns())
     stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     stats.count_errors(HeartbeatResponse())

@@ -6,11 +6,12 @@ import asyncio
 import time
 
 from ruslo.broker.metrics.loop_watch import LoopWatch
+from ruslo.model.clock import SystemClock
 from tests.support.brokers.live_node import until
 
 
 async def test_a_stall_is_seen_in_histogram_and_maximum() -> None:
-    watch = LoopWatch()
+    watch = LoopWatch(SystemClock())
     watch.start()
     await until(lambda: watch.stalls.count > 0)
     time.sleep(0.2)  # noqa: ASYNC251 (the stall that is to be seen)
@@ -26,7 +27,7 @@ async def test_a_stall_is_seen_in_histogram_and_maximum() -> None:
 
 
 async def test_the_idle_share_is_a_share_and_falls_with_work() -> None:
-    watch = LoopWatch()
+    watch = LoopWatch(SystemClock())
     watch.start()
     await asyncio.sleep(0.3)
     idle = watch.idle_share

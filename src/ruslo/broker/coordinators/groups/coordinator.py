@@ -34,6 +34,7 @@ from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.state import ShardState
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -56,6 +57,7 @@ class GroupCoordinator:
         scheduler: Scheduler,
         *,
         has_session: Callable[[], bool],
+        new_uuid: Callable[[], Uuid],
     ) -> None:
         """Subscribes to the metadata; the partition manager must have done so before.
 
@@ -68,6 +70,7 @@ class GroupCoordinator:
         self._clock = clock
         self._scheduler = scheduler
         self._has_session = has_session
+        self._new_uuid = new_uuid
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
@@ -193,7 +196,7 @@ class GroupCoordinator:
 
     def _make_shard(self, partition: Partition) -> ShardDriver:
         return ShardDriver(
-            GroupShard(self._settings, self._assignors, self._topics),
+            GroupShard(self._settings, self._assignors, self._topics, self._new_uuid),
             partition,
             self._clock,
             self._write_settings,

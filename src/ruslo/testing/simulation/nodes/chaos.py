@@ -8,6 +8,7 @@ returns when everything is whole again and what was promised has been found.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from random import Random
@@ -30,7 +31,6 @@ from ruslo.testing.simulation.nodes.clients.writers import (
 )
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, Retention
-from ruslo.testing.simulation.nodes.entropy import Entropy
 from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_PART, DISASTERS, NodeFaults
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
@@ -71,7 +71,6 @@ class NodesChaos:
     def __init__(self, *, actions: Mapping[str, int] | None = None) -> None:
         """``actions``: which faults, by name, and how often each; without it the seed chooses."""
         self.clock = SimClock(0)
-        self.entropy = Entropy(self.clock)
         self.invariants = NodeInvariants()
         self.history = History()
         self.ledger = Ledger()
@@ -83,28 +82,31 @@ class NodesChaos:
     # -- a run -----------------------------------------------------------------------------------------------
 
     def boot(self) -> None:
-        with self.entropy.in_use():
-            self.entropy.seed(0)
-            self.cluster = SimCluster(self.clock)
-            self.cluster.watch = self.invariants.check
-            self.invariants.hosts = self.cluster.hosts
-            self.invariants.offsets = {place: {} for place in PLAIN}
-            for place in (KEYED, *INTERNAL):
-                self.invariants.committed_log(place).keyed = KeyedRecords()
-            for place in PLAIN:
-                self.invariants.committed_log(place).retention = Retention(bytes=RETENTION_BYTES)
-            self.cluster.places = [*PLAIN, *LISTS, KEYED, *INTERNAL]
-            self.cluster.start()
-            self._prepare()
+        self._seed(0)
+        self.cluster = SimCluster(self.clock)
+        self.cluster.watch = self.invariants.check
+        self.invariants.hosts = self.cluster.hosts
+        self.invariants.offsets = {place: {} for place in PLAIN}
+        for place in (KEYED, *INTERNAL):
+            self.invariants.committed_log(place).keyed = KeyedRecords()
+        for place in PLAIN:
+            self.invariants.committed_log(place).retention = Retention(bytes=RETENTION_BYTES)
+        self.cluster.places = [*PLAIN, *LISTS, KEYED, *INTERNAL]
+        self.cluster.start()
+        self._prepare()
 
     def run(self, seed: int) -> None:
-        with self.entropy.in_use():
-            self.entropy.seed(seed)
-            try:
-                self._run()
-            except InvariantBrokenError as error:
-                error.add_note(self.story())
-                raise
+        self._seed(seed)
+        try:
+            self._run()
+        except InvariantBrokenError as error:
+            error.add_note(self.story())
+            raise
+
+    def _seed(self, seed: int) -> None:
+        """All randomness from now on depends on the seed: that of the cluster, and that of client retries."""
+        self.clock.random.seed(seed)
+        random.seed(seed)
 
     def story(self) -> str:
         return "\n".join(self._story[-STORY_LINES:])

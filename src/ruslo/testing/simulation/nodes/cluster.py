@@ -77,9 +77,11 @@ class SimCluster:
         """The partitions there are, at first each with a replica on every node."""
         self._clients: list[ProcessLoop] = []
         overrides = {**PROPERTIES, **(properties or {})}
-        ids = [random_uuid() for _ in range(nodes)]
+        ids = [random_uuid(clock.random.randbytes) for _ in range(nodes)]
+        cluster_id = uuid_to_text(random_uuid(clock.random.randbytes))
         with tempfile.TemporaryDirectory(prefix="ruslo-") as folder:
-            format_cluster(_configs(Path(folder), nodes, overrides), _first_voters(ids))
+            configs = _configs(Path(folder), nodes, overrides)
+            format_cluster(configs, _first_voters(ids), cluster_id=cluster_id, clock=clock)
             for config, directory_id in zip(_configs(Path("/sim"), nodes, overrides), ids, strict=True):
                 address = address_of(config.node_id)
                 host = SimHost(config, directory_id, address, self.network, self._stepped)

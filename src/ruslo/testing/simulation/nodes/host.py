@@ -107,6 +107,7 @@ class SimHost:
                 lambda path: self.disk,
                 lambda: SimCleaner(self.disk),
                 Scheduler(SliceClock(self.local_clock, self.network.clock.random)),
+                self.network.clock.random,
             )
             await node.start()
             self.ready = True
