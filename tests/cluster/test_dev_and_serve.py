@@ -67,7 +67,7 @@ def test_a_port_or_folder_in_use_is_explained(dev: str, tmp_path: Path) -> None:
     port = dev.rpartition(":")[2]
     other = subprocess.run([*RUSLO, "dev", "--port", port], capture_output=True, text=True, timeout=30)
     assert (other.returncode, other.stdout) == (1, "")
-    assert f"port {port} is taken" in other.stderr
+    assert f"Port {port} is in use" in other.stderr
     assert "Traceback" not in other.stderr
     same_folder = [*RUSLO, "dev", "--port", "0", "--data-dir", str(tmp_path / "data")]
     other = subprocess.run(same_folder, capture_output=True, text=True, timeout=30)
@@ -126,4 +126,4 @@ def test_the_demo_brings_its_own_broker() -> None:
         stdin=subprocess.DEVNULL,
     )
     assert demo.returncode == 0, demo.stderr
-    assert demo.stdout.endswith("Nothing lost, nothing twice.\n")
+    assert demo.stdout.endswith("Nothing was lost or duplicated.\n")

@@ -28,7 +28,7 @@ DEMO = [sys.executable, "-m", "ruslo.cli", "demo", "-o", "json"]
 
 @pytest.fixture
 def pipeline_folder() -> Iterator[Path]:
-    with resources.as_file(resources.files("ruslo.cli") / "demo_pipelines") as folder:
+    with resources.as_file(resources.files("ruslo.cli.demo.pipelines")) as folder:
         yield folder
 
 

@@ -47,7 +47,7 @@ def test_what_init_writes_passes_lint_and_test(spark: SparkSession, tmp_path: Pa
         assert pipeline("lint", path).stdout == f"{path}: no mistakes\n"
         result = pipeline("test", path)
         assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "1 of 1 examples passed")
-    assert "is there already" in pipeline("init", tmp_path / "sql.yaml").stderr
+    assert "already exists" in pipeline("init", tmp_path / "sql.yaml").stderr
 
 
 FAILING = """\
@@ -96,7 +96,7 @@ def test_without_an_example_there_is_nothing_to_test(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(FAILING[: FAILING.index("examples:")])
     result = pipeline("test", path)
-    assert (result.exit_code, "no such example" in result.stderr) == (1, True)
+    assert (result.exit_code, "No examples found" in result.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(

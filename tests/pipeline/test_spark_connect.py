@@ -118,7 +118,7 @@ def test_an_environment_cannot_be_sent_to_a_server(tmp_path: Path) -> None:
     options = ["--master", "sc://127.0.0.1:1", "--env", str(tmp_path / "env.tar.gz")]
     refused = CliRunner().invoke(cli, ["pipeline", "run", str(tmp_path / "p.yaml"), *options])
     assert refused.exit_code == 2
-    assert "install Ruslo where the server runs" in refused.stderr
+    assert "Install Ruslo on the server" in refused.stderr
 
 
 def test_a_sink_that_is_a_function_of_batches_is_refused(

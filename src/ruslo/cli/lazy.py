@@ -1,7 +1,6 @@
-"""A command group that knows its commands' names and one-line help without importing them.
+"""A command group that lists its commands without importing them.
 
-``ruslo --help`` must answer at once, so the modules behind the commands (and all they import) are loaded only
-when one of them is called.
+``ruslo --help`` must be instant, so the module of a command is imported only when the command runs.
 """
 
 from __future__ import annotations
@@ -66,12 +65,11 @@ class LazyGroup(click.Group):
     def _suggestion(self, word: str) -> str:
         import difflib
 
-        # People type the plural of a noun ("topics") as often as its singular.
         near = difflib.get_close_matches(word, self.lazy, n=1, cutoff=0.6)
-        return f"Did you mean {near[0]!r}?" if near else "'ruslo --help' lists the commands."
+        return f"Did you mean {near[0]!r}?" if near else "Run 'ruslo --help' for the list of commands."
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands by the table: to complete a name is no reason to import what is behind all of them."""
+        """Complete command names from the table, without importing the commands."""
         from click.shell_completion import CompletionItem
 
         found = [

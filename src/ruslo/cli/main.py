@@ -1,4 +1,4 @@
-"""The ``ruslo`` command: its commands, a line on each, and where they live; nothing heavy is imported."""
+"""The ``ruslo`` command: a table of its commands, which are imported when they run."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ from ruslo.cli.arguments.profiles import choose_profile
 from ruslo.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
-    "dev": LazyCommand("ruslo.cli.serve.dev", "dev", "Run a broker for development in the foreground."),
+    "dev": LazyCommand("ruslo.cli.serve.dev", "dev", "Run a development cluster in the foreground."),
     "serve": LazyCommand("ruslo.cli.serve.serve", "serve", "Run a node from a server.properties file."),
     "storage": LazyCommand(
-        "ruslo.cli.storage.storage", "storage", "Prepare and inspect a node's log directories."
+        "ruslo.cli.storage.storage", "storage", "Format and inspect a node's log directories."
     ),
     "topic": LazyCommand(
-        "ruslo.cli.topic.topic", "topic", "Create, list, describe, change and delete topics."
+        "ruslo.cli.topic.topic", "topic", "Create, list, describe, alter and delete topics."
     ),
-    "produce": LazyCommand(
-        "ruslo.cli.produce.produce", "produce", "Write records from stdin or a file to a topic."
-    ),
-    "consume": LazyCommand("ruslo.cli.consume.consume", "consume", "Print the records of a topic."),
+    "produce": LazyCommand("ruslo.cli.produce.produce", "produce", "Produce records from stdin or a file."),
+    "consume": LazyCommand("ruslo.cli.consume.consume", "consume", "Print records of a topic."),
     "group": LazyCommand(
-        "ruslo.cli.group.group", "group", "See how far consumers are, reset and delete groups."
+        "ruslo.cli.group.group", "group", "Show consumer lag, reset offsets, delete groups."
     ),
-    "txn": LazyCommand("ruslo.cli.txn.txn", "txn", "See transactions, find and free those that hang."),
-    "config": LazyCommand("ruslo.cli.config.config", "config", "Show and change settings by Kafka's names."),
+    "txn": LazyCommand("ruslo.cli.txn.txn", "txn", "Show transactions, find and abort hanging ones."),
+    "config": LazyCommand(
+        "ruslo.cli.config.config", "config", "Show and change configs of topics, groups and brokers."
+    ),
     "cluster": LazyCommand(
-        "ruslo.cli.cluster.cluster", "cluster", "See the nodes, move replicas, elect leaders."
+        "ruslo.cli.cluster.cluster", "cluster", "Show nodes and health, move replicas, elect leaders."
     ),
-    "log": LazyCommand("ruslo.cli.log.log", "log", "Look inside log files on disk, check and repair them."),
+    "log": LazyCommand("ruslo.cli.log.log", "log", "Dump, verify and repair log segments on disk."),
     "pipeline": LazyCommand("ruslo.cli.pipeline.pipeline", "pipeline", "Run data pipelines on Spark."),
-    "console": LazyCommand("ruslo.cli.console.console", "console", "Look at a cluster in a browser."),
+    "console": LazyCommand("ruslo.cli.console.console", "console", "Run the web console."),
     "perf": LazyCommand("ruslo.cli.perf.perf", "perf", "Measure throughput and latency."),
-    "profile": LazyCommand("ruslo.cli.profile.profile", "profile", "Keep names for clusters and choose one."),
-    "doctor": LazyCommand("ruslo.cli.doctor.doctor", "doctor", "Check this machine, and say what to fix."),
-    "completion": LazyCommand(
-        "ruslo.cli.completion.completion", "completion", "Print the script for shell completion."
+    "profile": LazyCommand(
+        "ruslo.cli.profile.profile", "profile", "Save clusters by name and switch between them."
     ),
-    "demo": LazyCommand("ruslo.cli.demo.demo", "demo", "Watch live events flow through a broker and Spark."),
+    "doctor": LazyCommand("ruslo.cli.doctor.doctor", "doctor", "Check this machine and report what to fix."),
+    "completion": LazyCommand(
+        "ruslo.cli.completion.completion", "completion", "Print a shell completion script."
+    ),
+    "demo": LazyCommand("ruslo.cli.demo.demo", "demo", "Watch events flow through a broker and Spark."),
 }
 
 
 class RusloGroup(LazyGroup):
-    """The root: whatever a command raises becomes one clear message and an exit code."""
+    """The root command: turns exceptions of commands into messages and exit codes."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -55,7 +57,7 @@ class RusloGroup(LazyGroup):
         except KeyboardInterrupt:
             ctx.exit(130)
         except BrokenPipeError:
-            _forget_stdout()
+            _redirect_stdout()
             ctx.exit(0)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -68,8 +70,8 @@ class RusloGroup(LazyGroup):
             raise click.ClickException(message) from error
 
 
-def _forget_stdout() -> None:
-    """The reader of our output has gone (``| head``): keep the interpreter from flushing into its pipe."""
+def _redirect_stdout() -> None:
+    """Send further output to /dev/null: the reader of the pipe (``| head``) is gone."""
     import os
 
     devnull = os.open(os.devnull, os.O_WRONLY)
@@ -93,9 +95,9 @@ cli = RusloGroup(
     "ruslo",
     lazy=COMMANDS,
     help="Ruslo is an event-streaming platform that speaks the Kafka protocol.\n\n"
-    "The commands work with a Ruslo cluster and with Apache Kafka alike.",
+    "The commands work with Ruslo clusters and with Apache Kafka.",
     epilog=examples(
-        "ruslo dev                                   # a broker at 127.0.0.1:9092",
+        "ruslo dev                                   # a broker on 127.0.0.1:9092",
         "ruslo topic create orders --partitions 3",
         "echo hello | ruslo produce orders",
         "ruslo consume orders --exit",
@@ -106,7 +108,7 @@ cli = RusloGroup(
             metavar="NAME",
             expose_value=False,
             callback=choose_profile,
-            help="The cluster to work with, by its name: 'ruslo profile --help'.",
+            help="Use the cluster of this profile (see 'ruslo profile --help').",
         ),
         click.Option(
             ["--version"],
@@ -127,10 +129,13 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Whoever started us may have closed one of the three (``>&-``): Python has None for it, and its number
-    would be that of the next file we open, a segment maybe, into which others then write their complaints."""
+    """Open standard streams that the parent process closed (``>&-``).
+
+    Otherwise the next file that we open, such as a log segment, would get the stream's descriptor, and output
+    meant for the stream would end up in it.
+    """
     import os
 
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - as long as we live
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open until exit

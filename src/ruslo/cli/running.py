@@ -1,4 +1,4 @@
-"""From a command, which is synchronous, into the asynchronous client and back."""
+"""Runs the asynchronous admin client from a command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
-    """Run ``action`` with an admin client that is closed afterwards.
+    """Run ``action`` with an admin client, and close the client.
 
-    Whoever does not even tell its versions is reported at once: a minute of retries is for brokers that do.
+    The command fails at once if no bootstrap server completes the handshake. Later requests are retried.
     """
     import asyncio
 

@@ -241,7 +241,7 @@ class CliChecks:
         (moved,) = cli.json("cluster", "reassign", "execute", "-", "--wait", stdin=plan)["partitions"]
         assert moved["state"] == "done"
         assert cli.json("cluster", "reassign", "status") == {"partitions": [], "refused": []}
-        assert cli.ok("cluster", "reassign", "cancel", "--all") == "Nothing is being moved.\n"
+        assert cli.ok("cluster", "reassign", "cancel", "--all") == "No reassignment is in progress.\n"
         refused = cli.run("cluster", "reassign", "execute", "-", stdin=plan.replace("[1]", "[1, 7]"))
         assert refused.exit_code == 1
         assert "INVALID_REPLICA_ASSIGNMENT" in refused.stderr

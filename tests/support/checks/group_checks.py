@@ -212,10 +212,10 @@ class GroupChecks:
             reset = ("group", "reset-offsets", group, "--topic", topic, "--to-earliest")
             plan = cli.run(*reset)
             assert plan.exit_code == 0
-            assert f"group '{group}' is Stable with 1 member. Stop its consumers" in plan.stderr
+            assert f"Group '{group}' is Stable with 1 member. Stop its consumers" in plan.stderr
             refused = cli.run(*reset, "--execute")
             assert refused.exit_code == 1
-            assert f"'ruslo group members {group}' shows them" in refused.stderr
+            assert f"see 'ruslo group members {group}'" in refused.stderr
             assert refused.stdout == ""
             executed = cli.run(*reset, "--execute", "-o", "json")
             assert (executed.exit_code, json.loads(executed.stdout)["executed"]) == (1, False)
@@ -276,7 +276,7 @@ class GroupChecks:
             said = cli.fails("group", *arguments)
             assert "group 'none-such' does not exist (GROUP_ID_NOT_FOUND). 'ruslo group list'" in said
         assert cli.ok("group", "delete", "none-such", "-y", "--if-exists") == "absent none-such\n"
-        assert "has committed no offsets" in cli.fails(
+        assert "has no committed offsets" in cli.fails(
             "group", "reset-offsets", "none-such", "--all-topics", "--to-latest"
         )
 
@@ -425,7 +425,7 @@ class GroupChecks:
             f"deleted offsets of {idle_group}: {topic}:1\n"
         )
         assert place(cli, idle_group, topic) == [4]
-        assert "has committed nothing for" in cli.fails(*delete, "--topic", f"{topic}:1", "--yes")
+        assert "has no committed offset for" in cli.fails(*delete, "--topic", f"{topic}:1", "--yes")
         (row,) = cli.json(*delete, "--all-topics", "--yes")
         assert row == {"topic": topic, "partition": 0, "status": "deleted", "error": None}
 

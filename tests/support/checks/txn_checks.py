@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, Producer, TopicPartition
 
-from ruslo.cli.txn.find_hanging import SOMETHING_HANGS
+from ruslo.cli.txn.find_hanging import EXIT_HANGING
 from tests.support.checks.cli_checks import Cli
 from tests.support.checks.group_checks import KEPT, until
 from tests.support.clients.librdkafka import Sent, new_reader, produce_all, receive
@@ -48,7 +48,7 @@ def find_hanging(cli: Cli, *arguments: str) -> list[Any]:
     """Also that the exit code says what the list says."""
     result = cli.run("txn", "find-hanging", *arguments, "-o", "json")
     found: list[Any] = json.loads(result.stdout)
-    assert result.exit_code == (SOMETHING_HANGS if found else 0), result.output
+    assert result.exit_code == (EXIT_HANGING if found else 0), result.output
     return found
 
 
@@ -132,7 +132,7 @@ class TxnChecks:
         assert (view["state"], view["producer_epoch"], view["start_time_ms"]) == ("Empty", 1, None)
 
     def test_ids_that_do_not_exist(self, cli: Cli) -> None:
-        assert "'ruslo txn list' shows what exists" in cli.fails("txn", "describe", "nobody")
+        assert "Run 'ruslo txn list'" in cli.fails("txn", "describe", "nobody")
         # An InitProducerId for it would have made it.
         assert "'nobody' does not exist" in cli.fails("txn", "abort", "--transactional-id", "nobody", "-y")
         assert cli.json("txn", "list", "--matching", "nobody") == []
@@ -192,7 +192,7 @@ class TxnChecks:
             "abort_command": f"ruslo txn abort {topic} 1 --start-offset 1",
         }
         shown = cli.run("txn", "find-hanging", "--topic", topic, "--bootstrap-server", cli.bootstrap)
-        assert shown.exit_code == SOMETHING_HANGS
+        assert shown.exit_code == EXIT_HANGING
         assert shown.stdout.splitlines()[-1] == f"{found['abort_command']} --bootstrap-server {cli.bootstrap}"
         assert found in [each | {"idle_ms": found["idle_ms"]} for each in find_hanging(cli)]
         assert find_hanging(cli, "--topic", f"{topic}:0") == []
@@ -251,7 +251,7 @@ class TxnChecks:
         assert read_committed(cli.bootstrap, topic) == [b"behind"]
         said = cli.fails(*by_hand(0, 4))
         assert "TRANSACTION_COORDINATOR_FENCED" in said
-        assert "'ruslo txn producers' shows the epochs" in said
+        assert "Run 'ruslo txn producers' to see" in said
 
     def test_abort_of_what_is_not_there(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
@@ -266,7 +266,7 @@ class TxnChecks:
         assert "Writes an abort marker for the transaction that starts at offset 0" in result.stderr, (
             "it shows what it would do"
         )
-        assert "add --yes" in result.stderr
+        assert "Add --yes" in result.stderr
         assert len(find_hanging(cli, "--topic", topic)) == 1
         cli.ok("txn", "abort", topic, "0", "--start-offset", "0", "--yes")
 

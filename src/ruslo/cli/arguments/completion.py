@@ -1,4 +1,4 @@
-"""What the shell offers for names that only the cluster knows; quick, and silent when nobody answers."""
+"""Shell completion of topic, group and profile names; empty if the cluster does not respond in time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ if TYPE_CHECKING:
 
     from ruslo.client.admin.admin import Admin
 
-_WITHIN_S = 1.0
-"""A person waits behind the Tab key."""
+_TIMEOUT_S = 1.0
 
 
 def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     async def names(admin: Admin) -> Iterable[str]:
         return [topic.name for topic in await admin.topics.list() if not topic.internal or incomplete]
 
-    return _matching(_ask(ctx, names), incomplete)
+    return _matching(_names(ctx, names), incomplete)
 
 
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     async def names(admin: Admin) -> Iterable[str]:
         return [group.group_id for group in await admin.groups.list()]
 
-    return _matching(_ask(ctx, names), incomplete)
+    return _matching(_names(ctx, names), incomplete)
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -36,7 +35,7 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
     return _matching(ProfileStore().names(), incomplete)
 
 
-def _ask(ctx: click.Context, question: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
+def _names(ctx: click.Context, query: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
     import asyncio
 
     from ruslo.cli.arguments.options import default_bootstrap
@@ -46,8 +45,8 @@ def _ask(ctx: click.Context, question: Callable[[Admin], Awaitable[Iterable[str]
     given = ctx.params.get("bootstrap")
 
     async def run() -> Iterable[str]:
-        async with asyncio.timeout(_WITHIN_S), Admin(given or default_bootstrap()) as admin:
-            return await question(admin)
+        async with asyncio.timeout(_TIMEOUT_S), Admin(given or default_bootstrap()) as admin:
+            return await query(admin)
 
     try:
         return asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The console beside a cluster that a command runs in the foreground."""
+"""The web console that ``ruslo dev`` and ``ruslo demo`` run beside their cluster."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def console_options(function: F) -> F:
     function = click.option(
         "--console-port",
         type=click.IntRange(0, 65535),
-        help="Where the web console listens.  [default: 8090, or any free one]",
+        help="Port of the web console.  [default: 8090, or any free port]",
     )(function)
-    return click.option("--no-console", is_flag=True, help="Without the web console.")(function)
+    return click.option("--no-console", is_flag=True, help="Do not start the web console.")(function)
 
 
-def start_console(bootstrap: str, port: int | None, say: Callable[[str], None]) -> ConsoleOnDemand | None:
-    """Says why there is none, if so: that must not keep the cluster from running."""
+def start_console(bootstrap: str, port: int | None, report: Callable[[str], None]) -> ConsoleOnDemand | None:
+    """Start the console. If that fails, report why and return None: the cluster runs without it."""
     from ruslo.console.on_demand import ConsoleOnDemand
     from ruslo.console.serving import require_packages
     from ruslo.model.errors import ConfigError
@@ -32,5 +32,5 @@ def start_console(bootstrap: str, port: int | None, say: Callable[[str], None]) 
         require_packages()
         return ConsoleOnDemand(bootstrap, port)
     except ConfigError as error:
-        say(f"no console: {error}")
+        report(f"The console did not start: {error}")
         return None

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them (``2h``, ``90s``) and as Kafka's tools do (ISO 8601, ``PT1H30M``)."""
+"""Parses and prints durations: ``2h``, ``90s``, or ISO 8601 as in Kafka's tools (``PT1H30M``)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ISO = re.compile(
 )
 
 
-def duration_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """The time so long ago, in ms."""
+def time_ago_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The timestamp of that duration ago, in ms."""
     if value is None:
         return None
     now_ms = time.time_ns() // 1_000_000
@@ -26,8 +26,8 @@ def duration_callback(ctx: click.Context, param: click.Parameter, value: str | N
         raise click.BadParameter(str(error), ctx, param) from None
 
 
-def length_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """The length itself, in ms."""
+def duration_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """The duration in ms."""
     try:
         return None if value is None else parse_duration_ms(value)
     except ValueError as error:
@@ -41,13 +41,13 @@ def parse_duration_ms(text: str) -> int:
         return short_ms
     match = _ISO.match(word)
     if match is None or len(word) < len("P1D"):
-        raise ValueError(f"{text!r} is no duration: write 90s, 2h, 7d or PT2H30M")
+        raise ValueError(f"Invalid duration {text!r}. Write it as 90s, 2h, 7d or PT2H30M")
     days, hours, minutes, seconds = (float(match[name] or 0) for name in "dhms")
     return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
 
 def shown_duration(length_ms: int) -> str:
-    """The two greatest units: ``2d 3h``, ``4m 5s``, ``0s``."""
+    """The two largest units: ``2d 3h``, ``4m 5s``, ``0s``."""
     seconds = max(0, length_ms) // 1000
     parts = []
     for unit, unit_s in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):

@@ -9,7 +9,7 @@ _SIMPLE_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
 
 
 def unescape(text: str) -> bytes:
-    """The bytes of a delimiter or format in which C's escapes are spelled out."""
+    """The bytes of a text with C escapes. Raises ValueError for an unknown escape."""
     out = bytearray()
     end = 0
     for match in _ESCAPE.finditer(text):
@@ -24,5 +24,5 @@ def unescape(text: str) -> bytes:
             raise ValueError(f"unknown escape {match[0]!r}: use \\n \\r \\t \\\\ \\0 or \\xHH")
     tail = text[end:]
     if tail.endswith("\\"):
-        raise ValueError("a backslash at the end stands for nothing: write \\\\ for the character itself")
+        raise ValueError("a backslash at the end is not an escape: write \\\\ for a backslash")
     return bytes(out + tail.encode())

@@ -1,4 +1,4 @@
-"""Partitions as people write them: ``orders``, ``orders:0,2`` or ``orders:0-3,7``."""
+"""Parses TOPIC[:PARTITIONS]: ``orders``, ``orders:0,2`` or ``orders:0-3,7``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ruslo.model.topics import TopicPartition
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
-_MANY = 100_000
+_MAX_RANGE_PARTITIONS = 100_000
 
 
 class Scope(NamedTuple):
     topic: str
     partitions: tuple[int, ...] | None
-    """None for all of them."""
+    """None means all partitions."""
 
 
 def scopes_callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[Scope]:
@@ -32,21 +32,21 @@ def scopes_callback(ctx: click.Context, param: click.Parameter, values: Sequence
 def parse_scope(text: str) -> Scope:
     topic, separator, numbers = text.partition(":")
     if not topic:
-        raise ValueError(f"{text!r} names no topic")
+        raise ValueError(f"{text!r} has no topic name. Write TOPIC or TOPIC:PARTITIONS")
     if not separator:
         return Scope(topic, None)
     found: set[int] = set()
     for part in numbers.split(","):
         match = _RANGE.match(part.strip())
         first, last = (0, -1) if match is None else (int(match[1]), int(match[2] or match[1]))
-        if not 0 <= last - first < _MANY:
-            raise ValueError(f"{part!r} in {text!r} is no partition; write {topic}:0,2 or {topic}:0-3")
+        if not 0 <= last - first < _MAX_RANGE_PARTITIONS:
+            raise ValueError(f"{part!r} in {text!r} is not a partition. Write {topic}:0,2 or {topic}:0-3")
         found.update(range(first, last + 1))
     return Scope(topic, tuple(sorted(found)))
 
 
 async def partitions_in(admin: Admin, scopes: Iterable[Scope]) -> list[TopicPartition]:
-    """All partitions of the scopes; a topic that does not exist is an error, as the cluster tells it."""
+    """All partitions of the scopes. Raises KafkaError for a topic that does not exist."""
     from ruslo.model.topics import TopicPartition
 
     found: dict[TopicPartition, None] = {}

@@ -1,4 +1,4 @@
-"""Options that take a position."""
+"""Options that take a position in a partition."""
 
 from __future__ import annotations
 

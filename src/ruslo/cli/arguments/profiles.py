@@ -1,7 +1,7 @@
-"""Named clusters: property files as Kafka's tools read them, in the user's configuration folder.
+"""Profiles: named clusters, stored as property files in the user's configuration folder.
 
-``$XDG_CONFIG_HOME/ruslo/profiles/NAME.properties`` holds ``bootstrap.servers`` and any client setting by
-Kafka's name; ``…/ruslo/profile`` holds the name of the one in use.
+``$XDG_CONFIG_HOME/ruslo/profiles/NAME.properties`` holds ``bootstrap.servers`` and other client properties;
+``…/ruslo/profile`` holds the name of the profile in use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProfileStore:
 
     def path(self, name: str) -> Path:
         if not _NAME.fullmatch(name):
-            raise ConfigError(f"{name!r} cannot be a profile's name: use letters, digits, '.', '_' and '-'")
+            raise ConfigError(f"Invalid profile name {name!r}. Use letters, digits, '.', '_' and '-'.")
         return self._folder / "profiles" / f"{name}.properties"
 
     def names(self) -> list[str]:
@@ -43,10 +43,10 @@ class ProfileStore:
         try:
             data = self.path(name).read_bytes()
         except FileNotFoundError:
-            known = ", ".join(self.names()) or "there is none yet"
+            known = ", ".join(self.names()) or "none"
             raise ConfigError(
-                f"there is no profile {name!r} ({known}). "
-                f"'ruslo profile create {name} -b HOST:PORT' makes one."
+                f"Unknown profile {name!r} (existing profiles: {known}). "
+                f"Create it with 'ruslo profile create {name} -b HOST:PORT'."
             ) from None
         try:
             return Profile(name, parse_properties(decode_properties(data)))
@@ -59,7 +59,7 @@ class ProfileStore:
         path = self.path(profile.name)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         new = path.with_suffix(".new")
-        # It may hold passwords: nobody else reads it, from its first moment on.
+        # The file may hold passwords, so it is created with owner-only permissions.
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w", encoding="ascii") as stream:
             stream.write(format_properties(profile.settings))
@@ -104,25 +104,25 @@ def chosen_by_flag() -> str | None:
 
 
 def active_profile() -> Profile | None:
-    """Of ``--profile``, else of RUSLO_PROFILE (empty for none), else the one in use."""
+    """The profile of ``--profile``, else of RUSLO_PROFILE (empty: no profile), else the one in use."""
     store = ProfileStore()
     name = chosen_by_flag() or os.environ.get("RUSLO_PROFILE", store.in_use())
     return store.read(name) if name else None
 
 
 def check_plain() -> None:
-    """The native client speaks neither TLS nor SASL yet: say so rather than fail on the wire."""
+    """Reject a profile with TLS or SASL, which the native client does not support yet."""
     protocol = client_settings().get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ConfigError(
-            f"the active profile has security.protocol={protocol}, which this command does not speak yet; "
-            "'ruslo produce' and 'ruslo consume' do. For a listener in plain text use another profile, or "
-            "none: RUSLO_PROFILE= ruslo … -b HOST:PORT"
+            f"The active profile has security.protocol={protocol}, which only 'ruslo produce' and 'ruslo "
+            "consume' support. To use a plaintext listener, choose another profile, or none: "
+            "RUSLO_PROFILE= ruslo … -b HOST:PORT"
         )
 
 
 def client_settings() -> dict[str, str]:
-    """What the active profile says of clients beside the address."""
+    """The client properties of the active profile, without the address."""
     profile = active_profile()
     settings = {} if profile is None else dict(profile.settings)
     settings.pop(BOOTSTRAP, None)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @click.group(
     "broker",
-    short_help="Show one broker, or have the cluster forget it.",
+    short_help="Show or unregister one broker.",
     epilog=examples("ruslo cluster broker status 3", "ruslo cluster broker unregister 3"),
 )
 def broker() -> None:
-    """Show whether a broker is fenced, or have the cluster forget one that will not come back."""
+    """Show the state of a broker, or unregister one that will not return."""
 
 
 @broker.command(
@@ -31,12 +31,12 @@ def broker() -> None:
 @bootstrap_option
 @output_option
 def status(broker_id: int, bootstrap: str, output: str) -> None:
-    """Show whether the broker is fenced, and what it leads and holds.
+    """Show the state of a broker, its leaders and replicas.
 
-    A fenced broker has not been heard of for broker.session.timeout.ms, has stopped, or is still starting: it
-    leads nothing and is in no in-sync set.
+    A fenced broker has sent no heartbeat for broker.session.timeout.ms, has stopped, or is still starting. It
+    leads no partition and is in no ISR.
     """
-    view = with_admin(bootstrap, lambda admin: _the_broker(admin, broker_id))
+    view = with_admin(bootstrap, lambda admin: _find_broker(admin, broker_id))
     if output == "json":
         print_json(view.as_json())
         return
@@ -46,14 +46,14 @@ def status(broker_id: int, bootstrap: str, output: str) -> None:
             ("State", view.state),
             ("Address", view.node.address),
             ("Rack", view.node.rack),
-            ("Leads", f"{view.leaders} of {view.preferred} that it would by preference"),
+            ("Leaders", f"{view.leaders} (preferred leader of {view.preferred})"),
             ("Replicas", view.replicas),
             ("Out of sync", view.out_of_sync),
             ("Used", "-" if view.used_bytes is None else human_bytes(view.used_bytes)),
         ]
     )
     if view.fenced and view.replicas:
-        hint(f"If it will not come back: ruslo cluster reassign plan --drain {broker_id}")
+        hint(f"If it will not return: ruslo cluster reassign plan --drain {broker_id}")
 
 
 @broker.command(
@@ -61,23 +61,21 @@ def status(broker_id: int, bootstrap: str, output: str) -> None:
 )
 @click.argument("broker_id", type=click.IntRange(0), metavar="ID")
 @bootstrap_option
-@click.option("--force", is_flag=True, help="Also if it is alive, or partitions still count on it.")
+@click.option("--force", is_flag=True, help="Even if it is alive or still hosts replicas.")
 @yes_option
 @output_option
 def unregister(broker_id: int, bootstrap: str, force: bool, yes: bool, output: str) -> None:
-    """Have the cluster forget a broker that will not come back."""
-    view = with_admin(bootstrap, lambda admin: _the_broker(admin, broker_id))
+    """Unregister a broker that will not return."""
+    view = with_admin(bootstrap, lambda admin: _find_broker(admin, broker_id))
     if not force:
         if not view.fenced:
-            raise click.ClickException(
-                f"broker {broker_id} is alive and would only register again. Stop it first"
-            )
+            raise click.ClickException(f"Broker {broker_id} is alive and would register again. Stop it first")
         if view.replicas:
             raise click.ClickException(
-                f"{view.replicas} partitions have a replica on broker {broker_id}. Move them first: "
-                f"ruslo cluster reassign plan --drain {broker_id} > plan.json. Or add --force"
+                f"Broker {broker_id} still hosts {view.replicas} replicas. Move them first with "
+                f"'ruslo cluster reassign plan --drain {broker_id} > plan.json', or add --force"
             )
-    confirm(f"Forget broker {broker_id}?", yes)
+    confirm(f"Unregister broker {broker_id}?", yes)
     with_admin(bootstrap, lambda admin: admin.brokers.unregister(broker_id))
     if output == "json":
         print_json({"broker": broker_id, "unregistered": True})
@@ -85,7 +83,7 @@ def unregister(broker_id: int, bootstrap: str, force: bool, yes: bool, output: s
         click.echo(f"unregistered broker {broker_id}")
 
 
-async def _the_broker(admin: Admin, broker_id: int) -> BrokerView:
+async def _find_broker(admin: Admin, broker_id: int) -> BrokerView:
     from ruslo.client.views.broker_view import describe_brokers
     from ruslo.model.errors import ErrorCode, KafkaError
 
@@ -95,5 +93,5 @@ async def _the_broker(admin: Admin, broker_id: int) -> BrokerView:
             return view
     known = ", ".join(str(view.node.id) for view in views)
     raise KafkaError(
-        ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}; there are: {known}"
+        ErrorCode.BROKER_ID_NOT_REGISTERED, f"Unknown broker {broker_id}; the brokers are {known}"
     )

@@ -13,7 +13,7 @@ from ruslo.cli.terminal.output import human_bytes, print_json, print_table
 @bootstrap_option
 @output_option
 def brokers(bootstrap: str, output: str) -> None:
-    """List the brokers, those that are fenced too, with what they lead and hold."""
+    """List all brokers, including fenced ones, with their leaders, replicas and disk usage."""
     from ruslo.client.views.broker_view import describe_brokers
 
     views = with_admin(bootstrap, describe_brokers)

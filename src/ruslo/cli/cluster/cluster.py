@@ -17,7 +17,7 @@ from ruslo.cli.cluster.voter import voter
 
 
 @click.group(
-    short_help="See the nodes, move replicas, elect leaders.",
+    short_help="Show nodes and health, move replicas, elect leaders.",
     epilog=examples(
         "ruslo cluster info",
         "ruslo cluster health --wait 30",
@@ -26,7 +26,7 @@ from ruslo.cli.cluster.voter import voter
     ),
 )
 def cluster() -> None:
-    """See the nodes, the quorum and partitions at risk; move replicas, elect leaders, change voters."""
+    """Show nodes, quorum and partitions at risk; move replicas, elect leaders, change voters."""
 
 
 for command in (info, health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker):

@@ -1,4 +1,4 @@
-"""``ruslo cluster elect``: leaders on demand."""
+"""``ruslo cluster elect``: start leader elections."""
 
 from __future__ import annotations
 
@@ -32,24 +32,26 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
     callback=scopes_callback,
-    help="Where to elect, as orders or orders:0,2 or orders:0-3. May be repeated.",
+    help="Partitions to elect leaders for: orders, orders:0,2 or orders:0-3. Repeatable.",
 )
-@click.option("--all", "everywhere", is_flag=True, help="In all partitions.")
+@click.option("--all", "everywhere", is_flag=True, help="Elect leaders for all partitions.")
 @yes_option
 @output_option
 def elect(kind: str, bootstrap: str, scopes: list[Scope], everywhere: bool, yes: bool, output: str) -> None:
     """Elect leaders.
 
-    preferred: each partition's first replica leads again, if it is in sync. unclean: partitions without a
-    leader get one that is alive, even if it lacks records; those records are lost.
+    preferred: the first replica of each partition becomes leader if it is in sync.
+
+    unclean: a partition without a leader gets any replica that is alive as leader. Records that this replica
+    does not have are lost.
     """
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.model.errors import ErrorCode
 
     if bool(scopes) == everywhere:
-        raise click.UsageError("Say where: --topic TOPIC[:PARTITIONS], or --all.")
+        raise click.UsageError("Choose the partitions: use either --topic TOPIC[:PARTITIONS] or --all.")
     if kind == "unclean":
-        confirm("Elect leaders that may lack records? What they lack is lost for good.", yes)
+        confirm("Elect leaders that may miss records? Missing records are lost permanently.", yes)
     results = with_admin(bootstrap, lambda admin: _run(admin, kind, None if everywhere else scopes))
     unneeded = {
         partition

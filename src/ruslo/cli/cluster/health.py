@@ -1,4 +1,4 @@
-"""``ruslo cluster health``: one sentence for people, one exit code for probes and scripts."""
+"""``ruslo cluster health``: a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ruslo.client.views.partition_health import Risk
 
 _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
-_LOOK_EVERY_S = 0.5
+_POLL_INTERVAL_S = 0.5
 
 
 @click.command(
-    short_help="Whether the cluster is well, as a sentence and an exit code.",
+    short_help="Report cluster health in a sentence and an exit code.",
     epilog=examples(
         "ruslo cluster health",
         "ruslo cluster health --wait 60 && ./deploy-next-broker",
@@ -31,7 +31,7 @@ _LOOK_EVERY_S = 0.5
     type=click.Choice(_LEVELS),
     default=_LEVELS[0],
     show_default=True,
-    help="Partitions that are as bad as this, or worse, make the cluster unhealthy.",
+    help="Lowest partition risk that makes the cluster unhealthy.",
 )
 @click.option(
     "--wait",
@@ -39,17 +39,16 @@ _LOOK_EVERY_S = 0.5
     type=Amount(0),
     default=0.0,
     metavar="SECONDS",
-    help="Ask again for so long, until the cluster is healthy.",
+    help="Wait up to this long for the cluster to become healthy.",
 )
 @output_option
 def health(bootstrap: str, fail_on: str, wait_s: float, output: str) -> None:
-    """Say whether the cluster is well.
+    """Report whether the cluster is healthy.
 
-    It is when it has an active controller, no registered broker is fenced, no log directory has failed, no
-    broker has lost records and no partition is at risk: offline, short of min.insync.replicas, about to
-    be, or under-replicated.
+    A healthy cluster has an active controller, no fenced broker, no failed log directory, no lost records and
+    no partition at risk (offline, under or at min.insync.replicas, under-replicated).
 
-    Exit code 0: healthy. 1: not, or nobody answered. For a single node there are /health/live and
+    Exit code 0: healthy. 1: unhealthy or unreachable. To probe a single node, use /health/live and
     /health/ready on its metrics listener.
     """
     import asyncio
@@ -67,7 +66,7 @@ def health(bootstrap: str, fail_on: str, wait_s: float, output: str) -> None:
 
 
 async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> ClusterHealth:
-    """The last state seen; raises what the last attempt to ask failed with."""
+    """The last known health; raises the error of the last attempt if that failed."""
     import asyncio
     import time
 
@@ -87,4 +86,4 @@ async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> Clu
         else:
             if found.healthy or time.monotonic() >= until_s:
                 return found
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)

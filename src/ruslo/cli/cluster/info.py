@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
-from ruslo.cli.cluster.log_recovery import fail_if_all_are_starting, in_words
+from ruslo.cli.cluster.log_recovery import fail_if_all_are_recovering, shown_recovery
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import human_bytes, print_fields, print_json, print_table
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Overview:
-    """All that ``cluster info`` shows."""
+    """What ``cluster info`` prints."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class Overview:
 @bootstrap_option
 @output_option
 def info(bootstrap: str, output: str) -> None:
-    """Show brokers, controllers, log directories, features and the health of partitions.
+    """Show brokers, controllers, log directories, features and partition health.
 
-    Of a broker that starts after a crash it shows how far the recovery of its logs is. Exit code 1: no broker
-    serves yet.
+    For a broker that is starting after a crash, the progress of log recovery is shown. Exit code 1: all
+    brokers are still recovering.
     """
     from ruslo.client.views.partition_health import partitions_at_risk
 
@@ -83,7 +83,7 @@ def info(bootstrap: str, output: str) -> None:
             await partitions_at_risk(admin, topics),
         )
 
-    fail_if_all_are_starting(bootstrap, output)
+    fail_if_all_are_recovering(bootstrap, output)
     overview = with_admin(bootstrap, gather)
     if output == "json":
         print_json(_as_json(overview))
@@ -141,7 +141,7 @@ def _print_text(overview: Overview) -> None:
 
 def _state(directory: LogDirectory) -> str:
     if directory.recovery is not None:
-        return in_words(directory.recovery)
+        return shown_recovery(directory.recovery)
     return "online" if directory.error is None else directory.error.code.name
 
 

@@ -1,4 +1,4 @@
-"""What ``cluster info`` shows of brokers that still recover their logs after a crash."""
+"""Log recovery of brokers that are starting after a crash, for ``cluster info``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from ruslo.protocol.recovery_tag import Recovery
 
 
-def fail_if_all_are_starting(bootstrap: str, output: str) -> None:
-    """With nobody but brokers that are starting there is a recovery to show and no cluster yet."""
+def fail_if_all_are_recovering(bootstrap: str, output: str) -> None:
+    """Print the recovery progress and exit with 1 if every bootstrap server is still recovering."""
     from ruslo.client.admin.log_dirs import recovery_at
     from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 
     addresses = parse_bootstrap(bootstrap)
 
-    async def ask() -> list[dict[str, Recovery]]:
+    async def query() -> list[dict[str, Recovery]]:
         return await asyncio.gather(*map(recovery_at, addresses))
 
-    found = dict(zip(addresses, asyncio.run(ask()), strict=True))
+    found = dict(zip(addresses, asyncio.run(query()), strict=True))
     if not all(found.values()):
         return
     if output == "json":
@@ -33,18 +33,18 @@ def fail_if_all_are_starting(bootstrap: str, output: str) -> None:
         print_table(
             ["ADDRESS", "LOG DIRECTORY", "STATE"],
             [
-                (address, path, in_words(recovery))
+                (address, path, shown_recovery(recovery))
                 for address, directories in found.items()
                 for path, recovery in directories.items()
             ],
         )
     raise click.ClickException(
-        "no broker serves yet: logs are recovered after a crash. Ask again in a moment; "
-        "the broker's own log says the same and more"
+        "All brokers are recovering their logs after a crash. Try again in a moment, or read the log of "
+        "a broker for details"
     )
 
 
-def in_words(recovery: Recovery) -> str:
+def shown_recovery(recovery: Recovery) -> str:
     return (
         f"recovering: {recovery.logs_done} of {recovery.logs_total} logs, "
         f"{recovery.segments_done} of {recovery.segments_total} segments"

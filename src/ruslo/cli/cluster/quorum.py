@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def quorum(bootstrap: str, output: str) -> None:
-    """Show who leads the metadata log, who votes, and how far behind each node is."""
+    """Show the active controller, the voters and observers, and the lag of each node."""
     found = with_admin(bootstrap, lambda admin: admin.quorum.describe())
     rows = [replica_row(found, each, "voter") for each in found.voters]
     rows += [replica_row(found, each, "observer") for each in found.observers]
@@ -37,7 +37,7 @@ def quorum(bootstrap: str, output: str) -> None:
         [
             ("Active controller", found.leader_id),
             ("Epoch", found.leader_epoch),
-            ("Committed up to", found.high_watermark),
+            ("High watermark", found.high_watermark),
             ("Voters", [each.replica_id for each in found.voters]),
             ("Observers", [each.replica_id for each in found.observers]),
         ]

@@ -1,4 +1,4 @@
-"""``ruslo cluster topics-at-risk``: the partitions to worry about, for people and for probes."""
+"""``ruslo cluster topics-at-risk``: partitions that are offline or miss replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.views.partition_health import PartitionAtRisk
 
-_AT_RISK = 3
+_EXIT_AT_RISK = 3
 _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
 
 
@@ -22,7 +22,7 @@ _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
     "topics-at-risk",
     epilog=examples(
         "ruslo cluster topics-at-risk",
-        "ruslo cluster topics-at-risk --level under-min-isr || page-somebody",
+        "ruslo cluster topics-at-risk --level under-min-isr || ./page-operator",
         "ruslo cluster topics-at-risk -o json | jq .counts",
     ),
 )
@@ -32,14 +32,14 @@ _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
     type=click.Choice(_LEVELS),
     default=_LEVELS[0],
     show_default=True,
-    help="Only partitions that are as bad as this, or worse.",
+    help="Lowest risk to list.",
 )
-@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this one. May be repeated.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="Only this topic. Repeatable.")
 @output_option
 def topics_at_risk(bootstrap: str, level: str, topics: tuple[str, ...], output: str) -> None:
-    """List partitions that have lost replicas, refuse writes, or have no leader.
+    """List partitions that are under-replicated, reject writes, or have no leader.
 
-    Exit code 0: there are none. 3: there are. 1: the cluster could not be asked.
+    Exit code 0: no partition is at risk. 3: some are. 1: the request failed.
     """
     from ruslo.client.views.partition_health import Risk, count_risks, partitions_at_risk
 
@@ -70,7 +70,7 @@ def topics_at_risk(bootstrap: str, level: str, topics: tuple[str, ...], output: 
             ],
         )
     if found:
-        raise click.exceptions.Exit(_AT_RISK)
+        raise click.exceptions.Exit(_EXIT_AT_RISK)
 
 
 def _as_json(each: PartitionAtRisk) -> dict[str, object]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(
     "voter",
-    short_help="List, add and remove voters of the quorum.",
+    short_help="List, add and remove voters of the controller quorum.",
     epilog=examples(
         "ruslo cluster voter list",
         "ruslo cluster voter add 4 --endpoint ctl4:9093",
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     ),
 )
 def voter() -> None:
-    """List the voters of the quorum of controllers, add one, remove one (KIP-853)."""
+    """List, add and remove voters of the controller quorum (KIP-853)."""
 
 
 @voter.command(
@@ -37,7 +37,7 @@ def voter() -> None:
 @bootstrap_option
 @output_option
 def list_voters(bootstrap: str, output: str) -> None:
-    """List the voters with their directory ids and addresses."""
+    """List the voters with their directory IDs and addresses."""
     found = with_admin(bootstrap, lambda admin: admin.quorum.describe())
     rows = [replica_row(found, each, "voter") for each in found.voters]
     if output == "json":
@@ -54,20 +54,25 @@ def list_voters(bootstrap: str, output: str) -> None:
 )
 @click.argument("node_id", type=click.IntRange(0), metavar="ID")
 @bootstrap_option
-@click.option("--endpoint", required=True, metavar="HOST:PORT", help="Where the controller listens.")
+@click.option("--endpoint", required=True, metavar="HOST:PORT", help="Address of the controller.")
 @click.option(
-    "--listener", metavar="NAME", help="The name of its listener; that of the present voters if not given."
+    "--listener",
+    metavar="NAME",
+    help="Listener name of the controller (default: that of the current voters).",
 )
 @click.option(
-    "--directory-id", metavar="ID", help="Of its metadata log; the one it is seen with if not given."
+    "--directory-id",
+    metavar="ID",
+    help="Directory ID of its metadata log (default: as reported to the quorum).",
 )
 @output_option
 def add(
     node_id: int, bootstrap: str, endpoint: str, listener: str | None, directory_id: str | None, output: str
 ) -> None:
-    """Make a controller that already follows the metadata log a voter.
+    """Add a running controller to the voters.
 
-    It was formatted with --no-initial-controllers and runs: 'ruslo cluster quorum' lists it as an observer.
+    Format the node with --no-initial-controllers and start it first: 'ruslo cluster quorum' then lists it as
+    an observer.
     """
     from ruslo.client.settings.bootstrap_servers import parse_bootstrap
     from ruslo.model.ids import uuid_to_text
@@ -75,11 +80,11 @@ def add(
     address = parse_bootstrap(endpoint, "--endpoint")[0]
 
     async def run(admin: Admin) -> tuple[str, str]:
-        present = await admin.quorum.describe()
-        if any(each.replica_id == node_id for each in present.voters) and directory_id is None:
-            raise click.ClickException(f"node {node_id} is a voter already")
-        directory = _directory(present.observers, node_id, directory_id, "an observer")
-        name = listener or _listener_name(present)
+        current = await admin.quorum.describe()
+        if any(each.replica_id == node_id for each in current.voters) and directory_id is None:
+            raise click.ClickException(f"Node {node_id} is already a voter")
+        directory = _directory(current.observers, node_id, directory_id, "an observer")
+        name = listener or _listener_name(current)
         await admin.quorum.add_voter(node_id, directory, name, address)
         return name, uuid_to_text(directory)
 
@@ -88,23 +93,27 @@ def add(
         print_json({"id": node_id, "directory_id": directory, "listener": name, "endpoint": str(address)})
     else:
         click.echo(f"added voter {node_id} at {address}")
-        hint("See it: ruslo cluster voter list")
+        hint("List the voters: ruslo cluster voter list")
 
 
 @voter.command(epilog=examples("ruslo cluster voter remove 2", "ruslo cluster voter remove 2 --yes -o json"))
 @click.argument("node_id", type=click.IntRange(0), metavar="ID")
 @bootstrap_option
-@click.option("--directory-id", metavar="ID", help="Of its metadata log, where an id votes twice.")
+@click.option(
+    "--directory-id",
+    metavar="ID",
+    help="Directory ID of its metadata log, if the node ID has several voters.",
+)
 @yes_option
 @output_option
 def remove(node_id: int, bootstrap: str, directory_id: str | None, yes: bool, output: str) -> None:
-    """Take a voter's vote away. It goes on as an observer until it is stopped."""
+    """Remove a voter. It stays an observer until it is stopped."""
     from ruslo.model.ids import uuid_to_text
 
-    present = with_admin(bootstrap, lambda admin: admin.quorum.describe())
-    directory = _directory(present.voters, node_id, directory_id, "a voter")
-    left = len(present.voters) - 1
-    confirm(f"Remove voter {node_id}? {left} {'is' if left == 1 else 'are'} left.", yes)
+    current = with_admin(bootstrap, lambda admin: admin.quorum.describe())
+    directory = _directory(current.voters, node_id, directory_id, "a voter")
+    left = len(current.voters) - 1
+    confirm(f"Remove voter {node_id}? The quorum keeps {left} voter{'' if left == 1 else 's'}.", yes)
     with_admin(bootstrap, lambda admin: admin.quorum.remove_voter(node_id, directory))
     if output == "json":
         print_json({"id": node_id, "directory_id": uuid_to_text(directory), "voters_left": left})
@@ -123,18 +132,18 @@ def _directory(replicas: Iterable[QuorumReplica], node_id: int, given: str | Non
     found = [each.directory_id for each in replicas if each.replica_id == node_id]
     if not found:
         raise click.ClickException(
-            f"node {node_id} is not {wanted} of the quorum now ('ruslo cluster quorum' shows who is). "
-            "If it is only not seen yet, wait until it runs, or give --directory-id"
+            f"Node {node_id} is not {wanted} of the quorum (see 'ruslo cluster quorum'). "
+            "Wait until the node has started, or set --directory-id"
         )
     if len(found) > 1:
         raise click.ClickException(
-            f"node {node_id} is there with {len(found)} directories: say which with --directory-id"
+            f"Node {node_id} has {len(found)} directory IDs in the quorum. Choose one with --directory-id"
         )
     return found[0]
 
 
-def _listener_name(present: Quorum) -> str:
-    names = {each.listener_name for endpoints in present.endpoints.values() for each in endpoints}
+def _listener_name(current: Quorum) -> str:
+    names = {each.listener_name for endpoints in current.endpoints.values() for each in endpoints}
     if len(names) != 1:
-        raise click.UsageError("The name of the controllers' listener is not clear: give --listener NAME.")
+        raise click.UsageError("The voters use several listener names. Choose one with --listener NAME.")
     return names.pop()

@@ -1,4 +1,4 @@
-"""``ruslo completion``: the script that makes a shell complete commands, options and names."""
+"""``ruslo completion``: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ruslo.cli.arguments.options import examples
 
 VARIABLE = "_RUSLO_COMPLETE"
 _WHOLE_ADDRESSES = """
-# bash cuts words at colons: 127.0.0.1:9092 would be three of them.
+# bash splits words at colons: 127.0.0.1:9092 would be three words.
 _ruslo_whole_words() {
     local -a words=()
     local at
@@ -28,7 +28,7 @@ complete -o nosort -F _ruslo_whole_words ruslo
 
 
 @click.command(
-    short_help="Print the script for shell completion.",
+    short_help="Print a shell completion script.",
     epilog=examples(
         "ruslo completion bash > ~/.local/share/bash-completion/completions/ruslo",
         'ruslo completion zsh > "${fpath[1]}/_ruslo"',
@@ -37,15 +37,15 @@ complete -o nosort -F _ruslo_whole_words ruslo
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, and names of topics and groups.
+    """Print the completion script of SHELL, for commands, options, and names of topics and groups.
 
-    Names are asked of the cluster that the command would use, for at most a second.
+    Names are requested from the cluster that the command would use, within one second.
     """
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
     assert kind is not None, "click knows these shells"
-    # Not source(), which wants a bash to ask for its version: the script may be made for another machine.
+    # Not source(), which runs bash to check its version: the script may be for another machine.
     click.echo(
         kind.source_template
         % kind(click.get_current_context().find_root().command, {}, "ruslo", VARIABLE).source_vars()

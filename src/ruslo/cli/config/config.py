@@ -1,4 +1,4 @@
-"""``ruslo config``: settings of topics, of groups, of one broker, or of all brokers."""
+"""``ruslo config``: configs of a topic, a group, a broker, or all brokers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def resource_options(function: F) -> F:
     for decorator in (
-        click.option("--all-brokers", is_flag=True, help="The default that all brokers share."),
+        click.option("--all-brokers", is_flag=True, help="The dynamic default of all brokers."),
         click.option("--broker", type=click.IntRange(0), metavar="ID", help="One broker."),
         click.option("--group", metavar="ID", help="A consumer group."),
         click.option("--topic", metavar="NAME", help="A topic."),
@@ -39,20 +39,18 @@ def _resource(topic: str | None, group: str | None, broker: int | None, all_brok
         *([Resource.all_brokers()] if all_brokers else []),
     ]
     if len(chosen) != 1:
-        raise click.UsageError(
-            "Say whose settings: exactly one of --topic NAME, --group ID, --broker ID and --all-brokers."
-        )
+        raise click.UsageError("Choose one resource: --topic NAME, --group ID, --broker ID or --all-brokers.")
     return chosen[0]
 
 
 @click.group(
-    short_help="Show and change settings by Kafka's names.",
+    short_help="Show and change configs of topics, groups and brokers.",
     epilog=examples(
         "ruslo config describe --topic orders", "ruslo config set --topic orders retention.ms=86400000"
     ),
 )
 def config() -> None:
-    """Show and change settings of topics, groups and brokers, by Kafka's names."""
+    """Show and change configs of topics, groups and brokers."""
 
 
 @config.command(
@@ -65,8 +63,8 @@ def config() -> None:
 @resource_options
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @bootstrap_option
-@click.option("--set-only", is_flag=True, help="Without those that have their default.")
-@click.option("--doc", is_flag=True, help="With what each one does.")
+@click.option("--set-only", is_flag=True, help="Hide configs with their default value.")
+@click.option("--doc", is_flag=True, help="Show what each config does.")
 @output_option
 def describe(
     topic: str | None,
@@ -79,7 +77,7 @@ def describe(
     doc: bool,
     output: str,
 ) -> None:
-    """Show settings with their values and where these come from."""
+    """Show configs with their values and sources."""
     resource = _resource(topic, group, broker, all_brokers)
     found = with_admin(
         bootstrap, lambda admin: admin.configs.describe(resource, keys or None, documentation=doc)
@@ -97,7 +95,9 @@ def describe(
             ["KEY", "VALUE", "SOURCE"], [(entry.name, _shown(entry), _source(entry)) for entry in entries]
         )
     if missing:
-        raise click.ClickException(f"there is no setting {missing[0]!r} here")
+        raise click.ClickException(
+            f"Unknown config {missing[0]!r}. Run 'ruslo config describe' without names to list all"
+        )
 
 
 def _shown(entry: ConfigEntry) -> str:
@@ -132,7 +132,7 @@ def _as_json(entry: ConfigEntry, doc: bool) -> dict[str, object]:
 @resource_options
 @click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
 @bootstrap_option
-@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def set_config(
     topic: str | None,
@@ -144,7 +144,7 @@ def set_config(
     validate_only: bool,
     output: str,
 ) -> None:
-    """Change settings."""
+    """Set configs."""
     resource = _resource(topic, group, broker, all_brokers)
     pairs = {}
     for word in settings:
@@ -163,7 +163,7 @@ def set_config(
 @resource_options
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @bootstrap_option
-@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def unset(
     topic: str | None,
@@ -175,7 +175,7 @@ def unset(
     validate_only: bool,
     output: str,
 ) -> None:
-    """Put settings back to their defaults."""
+    """Reset configs to their defaults."""
     resource = _resource(topic, group, broker, all_brokers)
     _alter(bootstrap, resource, config_changes({}, keys), validate_only, output)
 

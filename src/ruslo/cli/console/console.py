@@ -1,4 +1,4 @@
-"""``ruslo console``: the web console."""
+"""``ruslo console``: run the web console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.cli.terminal.output import hint, print_json_line
 
 
 @click.command(
-    short_help="Look at a cluster in a browser.",
+    short_help="Run the web console.",
     epilog=examples(
         "ruslo console",
         "ruslo console -b kafka-1:9092,kafka-2:9092 --read-only",
@@ -20,22 +20,31 @@ from ruslo.cli.terminal.output import hint, print_json_line
     ),
 )
 @bootstrap_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Any but the loopback needs a password.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="0 takes any free one."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. All but loopback addresses need a password.",
 )
-@click.option("--read-only", is_flag=True, help="Show everything, change nothing.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8090,
+    show_default=True,
+    help="Port to listen on; 0 takes a free port.",
+)
+@click.option("--read-only", is_flag=True, help="Disable all changes.")
 @click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Its first line is asked for. RUSLO_CONSOLE_PASSWORD does the same.",
+    help="File whose first line is the password (or set RUSLO_CONSOLE_PASSWORD).",
 )
 @click.option(
     "--host-name",
     "host_names",
     multiple=True,
     metavar="NAME",
-    help="A name by which browsers call the console, besides localhost. May be repeated.",
+    help="Host name that browsers use, besides localhost. Repeatable.",
 )
 @output_option
 def console(
@@ -47,9 +56,9 @@ def console(
     host_names: tuple[str, ...],
     output: str,
 ) -> None:
-    """Serve the web console until Ctrl-C.
+    """Run the web console until Ctrl-C.
 
-    Works with a Ruslo cluster and with Apache Kafka. Prints its address when browsers may come.
+    It works with Ruslo clusters and with Apache Kafka, and prints its address when it is ready.
     """
     import os
     from dataclasses import replace
@@ -64,7 +73,7 @@ def console(
     if password_file is not None:
         password = (password_file.read_text().splitlines() or [""])[0].strip() or None
         if password is None:
-            raise click.UsageError(f"The first line of {password_file} is empty.")
+            raise click.UsageError(f"The first line of {password_file} is empty. Write the password there.")
     settings = ConsoleSettings(bootstrap, host, port, read_only, password, host_names)
     listener = bind(host, port)
     address = address_of(listener)
@@ -74,6 +83,6 @@ def console(
             print_json_line({"address": address, "bootstrap": bootstrap, "read_only": read_only})
         else:
             click.echo(f"console: {address}")
-        hint("Ctrl-C stops it.")
+        hint("Press Ctrl-C to stop.")
 
     serve(replace(settings, port=listener.getsockname()[1]), listener, announce)

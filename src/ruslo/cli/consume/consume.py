@@ -1,4 +1,4 @@
-"""``ruslo consume``: the records of a topic on stdout."""
+"""``ruslo consume``: print records of a topic."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    short_help="Print the records of a topic.",
+    short_help="Print records of a topic.",
     epilog=examples(
-        "ruslo consume orders                       # all there is, then what comes, until Ctrl-C",
-        "ruslo consume orders --exit                # all there is",
-        "ruslo consume orders --from end -n 10      # the next ten",
+        "ruslo consume orders                       # all records, then new ones until Ctrl-C",
+        "ruslo consume orders --exit                # all records",
+        "ruslo consume orders --from end -n 10      # the next ten records",
         "ruslo consume orders --from 2h --exit      # the last two hours",
-        "ruslo consume orders --from -5 -e          # the last five of every partition",
+        "ruslo consume orders --from -5 -e          # the last five records of each partition",
         "ruslo consume orders -p 0 --from 42 -n 1   # the record at offset 42",
         "ruslo consume orders -f '%t[%p]@%o %T %k=%s headers=%h\\n'",
         "ruslo consume orders -e -o json | jq .value",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "partitions",
     type=click.IntRange(0),
     multiple=True,
-    help="Only this partition. May be repeated.",
+    help="Only this partition. Repeatable.",
 )
 @click.option(
     "--from",
@@ -50,21 +50,25 @@ if TYPE_CHECKING:
     callback=position_callback,
     default="start",
     show_default=True,
-    metavar="WHERE",
-    help="start, end, an offset (42), records before the end (-5), a time ago (2h, 30m), "
-    "a date and time (2026-03-01T10:00Z) or milliseconds (@1700000000000).",
+    metavar="POSITION",
+    help="start, end, an offset (42), records before the end (-5), an age (2h, 30m), "
+    "a date and time (2026-03-01T10:00Z), or a timestamp in ms (@1700000000000).",
 )
 @click.option(
     "--until",
     "until",
     callback=position_callback,
-    metavar="WHERE",
-    help="Stop before this offset or time (written as for --from).",
+    metavar="POSITION",
+    help="Stop before this position (same syntax as --from).",
 )
 @click.option(
-    "-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the end instead of waiting for more."
+    "-e",
+    "--exit",
+    "exit_at_end",
+    is_flag=True,
+    help="Exit at the end of the topic instead of waiting for new records.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many records.")
 @click.option(
     "-f",
     "--format",
@@ -78,9 +82,9 @@ if TYPE_CHECKING:
     type=click.Choice(["raw", "hex", "base64"]),
     default="raw",
     show_default=True,
-    help="How bytes of keys and values are written in text.",
+    help="Encoding of keys and values.",
 )
-@click.option("-Z", "--null", default="", metavar="TEXT", help="What to write for a null key or value.")
+@click.option("-Z", "--null", default="", metavar="TEXT", help="Text printed for a null key or value.")
 @property_option
 @output_option
 def consume(
@@ -97,9 +101,9 @@ def consume(
     properties: dict[str, str],
     output: str,
 ) -> None:
-    """Print the records of TOPIC: from its start on, then what arrives, until Ctrl-C.
+    """Print the records of TOPIC from the start, then new records until Ctrl-C.
 
-    Order is kept within each partition. No consumer group takes part and nothing is committed.
+    Records of a partition are printed in order. No consumer group is used and no offset is committed.
     """
     from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.consume.record_format import ENCODERS, compile_format
@@ -109,7 +113,7 @@ def consume(
     from ruslo.client.wire.listener_probe import check_reachable
 
     if output == "json" and format_text is not None:
-        raise click.UsageError("--format and -o each say how to print: choose one.")
+        raise click.UsageError("--format and -o exclude each other. Remove one.")
     try:
         write = (
             (lambda record: stream_item(record_fields(record)).encode() + b"\n")
@@ -135,11 +139,11 @@ def consume(
     protocol = str(config.get("security.protocol", "PLAINTEXT"))
     check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
     with Consumer(config) as consumer:
-        wanted = _wanted_partitions(consumer, topic, partitions)
-        begin = _resolve(consumer, wanted, start)
-        end = None if until is None else _resolve(consumer, wanted, until)
+        chosen = _chosen_partitions(consumer, topic, partitions)
+        begin = _resolve(consumer, chosen, start)
+        end = None if until is None else _resolve(consumer, chosen, until)
         if exit_at_end or end is not None:
-            last = {partition: consumer.offset_range(partition)[1] for partition in wanted}
+            last = {partition: consumer.offset_range(partition)[1] for partition in chosen}
             if end is not None:
                 last = {p: min(offset, end[p]) if exit_at_end else end[p] for p, offset in last.items()}
         else:
@@ -147,23 +151,23 @@ def consume(
         Reader(consumer, begin, last, count).copy_to(sys.stdout.buffer, write)
 
 
-def _wanted_partitions(consumer: Consumer, topic: str, wanted: tuple[int, ...]) -> list[TopicPartition]:
+def _chosen_partitions(consumer: Consumer, topic: str, numbers: tuple[int, ...]) -> list[TopicPartition]:
     from ruslo.model.topics import TopicPartition
 
     existing = consumer.partitions_for(topic)
-    missing = sorted(set(wanted) - set(existing))
+    missing = sorted(set(numbers) - set(existing))
     if missing:
         raise click.ClickException(
-            f"topic {topic!r} has no partition {missing[0]}: its partitions are 0 to {existing[-1]}"
+            f"Topic {topic!r} has no partition {missing[0]}. Use a partition from 0 to {existing[-1]}"
         )
-    return [TopicPartition(topic, number) for number in sorted(set(wanted)) or existing]
+    return [TopicPartition(topic, number) for number in sorted(set(numbers)) or existing]
 
 
 def _resolve(
-    consumer: Consumer, partitions: list[TopicPartition], where: Position
+    consumer: Consumer, partitions: list[TopicPartition], position: Position
 ) -> dict[TopicPartition, int]:
     ranges = {partition: consumer.offset_range(partition) for partition in partitions}
-    match where:
+    match position:
         case AtStart():
             return {partition: low for partition, (low, _) in ranges.items()}
         case BeforeEnd(records):
@@ -172,18 +176,18 @@ def _resolve(
             found = consumer.offsets_for_times(dict.fromkeys(partitions, timestamp_ms))
             return {p: offset if offset >= 0 else ranges[p][1] for p, offset in found.items()}
         case AtOffset(offset):
-            # A partition that ends before it is read from its end; if all of them do it is a mistake.
+            # An offset past the end of one partition means its end; past the end of all it is a mistake.
             if all(not low <= offset <= high for low, high in ranges.values()):
                 spans = ", ".join(f"{p.partition}: {low}..{high}" for p, (low, high) in ranges.items())
                 raise click.ClickException(
-                    f"offset {offset} is out of range (partition: first..next is {spans}). "
-                    f"Milliseconds since 1970 are written as @{offset}."
+                    f"Offset {offset} is out of range (offsets by partition: {spans}). "
+                    f"To use a timestamp in ms, write @{offset}."
                 )
             return {p: min(max(offset, low), high) for p, (low, high) in ranges.items()}
 
 
 def _reader_gone(stream: BinaryIO) -> bool:
-    """Whether whoever read our output has ended; without a write we would not hear of it."""
+    """True if the reader of stdout is gone, which only a write would otherwise reveal."""
     try:
         descriptor = stream.fileno()
     except OSError:
@@ -194,7 +198,7 @@ def _reader_gone(stream: BinaryIO) -> bool:
 
 
 class Reader:
-    """Copies records to a stream until every partition has reached its end (if it has one) or the count."""
+    """Copies records to a stream until all partitions reach their end offset, or up to a count."""
 
     def __init__(
         self,
@@ -229,7 +233,7 @@ class Reader:
                 if partition not in open_partitions:
                     continue
                 if self._end is not None and event.offset >= self._end[partition]:
-                    # Compaction and transactions leave gaps, so the last offset itself may never be seen.
+                    # Compaction and transactions leave gaps, so the last offset may not exist.
                     del open_partitions[partition]
                     continue
                 if isinstance(event, PartitionEnd):

@@ -1,4 +1,4 @@
-"""How ``ruslo consume`` writes a record: a format string with kcat's letters.
+"""``ruslo consume --format``: a format string with the letters of kcat.
 
 ============  =================================================  ============  =======================
 ``%s``        value                                              ``%t``        topic
@@ -8,7 +8,7 @@
 ``%h``        headers as name=value, separated by commas         ``%%``        a percent sign
 ============  =================================================  ============  =======================
 
-``\\n \\r \\t \\\\ \\0 \\xHH`` are what they are in C.
+``\\n \\r \\t \\\\ \\0 \\xHH`` are C escapes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN = re.compile(rb"%(.)", re.DOTALL)
 
 
 def compile_format(text: str, *, null: bytes = b"", encode: Encoder = bytes) -> Formatter:
-    """Parse the format once; raises ValueError on an unknown letter."""
+    """Compile a format. Raises ValueError for an unknown letter."""
     template = unescape(text)
     parts: list[bytes | Formatter] = []
     end = 0
@@ -45,7 +45,7 @@ def compile_format(text: str, *, null: bytes = b"", encode: Encoder = bytes) -> 
         parts.append(_part(match[1], null, encode))
     tail = template[end:]
     if tail.endswith(b"%"):
-        raise ValueError("a % at the end stands for nothing: write %% for the character itself")
+        raise ValueError("a % at the end is not a format letter: write %% for a percent sign")
     parts.append(tail)
     pieces = [part for part in parts if part != b""]
 

@@ -1,4 +1,4 @@
-"""``ruslo demo``: a broker, live events, pipelines on Spark, a view of it all, and a count at the end."""
+"""``ruslo demo``: a broker, live events, pipelines on Spark, and a check that nothing was lost."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ if TYPE_CHECKING:
     from ruslo.cli.demo.run import DemoRun
     from ruslo.cli.demo.spark import DemoSpark
 
-_NOTHING_NEW_S = 600.0
-"""So long without a batch or a result means that none will come. A machine busy with much else, which had to
-compile the decoders of a fresh installation, was seen to take more than three minutes for its first batch."""
+_IDLE_TIMEOUT_S = 600.0
+"""Time without a new batch or result after which the demo stops waiting. The first batch of a fresh
+installation can take minutes on a busy machine, because it compiles the decoders."""
 
 
 @click.command(
-    short_help="Watch live events flow through a broker and Spark.",
+    short_help="Watch events flow through a broker and Spark.",
     epilog=examples(
         "ruslo demo",
         "ruslo demo --seconds 30 --rate 2000",
-        "ruslo demo --no-spark             # the broker alone",
-        "ruslo demo -b 127.0.0.1:9092      # with a cluster that runs already",
+        "ruslo demo --no-spark             # only the broker",
+        "ruslo demo -b 127.0.0.1:9092      # use a running cluster",
     ),
 )
-@click.option("--seconds", type=Amount(0.1), help="Send for so long; until Ctrl-C if not given.")
+@click.option("--seconds", type=Amount(0.1), help="Seconds to send events for (default: until Ctrl-C).")
 @click.option("--rate", type=Amount(1, 100_000), default=200.0, show_default=True, help="Events per second.")
-@click.option(
-    "--spark/--no-spark", "wants_spark", default=True, help="Whether pipelines on Spark take part; they do."
-)
+@click.option("--spark/--no-spark", "with_spark", default=True, help="Run Spark pipelines (default: yes).")
 @click.option(
     "-b",
     "--bootstrap-server",
     "bootstrap",
     metavar="HOST:PORT[,…]",
-    help="Use this cluster, not a new broker.",
+    help="Use this cluster instead of a new broker.",
 )
 @output_option
 @console_options
 def demo(
     seconds: float | None,
     rate: float,
-    wants_spark: bool,
+    with_spark: bool,
     bootstrap: str | None,
     output: str,
     console_port: int | None,
     no_console: bool,
 ) -> None:
-    """Start a broker, send it orders, payments and positions of vans, and watch what comes of them.
+    """Start a broker, send orders, payments and van positions to it, and watch the results.
 
-    Two pipelines on Spark join orders with their payments and add up what each city buys, exactly once. At
-    the end everything is counted: what was acknowledged, what was read back, what came out; exits 1 if
-    something was lost or came twice. Meanwhile a web console shows all of it in a browser.
+    Two Spark pipelines join orders with payments and total the sales of each city, exactly once. A web
+    console shows the cluster in a browser.
+
+    At the end the demo compares acknowledged events, events read back and
+    results. Exit code 1: an event or a result was lost or duplicated.
     """
     from ruslo.cli.demo.events import TOPICS
     from ruslo.cli.demo.results import read_results
@@ -70,12 +70,12 @@ def demo(
     from ruslo.cli.demo.summary import Summary
     from ruslo.cli.demo.view import demo_view
 
-    missing = why_no_spark() if wants_spark else None
+    missing = why_no_spark() if with_spark else None
     if missing is not None:
-        click.echo(f"The demo goes on without Spark. {missing}", err=True)
+        click.echo(f"The demo runs without Spark. {missing}", err=True)
     with contextlib.ExitStack() as held:
         address = held.enter_context(_cluster(bootstrap))
-        results = RESULTS if wants_spark and missing is None else ()
+        results = RESULTS if with_spark and missing is None else ()
         _create_topics(address, (*TOPICS, *results))
         run = DemoRun(address, rate)
         held.callback(run.close)
@@ -88,7 +88,7 @@ def demo(
             spark = held.enter_context(DemoSpark(Path(folder), address, starts))
         held.enter_context(_stopping_on_signals(run))
         heading = f"Ruslo at {address}"
-        console = None if no_console else start_console(address, console_port, _say)
+        console = None if no_console else start_console(address, console_port, _print_note)
         if console is not None:
             heading += f", console at {held.enter_context(console).address}"
         with demo_view(heading, spark) as show:
@@ -101,50 +101,50 @@ def demo(
         verdict = None
         if spark is not None:
             spark.stop()
-            # Read anew and after the end: what a late batch had written twice would be seen.
+            # Read all results again after the end, to find duplicates that a late batch wrote.
             found = read_results(run.config, run.result_starts)
             verdict = run.ledger.compare(found.receipts, found.totals)
     Summary(run, elapsed_s, verdict).print(output)
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     click.echo(text, err=True)
 
 
 def _watching(spark: DemoSpark, show: Callable[[DemoRun], None]) -> Callable[[DemoRun], None]:
-    """Pipelines that have ended by themselves end the demo at the next look, not when it is over."""
+    """``show``, which also ends the demo as soon as the pipelines have failed."""
 
-    def look(run: DemoRun) -> None:
+    def show_or_fail(run: DemoRun) -> None:
         if spark.has_ended:
-            raise click.ClickException(f"the pipelines have ended by themselves:\n{spark.complaint()}")
+            raise click.ClickException(f"The pipelines failed:\n{spark.log_tail()}")
         show(run)
 
-    return look
+    return show_or_fail
 
 
 def _wait_for_results(run: DemoRun, spark: DemoSpark, show: Callable[[DemoRun], None]) -> None:
-    """Until what was sent has come out, or it is clear that it will not."""
-    click.echo("No more is sent; waiting until all of it has come out of Spark …", err=True)
-    deadline, batches = time.monotonic() + _NOTHING_NEW_S, 0
-    while not run.all_came_out and time.monotonic() < deadline:
+    """Wait until all results have arrived, or none arrive any more."""
+    click.echo("Sending is done. Waiting for the results of Spark …", err=True)
+    deadline, batches = time.monotonic() + _IDLE_TIMEOUT_S, 0
+    while not run.has_all_results and time.monotonic() < deadline:
         before, batches = batches, spark.batches
         if run.follow() or batches != before:
-            deadline = time.monotonic() + _NOTHING_NEW_S
+            deadline = time.monotonic() + _IDLE_TIMEOUT_S
         show(run)
-    if not run.all_came_out:
-        click.echo(f"Nothing new for {_NOTHING_NEW_S:.0f} s: counting what has come until now.", err=True)
+    if not run.has_all_results:
+        click.echo(f"No new results for {_IDLE_TIMEOUT_S:.0f} s. Counting the results so far.", err=True)
 
 
 @contextlib.contextmanager
 def _stopping_on_signals(run: DemoRun) -> Iterator[None]:
-    """Ctrl-C ends the loop between two events: an exception in the middle of one would leave it uncounted."""
+    """Let Ctrl-C end the loop between two events, so that every event is counted."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         run.stopping = True
-        signal.signal(signal.SIGINT, before)  # the second Ctrl-C does not wait for the summary
+        signal.signal(signal.SIGINT, before)  # a second Ctrl-C exits at once
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)  # so that broker and Spark, processes of their own, end with this one
+        raise SystemExit(128 + number)  # so that the child processes (broker and Spark) are stopped
 
     before, before_term = signal.signal(signal.SIGINT, stop), signal.signal(signal.SIGTERM, end)
     try:

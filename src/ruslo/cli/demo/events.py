@@ -1,4 +1,4 @@
-"""Live events of a small delivery business: orders, their payments, and the vans that bring them."""
+"""Live events of a small delivery business: orders, payments and van positions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _CITIES = {
 _METHODS = ("card", "card", "card", "transfer", "cash")
 _DECLINED_SHARE = 0.04
 _UNPAID_MAX = 20
-"""Orders that wait for their payment at one time: a join has something to wait for."""
+"""Maximum number of unpaid orders, so that the join has to wait for payments."""
 
 
 class Sale(NamedTuple):
-    """What an order and its payment are about."""
+    """An order and its payment."""
 
     number: int
     city: str
@@ -55,7 +55,7 @@ class _Van:
 
 
 class EventSource:
-    """An endless stream; the same seed gives the same events, but for their times."""
+    """An endless stream of events. The same seed gives the same events, except for timestamps."""
 
     def __init__(
         self, seed: int | None = None, vans: int = 12, clock: Callable[[], float] = time.time
@@ -77,7 +77,7 @@ class EventSource:
                 yield self._payment()
 
     def last_payments(self) -> Iterator[Event]:
-        """Of the orders that still wait for theirs: when the shop closes, every order is settled."""
+        """The payments of all unpaid orders, at the end of the demo."""
         while self._unpaid:
             yield self._payment()
 
@@ -138,11 +138,11 @@ def _json(value: dict[str, object]) -> bytes:
 
 
 def summarize(value: bytes) -> str:
-    """An event as it was read back, in few words."""
+    """A short text for an event."""
     fields = json.loads(value)
     if "van" in fields:
-        place = f"{fields['latitude']:.3f},{fields['longitude']:.3f}"
-        return f"{fields['van']} at {place}, {fields['speed_kmh']:.0f} km/h"
+        position = f"{fields['latitude']:.3f},{fields['longitude']:.3f}"
+        return f"{fields['van']} at {position}, {fields['speed_kmh']:.0f} km/h"
     amount = fields.get("total_cents", fields.get("amount_cents", 0)) / 100
     if "status" in fields:
         return f"{fields['order_id']} {fields['status']} by {fields['method']}, {amount:.2f}"

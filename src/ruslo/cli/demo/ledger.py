@@ -1,4 +1,4 @@
-"""The demo's books: which orders and payments were acknowledged, and what must come of them."""
+"""Acknowledged orders and payments of the demo, and the results expected from them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class CityTotals:
 
 @dataclass(slots=True)
 class Ledger:
-    """A byte for each order, so that hours of events fit."""
+    """Uses one byte per order, so that hours of events fit into memory."""
 
     orders: int = 0
     payments: int = 0
-    settled: int = 0
-    """Orders with their payment: so many receipts are due."""
+    receipts_due: int = 0
+    """Orders with a payment: each must have one receipt."""
     totals: dict[str, CityTotals] = field(default_factory=dict)
     _marks: bytearray = field(default_factory=bytearray)
 
@@ -37,23 +37,23 @@ class Ledger:
         else:
             self.payments += 1
             self._marks[sale.number] |= _PAID
-        if self.is_settled(sale.number):
-            self.settled += 1
+        if self.is_paid(sale.number):
+            self.receipts_due += 1
             total = self.totals.setdefault(sale.city, CityTotals())
             total.orders += 1
             total.declined += sale.declined
             total.paid_cents += 0 if sale.declined else sale.cents
 
-    def is_settled(self, number: int) -> bool:
+    def is_paid(self, number: int) -> bool:
         return 0 <= number < len(self._marks) and self._marks[number] == _ORDERED | _PAID
 
     def compare(self, receipts: Mapping[int, int], totals: Mapping[str, CityTotals]) -> Verdict:
-        """With what was read: how many receipts each order has, and the last totals of each city."""
+        """Compare with the number of receipts of each order and the last totals of each city."""
         return Verdict(
             receipts=sum(receipts.values()),
-            missing=self.settled - sum(self.is_settled(number) for number in receipts),
+            missing=self.receipts_due - sum(self.is_paid(number) for number in receipts),
             repeated=sum(count - 1 for count in receipts.values()),
-            unknown=sum(not self.is_settled(number) for number in receipts),
+            unknown=sum(not self.is_paid(number) for number in receipts),
             totals_right=dict(totals) == self.totals,
         )
 
@@ -64,7 +64,7 @@ class Verdict:
     missing: int
     repeated: int
     unknown: int
-    """Receipts of orders that were never acknowledged, or never paid."""
+    """Receipts of orders that were not acknowledged or not paid."""
     totals_right: bool
 
     @property

@@ -1,4 +1,4 @@
-"""What the pipelines have written, as a reader of committed records sees it."""
+"""The results of the pipelines, as read by a read_committed consumer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
-_READ_WITHIN_S = 60.0
+_READ_TIMEOUT_S = 60.0
 
 
 class Results:
     def __init__(self) -> None:
         self.receipts: dict[int, int] = {}
-        """By the order's number, how often."""
+        """Number of receipts by order number."""
         self.totals: dict[str, CityTotals] = {}
-        """The last ones of each city."""
+        """The last totals of each city."""
 
     def add(self, record: ConsumedRecord) -> None:
         fields = json.loads(record.value or b"{}")
@@ -36,19 +36,19 @@ class Results:
 
 
 def read_results(config: Mapping[str, ConfigValue], starts: Mapping[TopicPartition, int]) -> Results:
-    """Everything from the starts to the ends of the partitions, read anew."""
+    """Read all results from these offsets to the ends of the partitions."""
     results = Results()
     left = set(starts)
     with Consumer({**config, "isolation.level": "read_committed", "enable.partition.eof": True}) as consumer:
         consumer.assign(starts)
-        deadline = time.monotonic() + _READ_WITHIN_S
+        deadline = time.monotonic() + _READ_TIMEOUT_S
         while left:
             for event in consumer.poll_events(0.5):
-                deadline = time.monotonic() + _READ_WITHIN_S
+                deadline = time.monotonic() + _READ_TIMEOUT_S
                 if isinstance(event, PartitionEnd):
                     left.discard(TopicPartition(event.topic, event.partition))
                 else:
                     results.add(event)
             if time.monotonic() > deadline:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{min(left)} could not be read to its end")
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Reading {min(left)} to its end timed out")
     return results

@@ -1,4 +1,4 @@
-"""The demo's loop: make events, send them, read them and what came of them back, count it all."""
+"""The loop of the demo: produce events, read them and their results back, and count."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 
-_SHOW_EVERY_S = 0.25
-_READ_BACK_WITHIN_S = 15.0
+_SHOW_INTERVAL_S = 0.25
+_READ_BACK_TIMEOUT_S = 15.0
 _LAST_EVENTS = 6
 
 
@@ -69,16 +69,19 @@ class DemoRun:
 
     @property
     def complete(self) -> bool:
-        """Every partition gave back exactly what it acknowledged."""
+        """True if as many events were read from every partition as were acknowledged."""
         return not self.failed and all(count.acked == count.read for count in self.partitions.values())
 
     @property
-    def all_came_out(self) -> bool:
-        """As far as this reader has seen; the check at the end reads everything anew."""
-        return len(self.results.receipts) >= self.ledger.settled and self.results.totals == self.ledger.totals
+    def has_all_results(self) -> bool:
+        """True if all results have been read at least once; the final check also finds duplicates."""
+        return (
+            len(self.results.receipts) >= self.ledger.receipts_due
+            and self.results.totals == self.ledger.totals
+        )
 
     def prepare(self, result_topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Begin at the end: only events of this run count. Answers where that is."""
+        """Start at the end of all topics, so that only events of this run count; return the offsets."""
         for topic in TOPICS:
             for partition, offset in self._ends(topic).items():
                 self.partitions[partition] = PartitionCount(offset)
@@ -99,21 +102,21 @@ class DemoRun:
             self._send_due()
             self._read(0.02)
             if self.seconds >= next_show:
-                next_show = self.seconds + _SHOW_EVERY_S
+                next_show = self.seconds + _SHOW_INTERVAL_S
                 show(self)
 
     def finish(self) -> None:
-        """Settle the last orders, wait for the last acknowledgements, then until all of it has been read."""
+        """Send the last payments, and wait until all events are acknowledged and read back."""
         for event in self._source.last_payments():
             self._send(event)
         self._producer.flush()
-        deadline = time.monotonic() + _READ_BACK_WITHIN_S
+        deadline = time.monotonic() + _READ_BACK_TIMEOUT_S
         while self.read < self.acked and time.monotonic() < deadline:
             self._read(0.2)
 
     def follow(self) -> int:
-        """Read a little more of what comes out; answers how much came."""
-        return self._read(_SHOW_EVERY_S)
+        """Read results for a moment; return the number of records."""
+        return self._read(_SHOW_INTERVAL_S)
 
     def close(self) -> None:
         self._producer.close()
@@ -121,7 +124,7 @@ class DemoRun:
 
     def _send_due(self) -> None:
         due = int(self.seconds * self.rate) - self.sent
-        # After a pause (a laptop asleep, say) go on at the rate instead of catching up in one burst.
+        # After a pause, such as a suspended laptop, continue at the rate instead of sending a burst.
         if due > self.rate:
             self.started_at += (due - 1) / self.rate
             due = 1

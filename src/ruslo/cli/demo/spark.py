@@ -1,4 +1,4 @@
-"""The demo's pipelines: ``ruslo pipeline run`` in a process of its own, as a user would start it."""
+"""Runs the pipelines of the demo in a child process: ``ruslo pipeline run``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ RESULTS = (RECEIPTS, SALES)
 PIPELINES = ("receipts", "sales")
 _STARTS = {ORDERS: "DEMO_ORDERS_START", PAYMENTS: "DEMO_PAYMENTS_START", RECEIPTS: "DEMO_RECEIPTS_START"}
 _SETTINGS = ("spark.ui.enabled=false", "spark.driver.memory=1g")
-_STOP_WITHIN_S = 180.0
+_STOP_TIMEOUT_S = 180.0
 
 
 def why_no_spark() -> str | None:
-    """What is missing, in one line; None when Spark can run."""
+    """Why Spark cannot run, and the fix; None if it can."""
     if importlib.util.find_spec("pyspark") is None:
-        return f"Spark is not installed: {install_extra('spark')}"
+        return f"Spark is not installed. Install it: {install_extra('spark')}"
     from ruslo.pipeline.java import find_java_home
 
     try:
@@ -43,7 +43,7 @@ def why_no_spark() -> str | None:
 
 
 class DemoSpark:
-    """Started when entered; leaving it ends the process, however far it is."""
+    """A context manager that starts the process, and kills it at the end if it still runs."""
 
     def __init__(self, folder: Path, bootstrap: str, starts: Mapping[TopicPartition, int]) -> None:
         self._folder = folder
@@ -57,10 +57,10 @@ class DemoSpark:
 
     def __enter__(self) -> Self:
         for name in PIPELINES:
-            file = resources.files("ruslo.cli") / "demo_pipelines" / f"{name}.yaml"
+            file = resources.files("ruslo.cli.demo.pipelines") / f"{name}.yaml"
             (self._folder / f"{name}.yaml").write_text(file.read_text())
         with self._log.open("wb") as log:
-            # A session of its own: Ctrl-C is for the demo, which stops Spark when all has come through.
+            # Keep Ctrl-C from the process: the demo stops it after the last results.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -77,11 +77,11 @@ class DemoSpark:
         self._kill()
 
     def stop(self) -> None:
-        """After the batch in hand; one that takes too long is cut short, and nobody sees half of it."""
+        """Stop after the current batch. A batch that takes too long is killed; its transaction is aborted."""
         assert self._process is not None, "it was started"
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(_STOP_WITHIN_S)
+            self._process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._kill()
 
@@ -92,11 +92,11 @@ class DemoSpark:
 
     @property
     def has_ended(self) -> bool:
-        """By itself: something went wrong."""
+        """True if the process has exited, which means that it failed."""
         return self._process is not None and self._process.poll() is not None
 
     def reports(self) -> list[RunReport]:
-        """How the pipelines do; none while Spark starts."""
+        """The state of the pipelines; empty while Spark starts."""
         found = (read_report(self._folder / "checkpoints" / name / ".ruslo") for name in PIPELINES)
         return [report for report in found if report is not None]
 
@@ -104,16 +104,16 @@ class DemoSpark:
     def batches(self) -> int:
         return sum(query.batches for report in self.reports() for query in report.queries)
 
-    def complaint(self) -> str:
-        """The end of what it wrote, for when it has failed."""
+    def log_tail(self) -> str:
+        """The last lines of the log."""
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return "\n".join(lines[-8:])
 
 
 def _start_variables(starts: Mapping[TopicPartition, int]) -> dict[str, str]:
-    """Only events of this run count: sources begin where topics ended when it began."""
+    """Start offsets of the sources: the ends of the topics when the demo started."""
     offsets: dict[str, dict[str, int]] = {topic: {} for topic in _STARTS}
     for partition, offset in starts.items():
         if partition.topic in offsets:
             offsets[partition.topic][str(partition.partition)] = offset
-    return {_STARTS[topic]: json.dumps({topic: places}) for topic, places in offsets.items()}
+    return {_STARTS[topic]: json.dumps({topic: by_partition}) for topic, by_partition in offsets.items()}

@@ -1,4 +1,4 @@
-"""What the demo says at its end: what went in, what came out, and whether the two fit."""
+"""The summary of the demo: events, results, and whether they match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ruslo.cli.terminal.output import print_fields, print_json, print_table
 
 class Summary:
     def __init__(self, run: DemoRun, elapsed_s: float, verdict: Verdict | None) -> None:
-        """``verdict`` is None when Spark took no part."""
+        """``verdict`` is None without Spark."""
         self._run = run
         self._elapsed_s = elapsed_s
         self._verdict = verdict
@@ -26,33 +26,33 @@ class Summary:
         ]
 
     def print(self, output: str) -> None:
-        """Raises a ClickException, for exit code 1, when something is not as it should be."""
+        """Print the summary; raise ClickException (exit code 1) if something was lost or duplicated."""
         if output == "json":
             print_json(self.as_json())
         else:
             self._print_text()
-        complaints = list(self.complaints())
-        if complaints:
-            raise click.ClickException("; ".join(complaints))
+        problems = list(self.problems())
+        if problems:
+            raise click.ClickException("; ".join(problems))
         if output == "text":
-            click.echo("Nothing lost, nothing twice.")
+            click.echo("Nothing was lost or duplicated.")
 
-    def complaints(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         run, verdict = self._run, self._verdict
         if run.failed:
-            yield f"{len(run.failed)} events were not stored; the first because: {run.failed[0]}"
+            yield f"{len(run.failed)} events failed; the first error: {run.failed[0]}"
         elif not run.complete:
             yield f"{run.acked} events were acknowledged, but {run.read} were read back"
         if verdict is None:
             return
         if verdict.missing:
-            yield f"{verdict.missing} orders that were paid have no receipt"
+            yield f"{verdict.missing} paid orders have no receipt"
         if verdict.repeated:
-            yield f"{verdict.repeated} receipts came more than once"
+            yield f"{verdict.repeated} receipts are duplicates"
         if verdict.unknown:
-            yield f"{verdict.unknown} receipts belong to no order that was acknowledged and paid"
+            yield f"{verdict.unknown} receipts belong to orders that were not acknowledged or not paid"
         if not verdict.totals_right:
-            yield "the totals of the cities are not those of the orders that were acknowledged and paid"
+            yield "the totals of the cities differ from the acknowledged and paid orders"
 
     def as_json(self) -> dict[str, object]:
         run, ledger, verdict = self._run, self._run.ledger, self._verdict
@@ -68,7 +68,7 @@ class Summary:
         }
         if verdict is None:
             return fields | {"spark": None}
-        expected = {"orders": ledger.orders, "payments": ledger.payments, "receipts_due": ledger.settled}
+        expected = {"orders": ledger.orders, "payments": ledger.payments, "receipts_due": ledger.receipts_due}
         return fields | {"spark": {**expected, **asdict(verdict), "exactly_once": verdict.is_right}}
 
     def _print_text(self) -> None:
@@ -88,9 +88,9 @@ class Summary:
         if verdict is not None:
             click.echo(
                 f"Results out:  {ledger.orders:,} orders and {ledger.payments:,} payments gave "
-                f"{verdict.receipts:,} receipts; {ledger.settled:,} were due."
+                f"{verdict.receipts:,} receipts; {ledger.receipts_due:,} were expected."
             )
             click.echo(
-                f"              {verdict.missing:,} are missing, {verdict.repeated:,} came twice, and the "
+                f"              {verdict.missing:,} are missing, {verdict.repeated:,} are duplicates, the "
                 f"totals of {len(ledger.totals)} cities are {'right' if verdict.totals_right else 'wrong'}."
             )

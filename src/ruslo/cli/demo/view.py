@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live picture at a terminal, a line every other second elsewhere."""
+"""Progress of the demo: a live view on a terminal, otherwise a line every two seconds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ruslo.cli.demo.spark import DemoSpark
     from ruslo.runs.report import RunReport
 
-STARTING = "starting; that takes ten seconds, on a busy machine a minute"
-_LINE_EVERY_S = 2.0
+STARTING = "starting (takes 10 to 60 seconds)"
+_LINE_INTERVAL_S = 2.0
 
 
 @contextlib.contextmanager
 def demo_view(heading: str, spark: DemoSpark | None) -> Iterator[Callable[[DemoRun], None]]:
-    """``heading`` says what runs where."""
+    """``heading`` names the addresses of the broker and the console."""
     if not sys.stderr.isatty():
         click.echo(heading, err=True)
         yield PlainView(spark)
@@ -33,14 +33,14 @@ def demo_view(heading: str, spark: DemoSpark | None) -> Iterator[Callable[[DemoR
     from rich.console import Console
     from rich.live import Live
 
-    # On stderr, so that stdout holds the summary alone.
+    # On stderr: stdout holds only the summary.
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         rates = Rates()
-        yield lambda run: live.update(_picture(run, rates, heading, spark), refresh=True)
+        yield lambda run: live.update(_live_view(run, rates, heading, spark), refresh=True)
 
 
 class Rates:
-    """Events per second of each topic since the last look but a few, so that the number does not jitter."""
+    """Events per second of each topic, averaged over the last updates."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[float, dict[str, int]]] = []
@@ -70,37 +70,39 @@ class PlainView:
         rates = self._rates.update(run)
         if run.seconds < self._next_s:
             return
-        self._next_s = run.seconds + _LINE_EVERY_S
+        self._next_s = run.seconds + _LINE_INTERVAL_S
         parts = [f"{run.seconds:5.1f} s", f"acked {run.acked}", f"read back {run.read}"]
         parts.append(f"{sum(rates.values()):.0f} events/s")
         if self._spark is not None:
-            parts.append(f"Spark {_in_a_word(self._spark.reports())}")
-            parts.append(f"receipts {len(run.results.receipts)} of {run.ledger.settled}")
+            parts.append(f"Spark {_spark_state(self._spark.reports())}")
+            parts.append(f"receipts {len(run.results.receipts)} of {run.ledger.receipts_due}")
         click.echo("  ".join(parts), err=True)
 
 
-def _in_a_word(reports: list[RunReport]) -> str:
+def _spark_state(reports: list[RunReport]) -> str:
     if not reports:
         return STARTING
     errors = (query.error for report in reports for query in report.queries if query.state == "waiting")
     if failure := next(filter(None, errors), None):
-        return f"tries again after: {failure.splitlines()[0]}"
+        return f"retrying after: {failure.splitlines()[0]}"
     if not any(query.batches for report in reports for query in report.queries):
-        return "works on its first batch"
+        return "processing its first batch"
     return f"lag {sum(report.lag_records or 0 for report in reports)}"
 
 
-def _picture(run: DemoRun, rates: Rates, heading: str, spark: DemoSpark | None) -> RenderableType:
+def _live_view(run: DemoRun, rates: Rates, heading: str, spark: DemoSpark | None) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
     latency = run.end_to_end
     parts: list[RenderableType] = [
-        Text.assemble((f" {heading}", "bold"), (f"   {run.seconds:.0f} s", "dim"), ("   Ctrl-C ends", "dim")),
+        Text.assemble(
+            (f" {heading}", "bold"), (f"   {run.seconds:.0f} s", "dim"), ("   Ctrl-C stops", "dim")
+        ),
         Text(),
         _streams(run, rates.update(run)),
         Text(
-            f" {run.acked:,} acknowledged, {run.read:,} read back; from sent to read "
+            f" {run.acked:,} acknowledged, {run.read:,} read back; end to end "
             f"{latency.percentile_ms(50):.0f} ms (99 %: {latency.percentile_ms(99):.0f} ms)",
             style="dim",
         ),
@@ -110,7 +112,7 @@ def _picture(run: DemoRun, rates: Rates, heading: str, spark: DemoSpark | None) 
         parts += [_pipelines(spark.reports()), Text()]
         if run.results.totals:
             so_far = (
-                f" {len(run.results.receipts):,} of {run.ledger.settled:,} paid orders have their receipt"
+                f" {len(run.results.receipts):,} of {run.ledger.receipts_due:,} paid orders have a receipt"
             )
             parts += [_results(run), Text(so_far, style="dim"), Text()]
     parts += [Text(f" {line}", no_wrap=True, overflow="ellipsis", style="dim") for line in run.last_events]
@@ -118,7 +120,7 @@ def _picture(run: DemoRun, rates: Rates, heading: str, spark: DemoSpark | None) 
 
 
 def _table(*columns: str) -> Table:
-    """The first column names a thing, the others are numbers."""
+    """A table with names in the first column and numbers in the others."""
     from rich import box
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""What ``ruslo doctor`` looks at. Each check gives findings; none changes anything or needs the network."""
+"""The checks of ``ruslo doctor``. They change nothing and need no network."""
 
 from __future__ import annotations
 
@@ -39,20 +39,26 @@ class Finding(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """A setting under /proc/sys, the least or greatest value that serves, and why."""
+    """A setting under /proc/sys with its minimum or maximum and the reason."""
 
     name: str
-    least: int | None
-    greatest: int | None
-    advised: int
-    why: str
+    minimum: int | None
+    maximum: int | None
+    recommended: int
+    reason: str
 
 
 _KERNEL = (
-    # Ruslo maps no files; the kernel's default is enough beside small JVMs.
-    Kernel("vm.max_map_count", 65_530, None, 262_144, "Apache Kafka on the same folders maps every index"),
-    Kernel("net.core.somaxconn", 1024, None, 4096, "a burst of clients waits in this queue"),
-    Kernel("vm.swappiness", None, 10, 1, "a broker in swap stalls its clients"),
+    # Ruslo maps no files: the kernel's default is enough.
+    Kernel(
+        "vm.max_map_count",
+        65_530,
+        None,
+        262_144,
+        "Apache Kafka on the same data directories maps every index",
+    ),
+    Kernel("net.core.somaxconn", 1024, None, 4096, "connections wait in this queue during a burst"),
+    Kernel("vm.swappiness", None, 10, 1, "a swapped-out broker stalls its clients"),
 )
 
 
@@ -73,14 +79,14 @@ def examine(data_dir: Path, ports: Sequence[int]) -> list[Finding]:
 def _python() -> Iterator[Finding]:
     found = f"{platform.python_implementation()} {platform.python_version()} on {platform.system()}"
     if sys.platform != "linux":
-        fix = "use it for clients; run brokers on Linux"
+        fix = "run brokers on Linux; clients work here"
         yield Finding("python", State.WARNING, found, fix)
     else:
         yield Finding("python", State.OK, found)
 
 
 def _packages() -> Iterator[Finding]:
-    """Of what is installed, whether it satisfies what Ruslo asks for by its own metadata."""
+    """Required packages that are not installed."""
     versions, missing = [], []
     for name in _PACKAGES:
         try:
@@ -96,7 +102,7 @@ def _packages() -> Iterator[Finding]:
 
 def _java() -> Iterator[Finding]:
     command = java_command()
-    needed = "for pipelines on Spark only"
+    needed = "needed only for pipelines on Spark"
     if command is None:
         yield Finding(
             "java", State.WARNING, f"not found ({needed})", "install a JDK 17 or 21, or set JAVA_HOME"
@@ -112,7 +118,7 @@ def _java() -> Iterator[Finding]:
         yield Finding("java", State.OK, f"{version} ({command})")
     else:
         found = f"{version or 'unknown version'} ({command}, {needed})"
-        yield Finding("java", State.WARNING, found, "install a JDK 17 or 21, or point JAVA_HOME at it")
+        yield Finding("java", State.WARNING, found, "install a JDK 17 or 21, or set JAVA_HOME to one")
 
 
 def java_command() -> str | None:
@@ -130,8 +136,8 @@ def java_version(text: str) -> int | None:
 
 def _open_files() -> Iterator[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shown = f"{_limit(soft)} (at most {_limit(hard)})"
-    why = "a broker keeps files of its segments open, and every connection is one more"
+    shown = f"{_limit(soft)} (hard limit {_limit(hard)})"
+    why = "every segment and every connection of a broker is an open file"
     if soft == resource.RLIM_INFINITY or soft >= 65_536:
         yield Finding("open files", State.OK, shown)
         return
@@ -155,34 +161,39 @@ def _disk(data_dir: Path) -> Iterator[Finding]:
     usage = shutil.disk_usage(existing)
     shown = f"{human_bytes(usage.free)} free of {human_bytes(usage.total)} at {existing}"
     if usage.free < _GIB:
-        yield Finding("disk space", State.PROBLEM, shown, "free some, or choose another --data-dir")
+        yield Finding("disk space", State.PROBLEM, shown, "free some space, or choose another --data-dir")
     elif usage.free < usage.total * 0.1:
-        fix = "a full disk takes a log directory offline: lower retention.bytes or retention.ms, or add space"
+        fix = (
+            "lower retention.bytes or retention.ms, or add space: a full disk takes the log directory offline"
+        )
         yield Finding("disk space", State.WARNING, shown, fix)
     else:
         yield Finding("disk space", State.OK, shown)
     if not os.access(existing, os.W_OK):
-        fix = f"chown it to the user of the broker: {existing}"
-        yield Finding("data folder", State.PROBLEM, f"{existing} cannot be written", fix)
+        fix = f"make {existing} writable for the user of the broker"
+        yield Finding("data folder", State.PROBLEM, f"{existing} is not writable", fix)
     kind = file_system(existing, _text(_PROC / "self" / "mounts"))
     if kind in _NETWORK_FILE_SYSTEMS:
-        fix = "use a local disk: locks and syncs over a network cannot be relied upon"
+        fix = "use a local disk: locks and fsync are not reliable on a network file system"
         yield Finding("file system", State.PROBLEM, kind, fix)
     elif kind in _IN_MEMORY:
         yield Finding(
-            "file system", State.WARNING, kind, "it vanishes with a restart: use a disk for what must last"
+            "file system",
+            State.WARNING,
+            kind,
+            "use a disk for durable data: this file system is lost at a reboot",
         )
     else:
         yield Finding("file system", State.OK, kind or "unknown")
 
 
 def file_system(path: Path, mounts: str) -> str | None:
-    """The kind of the file system that a path is on, by the text of /proc/self/mounts."""
+    """The type of the file system of a path, from the content of /proc/self/mounts."""
     best, kind = -1, None
     for line in mounts.splitlines():
         _, point, found, *_ = line.split()
         mount = Path(point.replace("\\040", " "))
-        # The longest mount point wins; of equal ones the later covers the earlier.
+        # The longest mount point applies; of equal ones, the later.
         if (mount == path or mount in path.parents) and len(mount.parts) >= best:
             best, kind = len(mount.parts), found
     return kind
@@ -196,55 +207,55 @@ def _ports(ports: Sequence[int]) -> Iterator[Finding]:
                 probe.bind(("127.0.0.1", port))
             except PermissionError:
                 fix = "choose a port above 1023"
-                yield Finding(f"port {port}", State.PROBLEM, "this user may not listen there", fix)
+                yield Finding(f"port {port}", State.PROBLEM, "this user is not allowed to listen on it", fix)
             except OSError:
-                fix = f"if that is no broker of yours: 'ss -ltnp sport = :{port}' shows who it is"
-                yield Finding(f"port {port}", State.WARNING, "somebody listens there already", fix)
+                fix = f"run 'ss -ltnp sport = :{port}' to see which process uses it"
+                yield Finding(f"port {port}", State.WARNING, "in use by another process", fix)
             else:
                 yield Finding(f"port {port}", State.OK, "free")
 
 
 def _clock() -> Iterator[Finding]:
-    """Whether the kernel's clock is kept by anybody: records and retention go by it."""
+    """Timestamps and retention depend on a synchronized clock."""
     synchronized = clock_synchronized()
     if synchronized is None:
         yield Finding(
             "clock",
             State.WARNING,
-            "cannot tell whether it is synchronized",
+            "synchronization is unknown",
             "run chrony or systemd-timesyncd",
         )
     elif synchronized:
         yield Finding("clock", State.OK, "synchronized")
     else:
-        fix = "run chrony or systemd-timesyncd: timestamps and retention go by it"
+        fix = "run chrony or systemd-timesyncd: timestamps and retention depend on the clock"
         yield Finding("clock", State.WARNING, "not synchronized", fix)
 
 
 def clock_synchronized() -> bool | None:
-    """By adjtimex(2), which every time service reports to; None where it cannot be asked."""
+    """True if adjtimex(2) reports a synchronized clock; None if unknown."""
     import ctypes
 
     try:
         adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
     except (OSError, AttributeError):
         return None
-    # struct timex is some 200 bytes long; all zero it asks and changes nothing. 5 is TIME_ERROR.
-    answer = adjtimex(ctypes.create_string_buffer(512))
-    return None if answer < 0 else answer != 5
+    # struct timex has about 200 bytes; all zero, it only queries. 5 is TIME_ERROR.
+    state = adjtimex(ctypes.create_string_buffer(512))
+    return None if state < 0 else state != 5
 
 
 def _kernel() -> Iterator[Finding]:
     for setting in _KERNEL:
         text = _text(_PROC / "sys" / Path(*setting.name.split("."))).strip()
         if not text.isdecimal():
-            yield Finding(setting.name, State.OK, "not there on this system")
+            yield Finding(setting.name, State.OK, "does not exist on this system")
             continue
         value = int(text)
-        low = setting.least is not None and value < setting.least
-        high = setting.greatest is not None and value > setting.greatest
+        low = setting.minimum is not None and value < setting.minimum
+        high = setting.maximum is not None and value > setting.maximum
         if low or high:
-            fix = f"sysctl -w {setting.name}={setting.advised} (and in /etc/sysctl.d): {setting.why}"
+            fix = f"sysctl -w {setting.name}={setting.recommended} (and in /etc/sysctl.d): {setting.reason}"
             yield Finding(setting.name, State.WARNING, str(value), fix)
         else:
             yield Finding(setting.name, State.OK, str(value))

@@ -1,4 +1,4 @@
-"""``ruslo doctor``: what of this machine is in the way, and what to do about it."""
+"""``ruslo doctor``: check this machine and report what to fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 @click.command(
-    short_help="Check this machine, and say what to fix.",
+    short_help="Check this machine and report what to fix.",
     epilog=examples(
         "ruslo doctor",
         "ruslo doctor --data-dir /var/lib/ruslo --port 9092 --port 9093",
@@ -26,7 +26,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     show_default="the current folder",
-    help="Where a broker keeps, or will keep, its data.",
+    help="Data directory of the broker.",
 )
 @click.option(
     "--port",
@@ -35,15 +35,15 @@ _COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
     multiple=True,
     default=(9092, 9404),
     show_default=True,
-    help="A port that a broker will need. May be repeated.",
+    help="A port that the broker needs. Repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Exit 1 for warnings too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings as well.")
 @output_option
 def doctor(data_dir: Path, ports: tuple[int, ...], strict: bool, output: str) -> None:
-    """Check what a broker and pipelines need of this machine; every finding comes with its fix.
+    """Check this machine for a broker and for pipelines, without changing anything.
 
-    Exits 0 when nothing is in the way, 1 when there is a problem (with --strict: or a warning). Nothing is
-    changed.
+    Every problem and warning is printed with its fix. Exit code 1: there is a problem (or, with --strict,
+    a warning).
     """
     from ruslo.cli.doctor.checks import State, examine
 
@@ -64,9 +64,7 @@ def doctor(data_dir: Path, ports: tuple[int, ...], strict: bool, output: str) ->
         warnings = sum(finding.state is State.WARNING for finding in findings)
         click.echo()
         click.echo(
-            "Everything is fine."
-            if not worst - {State.OK}
-            else f"Problems: {problems}, warnings: {warnings}."
+            "No problems found." if not worst - {State.OK} else f"Problems: {problems}, warnings: {warnings}."
         )
     if failed:
         raise click.exceptions.Exit(1)

@@ -13,15 +13,15 @@ from ruslo.cli.terminal.output import print_json
 @click.command(epilog=examples("ruslo group delete billing", "ruslo group delete billing shipping --yes"))
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @bootstrap_option
-@click.option("--if-exists", is_flag=True, help="A group that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Succeed if a group does not exist.")
 @yes_option
 @output_option
 def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, output: str) -> None:
-    """Delete groups with all their committed offsets. They must have no members."""
+    """Delete groups and their committed offsets. The groups must have no members."""
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.model.errors import ErrorCode
 
-    confirm(f"Delete {', '.join(names)} with all committed offsets?", yes)
+    confirm(f"Delete {', '.join(names)} and all committed offsets?", yes)
     results = with_admin(bootstrap, lambda admin: admin.groups.delete(names))
     absent = {
         name

@@ -35,22 +35,24 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
     callback=scopes_callback,
-    help="What to forget, as orders or orders:0,2 or orders:0-3. May be repeated.",
+    help="Partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
+@click.option("--all-topics", is_flag=True, help="All topics that the group has committed offsets for.")
 @yes_option
 @output_option
 def delete_offsets(
     name: str, bootstrap: str, scopes: list[Scope], all_topics: bool, yes: bool, output: str
 ) -> None:
-    """Forget what a group has committed. Its consumers then begin where auto.offset.reset tells them."""
+    """Delete committed offsets of a group. Its consumers then start at auto.offset.reset."""
     from ruslo.cli.group.reset_scope import committed_in
     from ruslo.cli.terminal.errors import fail_for
 
     if bool(scopes) == all_topics:
-        raise click.UsageError("Say what to forget: --topic TOPIC[:PARTITIONS], or --all-topics.")
+        raise click.UsageError(
+            "Choose the partitions: use either --topic TOPIC[:PARTITIONS] or --all-topics."
+        )
     what = "all topics" if all_topics else ", ".join(scope.topic for scope in scopes)
-    confirm(f"Forget the offsets that {name} has committed for {what}?", yes)
+    confirm(f"Delete the offsets that {name} has committed for {what}?", yes)
 
     async def run(admin: Admin) -> Outcomes:
         partitions = committed_in(name, await admin.group_offsets.fetch(name), scopes)

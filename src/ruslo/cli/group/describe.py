@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Show how far a group is in every partition, and who reads it.
+    """Show committed offsets, lag and members of a group.
 
-    LAG counts records up to the end of the partition. SECONDS is the time of the newest record minus the time
-    of the next one to be read; '-' where records have no time.
+    LAG is the number of records up to the end of the partition. SECONDS is the timestamp of the newest record
+    minus that of the next record to be read; '-' if records have no timestamp.
     """
     from ruslo.cli.terminal.progress import Progress
     from ruslo.client.views.group_view import describe_group

@@ -1,4 +1,4 @@
-"""``ruslo group``: list, describe, members, reset-offsets, delete, delete-offsets."""
+"""``ruslo group``: consumer groups and their offsets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruslo.cli.group.reset_offsets import reset_offsets
 
 
 @click.group(
-    short_help="See how far consumers are, reset and delete groups.",
+    short_help="Show consumer lag, reset offsets, delete groups.",
     epilog=examples(
         "ruslo group list --lag",
         "ruslo group describe billing",
@@ -22,7 +22,7 @@ from ruslo.cli.group.reset_offsets import reset_offsets
     ),
 )
 def group() -> None:
-    """See how far groups of consumers are, who is in them, reset their offsets, delete them."""
+    """Show groups, their lag and their members; reset offsets; delete groups."""
 
 
 for command in (list_groups, describe, members, reset_offsets, delete, delete_offsets):

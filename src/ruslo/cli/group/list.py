@@ -35,21 +35,21 @@ TYPES = ("classic", "consumer", "share", "streams")
     "states",
     type=click.Choice(STATES, case_sensitive=False),
     multiple=True,
-    help="Only groups in this state. May be repeated.",
+    help="Only groups in this state. Repeatable.",
 )
 @click.option(
     "--type",
     "types",
     type=click.Choice(TYPES, case_sensitive=False),
     multiple=True,
-    help="Only groups of this type. May be repeated.",
+    help="Only groups of this type. Repeatable.",
 )
-@click.option("--lag", is_flag=True, help="Also how many records each group is behind in all.")
+@click.option("--lag", is_flag=True, help="Show the total lag of each group.")
 @output_option
 def list_groups(
     bootstrap: str, states: tuple[str, ...], types: tuple[str, ...], lag: bool, output: str
 ) -> None:
-    """List the groups of all brokers."""
+    """List the groups of the cluster."""
     from dataclasses import asdict
 
     from ruslo.cli.terminal.progress import Progress
@@ -70,7 +70,7 @@ def list_groups(
     if output == "json":
         print_json([asdict(row) for row in rows])
     elif not rows:
-        hint("There are no such groups. A consumer with a group.id makes one.")
+        hint("No groups found. A consumer with a group.id creates one.")
     else:
         headers = ["GROUP", "TYPE", "STATE", "PROTOCOL", "MEMBERS", "COORDINATOR", *(["LAG"] if lag else [])]
         print_table(

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def members(name: str, bootstrap: str, output: str) -> None:
-    """Show the members of a group, what they subscribe to and what they are assigned.
+    """Show the members of a group with their subscriptions and assignments.
 
-    Members of a consumer group (KIP-848) also have an epoch and a target, which they reach step by step.
+    Members of a consumer group (KIP-848) also have an epoch and a target assignment.
     """
     from ruslo.client.views.group_view import describe_one, members_json
 
@@ -34,7 +34,7 @@ def members(name: str, bootstrap: str, output: str) -> None:
         return
     print_fields(head_fields(found))
     if not found.members:
-        hint("It has no members at the moment.")
+        hint("The group has no members.")
         return
     click.echo()
     if found.type == "classic":

@@ -1,7 +1,7 @@
-"""Offsets in a file: the CSV that Kafka's own tool writes and reads, or JSON.
+"""Files of offsets: the CSV format of Kafka's tool, or JSON.
 
-A line is ``topic,partition,offset``, or ``group,topic,partition,offset`` where a file holds several groups;
-JSON is a list of objects with these names.
+A CSV line is ``topic,partition,offset``, or ``group,topic,partition,offset`` for several groups. JSON is a
+list of objects with these fields.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ruslo.model.topics import TopicPartition
 
 
 def parse_offsets(text: str, group_id: str) -> dict[TopicPartition, int]:
-    """What the file says about the group; ConfigError names the line that is wrong."""
+    """The offsets of the group. Raises ConfigError, which names the invalid line."""
     rows = _json_rows(text) if text.lstrip().startswith(("[", "{")) else _csv_rows(text)
     offsets: dict[TopicPartition, int] = {}
     others = set()
-    for place, (group, topic, partition, offset) in rows:
+    for location, (group, topic, partition, offset) in rows:
         if group is not None and group != group_id:
             others.add(group)
             continue
-        key = TopicPartition(topic, _number(partition, f"{place}: the partition"))
+        key = TopicPartition(topic, _number(partition, f"{location}: the partition"))
         if key in offsets:
-            raise ConfigError(f"{place}: {key} is there twice; leave one of them")
-        offsets[key] = _number(offset, f"{place}: the offset")
+            raise ConfigError(f"{location}: {key} is listed twice. Remove one of the entries")
+        offsets[key] = _number(offset, f"{location}: the offset")
     if not offsets:
-        about = f"; it is about {', '.join(map(repr, sorted(others)))}" if others else ""
-        raise ConfigError(f"the file says nothing about group {group_id!r}{about}")
+        about = f"; it has offsets of {', '.join(map(repr, sorted(others)))}" if others else ""
+        raise ConfigError(f"The file has no offsets of group {group_id!r}{about}")
     return offsets
 
 
@@ -43,7 +43,7 @@ def format_csv(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def as_rows(offsets: Mapping[TopicPartition, int]) -> list[dict[str, object]]:
-    """For JSON."""
+    """The JSON rows of the offsets."""
     return [
         {"topic": partition.topic, "partition": partition.partition, "offset": offset}
         for partition, offset in sorted(offsets.items())
@@ -56,17 +56,17 @@ _Row = tuple[str, tuple[str | None, str, object, object]]
 def _csv_rows(text: str) -> Iterator[_Row]:
     reader = csv.reader(io.StringIO(text))
     for fields in reader:
-        place = f"line {reader.line_num}"
+        location = f"line {reader.line_num}"
         match [field.strip() for field in fields]:
             case []:
                 continue
             case [topic, partition, offset]:
-                yield place, (None, topic, partition, offset)
+                yield location, (None, topic, partition, offset)
             case [group, topic, partition, offset]:
-                yield place, (group, topic, partition, offset)
+                yield location, (group, topic, partition, offset)
             case _:
                 raise ConfigError(
-                    f"{place} has {len(fields)} fields; write topic,partition,offset "
+                    f"{location} has {len(fields)} fields. Write topic,partition,offset "
                     "or group,topic,partition,offset"
                 )
 
@@ -75,16 +75,16 @@ def _json_rows(text: str) -> Iterator[_Row]:
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"line {error.lineno} is no JSON: {error.msg}") from None
+        raise ConfigError(f"Invalid JSON in line {error.lineno}: {error.msg}") from None
     if not isinstance(rows, list):
-        raise ConfigError('the JSON is no list of {"topic": …, "partition": …, "offset": …}')
+        raise ConfigError('Invalid JSON: expected a list of {"topic": …, "partition": …, "offset": …}')
     for number, row in enumerate(rows, 1):
-        place = f"entry {number}"
+        location = f"entry {number}"
         if not isinstance(row, dict) or not isinstance(row.get("topic"), str):
-            raise ConfigError(f'{place} is no object with "topic", "partition" and "offset"')
+            raise ConfigError(f'{location} is not an object with "topic", "partition" and "offset"')
         group = row.get("group")
         yield (
-            place,
+            location,
             (None if group is None else str(group), row["topic"], row.get("partition"), row.get("offset")),
         )
 
@@ -92,5 +92,5 @@ def _json_rows(text: str) -> Iterator[_Row]:
 def _number(value: object, what: str) -> int:
     number = int(value) if isinstance(value, str) and value.isdecimal() else value
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise ConfigError(f"{what} must be a number from 0 on, not {value!r}")
+        raise ConfigError(f"{what} must be an integer of 0 or more, not {value!r}")
     return number

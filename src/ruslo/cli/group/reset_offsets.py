@@ -1,4 +1,4 @@
-"""``ruslo group reset-offsets``: a plan first, and the change itself when told to execute it."""
+"""``ruslo group reset-offsets``: show a plan of new offsets, and commit them with --execute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from ruslo.cli.arguments.completion import complete_groups
-from ruslo.cli.arguments.duration import duration_callback
+from ruslo.cli.arguments.duration import time_ago_callback
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class Plan(NamedTuple):
     moves: list[Move]
     group: GroupDescription | None
-    """None when the group does not exist; committing makes it."""
-    gone: list[TopicPartition]
-    """Committed partitions of topics that were deleted."""
-    refused: dict[TopicPartition, KafkaError]
+    """None if the group does not exist. Committing creates it."""
+    deleted: list[TopicPartition]
+    """Partitions with committed offsets whose topics were deleted."""
+    failed: dict[TopicPartition, KafkaError]
 
     @property
     def is_blocked(self) -> bool:
@@ -43,7 +43,7 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
         return iso_time_ms(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is no date and time, as in 2026-03-01T10:00Z", ctx, param
+            f"Invalid date and time {value!r}. Write it as 2026-03-01T10:00Z.", ctx, param
         ) from None
 
 
@@ -67,35 +67,39 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
     callback=scopes_callback,
-    help="What to reset, as orders or orders:0,2 or orders:0-3. May be repeated.",
+    help="Partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="All that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the oldest record that is still there.")
-@click.option("--to-latest", is_flag=True, help="To the end: skip all that is there.")
-@click.option("--to-current", is_flag=True, help="To where it is; useful with --export.")
-@click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this offset.")
-@click.option("--shift-by", type=int, metavar="N", help="N records forward, or back when N is negative.")
-@click.option("--to-timestamp", type=click.IntRange(0), metavar="MS", help="To a time, in ms since 1970.")
+@click.option("--all-topics", is_flag=True, help="All topics that the group has committed offsets for.")
+@click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
+@click.option("--to-latest", is_flag=True, help="Reset to the end of the log.")
+@click.option("--to-current", is_flag=True, help="Keep the committed offset; useful with --export.")
+@click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="Reset to this offset.")
+@click.option("--shift-by", type=int, metavar="N", help="Shift by N records; a negative N goes back.")
+@click.option(
+    "--to-timestamp", type=click.IntRange(0), metavar="MS", help="Reset to a timestamp, in ms since 1970."
+)
 @click.option(
     "--to-datetime",
     callback=_date_time,
     metavar="TIME",
-    help="To a date and time, as 2026-03-01T10:00Z; without a zone it is local time.",
+    help="Reset to a date and time such as 2026-03-01T10:00Z (local time without a zone).",
 )
 @click.option(
     "--by-duration",
-    callback=duration_callback,
+    callback=time_ago_callback,
     metavar="DURATION",
-    help="To so long ago, as 2h, 90s, 7d or PT2H30M.",
+    help="Reset to this long ago: 2h, 90s, 7d or PT2H30M.",
 )
 @click.option(
     "--from-file",
     type=click.File("r", encoding="utf-8"),
     metavar="FILE",
-    help="To offsets in a file: topic,partition,offset lines or JSON, as --export writes them.",
+    help="Reset to the offsets in a file written by --export (CSV or JSON).",
 )
-@click.option("--execute", is_flag=True, help="Do it; without this only the plan is shown.")
-@click.option("--export", is_flag=True, help="Print the new offsets for --from-file and change nothing.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets (default: only show them).")
+@click.option(
+    "--export", is_flag=True, help="Print the new offsets for --from-file, without committing them."
+)
 @output_option
 def reset_offsets(
     name: str,
@@ -115,10 +119,10 @@ def reset_offsets(
     export: bool,
     output: str,
 ) -> None:
-    """Move a group's offsets. Shows what would change; --execute changes it.
+    """Reset the committed offsets of a group. Without --execute, only show the new offsets.
 
-    The group must have no members when it is executed: stop its consumers first. Offsets outside of what a
-    partition has become its first or its last.
+    With --execute the group must have no members: stop its consumers first. An offset outside of a partition
+    is replaced by the log start or end offset.
     """
     from ruslo.client.views import reset_plan as to
 
@@ -134,19 +138,21 @@ def reset_offsets(
         targets.append(to.ToGiven(_read(from_file, name)))
     if len(targets) != 1:
         raise click.UsageError(
-            "Say where to: exactly one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
+            "Choose one target: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, "
             "--to-timestamp, --to-datetime, --by-duration and --from-file."
         )
     if from_file is not None and (scopes or all_topics):
-        raise click.UsageError("The file says which partitions: leave --topic and --all-topics out.")
+        raise click.UsageError("The file lists the partitions. Remove --topic and --all-topics.")
     if from_file is None and bool(scopes) == all_topics:
-        raise click.UsageError("Say what to reset: --topic TOPIC[:PARTITIONS], or --all-topics.")
+        raise click.UsageError(
+            "Choose the partitions: use either --topic TOPIC[:PARTITIONS] or --all-topics."
+        )
     if execute and export:
-        raise click.UsageError("--export only prints the new offsets: leave --execute out.")
+        raise click.UsageError("--export only prints the new offsets. Remove --execute.")
 
     plan = with_admin(bootstrap, lambda admin: _run(admin, name, scopes, targets[0], execute))
-    if plan.gone:
-        click.echo(f"Left out, the topic is gone: {shown_partitions(plan.gone)}", err=True)
+    if plan.deleted:
+        click.echo(f"Skipped partitions of deleted topics: {shown_partitions(plan.deleted)}", err=True)
     if export:
         _export(plan, output)
     else:
@@ -174,16 +180,16 @@ async def _run(admin: Admin, name: str, scopes: list[Scope], target: Target, exe
     absent = isinstance(described, KafkaError) and described.code == ErrorCode.GROUP_ID_NOT_FOUND
     group = None if absent else value_of(described)
     committed = await admin.group_offsets.fetch(name)
-    gone: list[TopicPartition] = []
+    deleted: list[TopicPartition] = []
     if isinstance(target, ToGiven):
         partitions = sorted(target.offsets)
     else:
-        partitions, gone = await existing_in(admin, name, committed, scopes)
-    current = {partition: place.offset for partition, place in committed.items()}
-    plan = Plan(await make_plan(admin, partitions, current, target), group, gone, {})
+        partitions, deleted = await existing_in(admin, name, committed, scopes)
+    current = {partition: each.offset for partition, each in committed.items()}
+    plan = Plan(await make_plan(admin, partitions, current, target), group, deleted, {})
     if execute and not plan.is_blocked:
         outcomes = await admin.group_offsets.alter(name, {move.partition: move.new for move in plan.moves})
-        plan.refused.update({partition: error for partition, error in outcomes.items() if error is not None})
+        plan.failed.update({partition: error for partition, error in outcomes.items() if error is not None})
     return plan
 
 
@@ -204,12 +210,12 @@ def _print(name: str, plan: Plan, execute: bool, output: str) -> None:
             {
                 "group_id": name,
                 "state": None if plan.group is None else plan.group.state,
-                "executed": done and not plan.refused,
+                "executed": done and not plan.failed,
                 "partitions": [
                     move.as_json()
                     | {
-                        "error": plan.refused[move.partition].code.name
-                        if move.partition in plan.refused
+                        "error": plan.failed[move.partition].code.name
+                        if move.partition in plan.failed
                         else None
                     }
                     for move in plan.moves
@@ -218,7 +224,7 @@ def _print(name: str, plan: Plan, execute: bool, output: str) -> None:
         )
         return
     if execute and plan.is_blocked:
-        return  # a table of what did not happen would look like a success
+        return  # A table of new offsets would look like a success.
     print_table(
         ["TOPIC", "PARTITION", "CURRENT", "NEW", "END", "SKIPPED", "REPLAYED", "NOTE"],
         [
@@ -229,25 +235,25 @@ def _print(name: str, plan: Plan, execute: bool, output: str) -> None:
 
 
 def _conclude(name: str, plan: Plan, execute: bool, export: bool) -> None:
-    """What comes next, or why it was refused (exit code 1)."""
+    """Report the result and the next step; exit with 1 if the reset failed."""
     from ruslo.cli.terminal.errors import fail_for
 
     if plan.is_blocked and not export:
         assert plan.group is not None
         count = len(plan.group.members)
         members = f"{count} member{'' if count == 1 else 's'}"
-        state = f"group {name!r} is {plan.group.state} with {members}"
-        advice = f"Stop its consumers ('ruslo group members {name}' shows them), then run this again"
+        state = f"Group {name!r} is {plan.group.state} with {members}"
+        advice = f"Stop its consumers (see 'ruslo group members {name}'), then run this command again"
         if execute:
             raise click.ClickException(
-                f"{state}: its offsets can be reset only while nobody is in it. {advice}. "
-                "A consumer that died leaves when its session times out."
+                f"{state}: offsets can be reset only while the group has no members. {advice}. "
+                "A consumer that crashed leaves the group when its session times out."
             )
         click.echo(f"Note: {state}. {advice} with --execute.", err=True)
-    elif plan.refused:
-        fail_for(dict(sorted(plan.refused.items())))
+    elif plan.failed:
+        fail_for(dict(sorted(plan.failed.items())))
     elif execute:
-        click.echo(f"{len(plan.moves)} offsets of {name} were changed.", err=True)
-        hint(f"See it: ruslo group describe {name}")
+        click.echo(f"Reset {len(plan.moves)} offsets of {name}.", err=True)
+        hint(f"Show the offsets: ruslo group describe {name}")
     elif not export:
-        click.echo("Nothing was changed: this is the plan. Add --execute to do it.", err=True)
+        click.echo("These are the new offsets. Add --execute to commit them.", err=True)

@@ -1,4 +1,4 @@
-"""Which partitions a command about a group's offsets means."""
+"""The partitions that reset-offsets and delete-offsets apply to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def committed_in(
     group_id: str, committed: Iterable[TopicPartition], scopes: Sequence[Scope]
 ) -> list[TopicPartition]:
-    """The partitions of the scopes (of all topics when there are none) that the group has committed."""
+    """The partitions of the scopes that the group has committed offsets for; without scopes, all of them."""
     known = sorted(committed)
     if not scopes:
         if not known:
@@ -29,7 +29,7 @@ def committed_in(
         if missing or not of_scope:
             what = f"{scope.topic}-{missing[0]}" if missing else f"topic {scope.topic!r}"
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has committed nothing for {what}"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Group {group_id!r} has no committed offset for {what}"
             )
         found |= dict.fromkeys(of_scope)
     return sorted(found)
@@ -42,9 +42,10 @@ def _numbers(scope: Scope, known: Iterable[TopicPartition]) -> set[int]:
 async def existing_in(
     admin: Admin, group_id: str, committed: Iterable[TopicPartition], scopes: Sequence[Scope]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """The partitions of the scopes, committed or not; and those of topics that were deleted.
+    """The existing and the deleted partitions of the scopes.
 
-    Without scopes: what the group has committed. Offsets outlive their topics, so some of it may be gone.
+    Without scopes these are the partitions that the group has committed offsets for. Offsets outlive their
+    topics, so some of the partitions may be deleted.
     """
     if scopes:
         return await partitions_in(admin, scopes), []
@@ -58,5 +59,6 @@ async def existing_in(
 
 def _nothing_committed(group_id: str) -> KafkaError:
     return KafkaError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} has committed no offsets; name topics with --topic"
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Group {group_id!r} has no committed offsets. Choose topics with --topic",
     )

@@ -1,4 +1,4 @@
-"""Checks what the leaders of a topic's partitions send, batch by batch, without keeping any of it."""
+"""Verifies the batches that the leaders of a topic return."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ async def _check(
             report.batches += 1
             report.records += header[RECORD_COUNT]
             report.bytes += size
-            progress.tick(lambda: f"{human_bytes(report.bytes)} of {partition} checked")
+            progress.tick(lambda: f"{human_bytes(report.bytes)} of {partition} verified")
         if next_offset is None:
             if len(data) >= HEADER_SIZE:
-                message = f"the broker sends {len(data)} bytes for offset {offset} that are no batch"
+                message = f"the broker returned {len(data)} bytes for offset {offset} that are not a batch"
                 report.findings.append(Finding(Kind.RECORDS, str(partition), message, offset=offset))
             break
         offset = next_offset

@@ -1,4 +1,4 @@
-"""What ``ruslo perf`` runs: loops that produce and consume as fast as they may, and what they measured."""
+"""Load of ``ruslo perf`` through librdkafka, and its measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ruslo.cli.perf.perf import Limits
 
 _WARM_UP_RECORDS = 10
-"""Connections, metadata and the producer id are not what a latency run measures."""
+"""Records that a latency run sends first, to exclude connection setup and metadata."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Measured:
 
 
 def random_payload(size: int) -> bytes:
-    """Half random, half constant: compresses about as well as real events do."""
+    """Half random, half constant bytes, which compress about as well as real events."""
     return os.urandom(size // 2) + b"x" * (size - size // 2)
 
 
@@ -65,32 +65,32 @@ def produce_load(
         acks.add(record.latency_s)
 
     with Producer(config) as producer:
-        begun = time.monotonic()
+        started_s = time.monotonic()
         sent = 0
-        while not limits.reached(sent, time.monotonic() - begun):
+        while not limits.reached(sent, time.monotonic() - started_s):
             producer.produce(topic, payload, on_delivery=delivered)
             sent += 1
             if rate is not None:
-                time.sleep(max(0.0, sent / rate - (time.monotonic() - begun)))
+                time.sleep(max(0.0, sent / rate - (time.monotonic() - started_s)))
             if sent % 256 == 0:
-                measured.seconds = time.monotonic() - begun
+                measured.seconds = time.monotonic() - started_s
                 progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
         producer.flush()
-        measured.seconds = time.monotonic() - begun
+        measured.seconds = time.monotonic() - started_s
     progress.clear()
     return measured
 
 
 def consume_load(config: Mapping[str, ConfigValue], topic: str, limits: Limits) -> Measured:
-    """Read from the start until the end that the topic had when it began, or a limit."""
+    """Read from the start to the current end of the topic, or up to a limit."""
     measured, progress = Measured(), Progress()
     with Consumer(config) as consumer:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
         ends = {partition: consumer.offset_range(partition) for partition in partitions}
         still_open = {partition for partition, (low, high) in ends.items() if low < high}
         consumer.assign(dict.fromkeys(sorted(still_open), START))
-        begun = time.monotonic()
-        while still_open and not limits.reached(measured.records, time.monotonic() - begun):
+        started_s = time.monotonic()
+        while still_open and not limits.reached(measured.records, time.monotonic() - started_s):
             for event in consumer.poll_events(0.5):
                 partition = TopicPartition(event.topic, event.partition)
                 if isinstance(event, ConsumedRecord):
@@ -98,7 +98,7 @@ def consume_load(config: Mapping[str, ConfigValue], topic: str, limits: Limits) 
                     measured.size_bytes += len(event.value or b"") + len(event.key or b"")
                 if event.offset + 1 >= ends[partition][1]:
                     still_open.discard(partition)
-            measured.seconds = time.monotonic() - begun
+            measured.seconds = time.monotonic() - started_s
             progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured
@@ -111,7 +111,7 @@ def latency_load(
     size: int,
     limits: Limits,
 ) -> Measured:
-    """One record at a time: every other one until it is acknowledged, the rest until a consumer has it."""
+    """Send one record at a time; time acknowledgement and delivery to a consumer alternately."""
     measured = Measured(latencies={"ack_ms": Latencies(), "end_to_end_ms": Latencies()})
     progress, payload = Progress(), random_payload(size)
     with Producer(producer_config) as producer, Consumer(consumer_config) as consumer:
@@ -133,12 +133,12 @@ def latency_load(
 
         for _ in range(_WARM_UP_RECORDS):
             send_one(None)
-        begun = time.monotonic()
-        while not limits.reached(measured.records, time.monotonic() - begun):
+        started_s = time.monotonic()
+        while not limits.reached(measured.records, time.monotonic() - started_s):
             send_one("end_to_end_ms" if measured.records % 2 else "ack_ms")
             measured.records += 1
             measured.size_bytes += size
-            measured.seconds = time.monotonic() - begun
+            measured.seconds = time.monotonic() - started_s
             progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured

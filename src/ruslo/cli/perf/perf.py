@@ -1,4 +1,4 @@
-"""``ruslo perf``: how fast a cluster takes records, gives them back, and answers."""
+"""``ruslo perf``: measure throughput and latency of a cluster."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Limits(NamedTuple):
-    """When to stop: after so many records or seconds, whichever comes first."""
+    """When to stop: after a number of records or seconds, whichever comes first."""
 
     records: int | None
     seconds: float | None
 
     def share(self, records: int, seconds: float) -> float | None:
-        """How much of the way is done; None if it is known only at the end."""
+        """The completed share of the run; None without limits."""
         by_count = None if self.records is None else records / self.records
         by_time = None if self.seconds is None else seconds / self.seconds
         known = [share for share in (by_count, by_time) if share is not None]
@@ -44,8 +44,8 @@ class Limits(NamedTuple):
 def perf() -> None:
     """Measure throughput and latency of a cluster.
 
-    The default client is librdkafka driven from Python, which tops out near 300,000 records a second whatever
-    the broker could do; --client native sends and fetches whole batches and so measures the broker.
+    The default client is librdkafka called from Python, which reaches about 300,000 records per second. Use
+    --client native to measure the broker: it sends and fetches whole batches.
     """
 
 
@@ -55,13 +55,15 @@ def _client_option(function: F) -> F:
         type=click.Choice(["librdkafka", "native"]),
         default="librdkafka",
         show_default=True,
-        help="Record by record through librdkafka, or whole batches through the native client.",
+        help="librdkafka handles single records, the native client whole batches.",
     )(function)
 
 
 def _limit_options(function: F) -> F:
-    function = click.option("--seconds", type=Amount(0.1), help="Stop after so long.")(function)
-    return click.option("-n", "--records", type=click.IntRange(1), help="Stop after so many.")(function)
+    function = click.option("--seconds", type=Amount(0.1), help="Stop after this time.")(function)
+    return click.option("-n", "--records", type=click.IntRange(1), help="Stop after this many records.")(
+        function
+    )
 
 
 @perf.command(
@@ -74,21 +76,31 @@ def _limit_options(function: F) -> F:
 @click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @_limit_options
-@click.option("--size", type=click.IntRange(1), default=1024, show_default=True, help="Bytes of each value.")
-@click.option("--rate", type=Amount(0.1), help="Records per second; as many as possible if not given.")
+@click.option(
+    "--size", type=click.IntRange(1), default=1024, show_default=True, help="Size of each value in bytes."
+)
+@click.option("--rate", type=Amount(0.1), help="Records per second (default: as many as possible).")
 @click.option(
     "-z",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
-    help="How batches are compressed.",
+    help="Compression codec.",
 )
 @click.option(
-    "--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Who must have it."
+    "--acks",
+    type=click.Choice(["0", "1", "all"]),
+    default="all",
+    show_default=True,
+    help="Required acknowledgements.",
 )
 @click.option(
-    "--batch-bytes", type=click.IntRange(1), default=65536, show_default=True, help="Size of a batch."
+    "--batch-bytes",
+    type=click.IntRange(1),
+    default=65536,
+    show_default=True,
+    help="Size of a batch in bytes.",
 )
 @_client_option
 @property_option
@@ -107,12 +119,12 @@ def produce(
     properties: dict[str, str],
     output: str,
 ) -> None:
-    """Produce records of the same size to TOPIC and measure rate and time to acknowledgement."""
+    """Produce records of the same size to TOPIC; measure throughput and acknowledgement latency."""
     limits = _limits(records, seconds, default_records=100_000)
     _check(bootstrap, topic)
     if client == "native":
         if rate is not None or properties:
-            raise click.UsageError("--rate and -X are for the librdkafka client.")
+            raise click.UsageError("--rate and -X need the librdkafka client. Remove --client native.")
         import asyncio
 
         from ruslo.cli.perf.raw_load import raw_produce_load
@@ -154,12 +166,12 @@ def consume(
     properties: dict[str, str],
     output: str,
 ) -> None:
-    """Read TOPIC from its start to its present end and measure the rate."""
+    """Read TOPIC from its start to its current end; measure throughput."""
     limits = Limits(records, seconds)
     _check(bootstrap, topic)
     if client == "native":
         if properties:
-            raise click.UsageError("-X is for the librdkafka client.")
+            raise click.UsageError("-X needs the librdkafka client. Remove --client native.")
         import asyncio
 
         from ruslo.cli.perf.raw_load import raw_consume_load
@@ -187,12 +199,18 @@ def consume(
 @click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @_limit_options
-@click.option("--size", type=click.IntRange(1), default=100, show_default=True, help="Bytes of each value.")
 @click.option(
-    "-p", "--partition", type=click.IntRange(0), default=0, show_default=True, help="The partition to use."
+    "--size", type=click.IntRange(1), default=100, show_default=True, help="Size of each value in bytes."
 )
 @click.option(
-    "--acks", type=click.Choice(["1", "all"]), default="all", show_default=True, help="Who must have it."
+    "-p", "--partition", type=click.IntRange(0), default=0, show_default=True, help="Partition to use."
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["1", "all"]),
+    default="all",
+    show_default=True,
+    help="Required acknowledgements.",
 )
 @property_option
 @output_option
@@ -207,7 +225,7 @@ def latency(
     properties: dict[str, str],
     output: str,
 ) -> None:
-    """Send one record at a time: half of them timed to the acknowledgement, half until a consumer has it."""
+    """Send one record at a time; measure acknowledgement latency and end-to-end latency."""
     from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.perf.load import latency_load
     from ruslo.client.settings.tables import for_consumers, for_producers
@@ -236,13 +254,15 @@ def _common(bootstrap: str) -> dict[str, ConfigValue]:
 
 
 def _check(bootstrap: str, topic: str, partition: int = 0) -> None:
-    """A load must not create topics by a typing mistake."""
+    """Fail for a missing topic, so that a typing error does not create one."""
     from ruslo.cli.running import with_admin
 
     found = with_admin(bootstrap, lambda admin: admin.topics.describe(topic))
     if found.partition(partition) is None:
         last = len(found.partitions) - 1
-        raise click.ClickException(f"topic {topic!r} has no partition {partition}: its last one is {last}.")
+        raise click.ClickException(
+            f"Topic {topic!r} has no partition {partition}. Use a partition from 0 to {last}."
+        )
 
 
 def _report(measured: Measured, output: str) -> None:
@@ -273,4 +293,4 @@ def _report(measured: Measured, output: str) -> None:
         from ruslo.cli.terminal.errors import explain
 
         reason = explain(measured.first_error)
-        raise click.ClickException(f"{measured.failed} records were not stored; the first because: {reason}")
+        raise click.ClickException(f"{measured.failed} records failed; the first error: {reason}")

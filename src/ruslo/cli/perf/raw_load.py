@@ -1,4 +1,4 @@
-"""Load by the native client: whole batches, so that the broker is measured rather than the client."""
+"""Load of ``ruslo perf`` through the native client, in whole batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ruslo.records.record import Record
 if TYPE_CHECKING:
     from ruslo.cli.perf.perf import Limits
 
-_IN_FLIGHT = 5
+_MAX_IN_FLIGHT = 5
 
 
 async def raw_produce_load(
     bootstrap: str, topic: str, size: int, batch_bytes: int, compression: str, acks: int, limits: Limits
 ) -> Measured:
-    """The same batch again and again, a few requests in flight for each partition."""
+    """Send the same batch repeatedly, with several requests in flight per partition."""
     measured = Measured(latencies={"ack_ms": Latencies()})
     latencies, progress, payload = measured.latencies["ack_ms"], Progress(), random_payload(size)
     per_batch = max(1, batch_bytes // max(1, size))
@@ -40,11 +40,11 @@ async def raw_produce_load(
             for p in (await cluster.metadata([topic])).topic(topic).partitions
         ]
         raw = RawClient(cluster)
-        begun = time.monotonic()
+        started_s = time.monotonic()
 
-        async def lane(partition: TopicPartition) -> None:
+        async def produce_to(partition: TopicPartition) -> None:
             nonlocal sent
-            while not limits.reached(sent, time.monotonic() - begun):
+            while not limits.reached(sent, time.monotonic() - started_s):
                 sent += per_batch
                 sent_at = time.monotonic()
                 await raw.produce({partition: batch}, acks=acks)
@@ -52,16 +52,18 @@ async def raw_produce_load(
                 latencies.add(done_at - sent_at)
                 measured.records += per_batch
                 measured.size_bytes += per_batch * size
-                measured.seconds = done_at - begun
+                measured.seconds = done_at - started_s
                 progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
 
-        await asyncio.gather(*(lane(partition) for partition in partitions for _ in range(_IN_FLIGHT)))
+        await asyncio.gather(
+            *(produce_to(partition) for partition in partitions for _ in range(_MAX_IN_FLIGHT))
+        )
     progress.clear()
     return measured
 
 
 async def raw_consume_load(bootstrap: str, topic: str, limits: Limits) -> Measured:
-    """Fetch batches from the start to the end that the topic had, counting by their headers."""
+    """Fetch batches from the start to the current end; count records by batch header."""
     measured, progress = Measured(), Progress()
     async with Cluster(bootstrap) as cluster:
         partitions = [
@@ -70,20 +72,20 @@ async def raw_consume_load(bootstrap: str, topic: str, limits: Limits) -> Measur
         ]
         raw = RawClient(cluster)
         first_round = await raw.fetch(dict.fromkeys(partitions, 0), max_wait_ms=0, partition_max_bytes=1)
-        positions = {p: answer.log_start_offset for p, answer in first_round.items()}
-        ends = {p: answer.high_watermark for p, answer in first_round.items()}
-        begun = time.monotonic()
-        while not limits.reached(measured.records, time.monotonic() - begun):
+        positions = {p: response.log_start_offset for p, response in first_round.items()}
+        ends = {p: response.high_watermark for p, response in first_round.items()}
+        started_s = time.monotonic()
+        while not limits.reached(measured.records, time.monotonic() - started_s):
             behind = {p: position for p, position in positions.items() if position < ends[p]}
             if not behind:
                 break
-            for partition, answer in (await raw.fetch(behind)).items():
-                for _, header in iter_batches(answer.records):
+            for partition, response in (await raw.fetch(behind)).items():
+                for _, header in iter_batches(response.records):
                     if header.last_offset >= positions[partition]:
                         positions[partition] = header.last_offset + 1
                         measured.records += header.count
                         measured.size_bytes += header.size
-            measured.seconds = time.monotonic() - begun
+            measured.seconds = time.monotonic() - started_s
             progress.tick(measured.rates, lambda: limits.share(measured.records, measured.seconds))
     progress.clear()
     return measured

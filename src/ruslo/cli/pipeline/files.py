@@ -1,4 +1,4 @@
-"""Pipeline files as arguments of commands."""
+"""Loads the pipeline files of a command."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def load(paths: Sequence[Path]) -> list[Loaded]:
         from ruslo.pipeline.files.load import load_pipelines
     except ImportError as error:
         raise click.ClickException(
-            f"pipelines need packages that are not installed ({error}): {install_extra('spark')}"
+            f"Pipelines need more packages ({error}). Install them: {install_extra('spark')}"
         ) from error
     return load_pipelines(paths)
 
 
 def load_valid(paths: Sequence[Path]) -> list[Pipeline]:
-    """The pipelines, or an end with all that is wrong with them."""
+    """Load the pipelines; exit with 1 and all mistakes if any file is invalid."""
     from ruslo.pipeline.files.load import errors_in
 
     loaded = load(paths)
@@ -42,7 +42,7 @@ def load_valid(paths: Sequence[Path]) -> list[Pipeline]:
     if errors:
         print_findings(errors)
         count = f"{len(errors)} mistake{'' if len(errors) == 1 else 's'}"
-        raise click.ClickException(f"{count} in the pipeline files: nothing was run.")
+        raise click.ClickException(f"{count} in the pipeline files. Nothing was run.")
     return [entry.valid() for entry in loaded]
 
 

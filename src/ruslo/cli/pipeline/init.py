@@ -1,4 +1,4 @@
-"""``ruslo pipeline init``: a pipeline file to begin with."""
+"""``ruslo pipeline init``: create an example pipeline file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruslo.cli.arguments.options import examples, output_option
 from ruslo.cli.terminal.output import hint, print_json
 
 _FILE = """\
-# Orders above a limit, with the sum that was paid. Every key: docs/pipelines.md
+# Orders of 100 or more. All keys: docs/pipelines.md
 name: {name}
 source:
   name: orders
@@ -28,7 +28,7 @@ checkpoint: checkpoints/{name}
 dead_letters: {topic}.dead
 group: {name}
 examples:
-  - name: small orders are left out
+  - name: small orders are filtered out
     given:
       - {{id: 1, customer: ann, item: tea, amount: 120.0}}
       - {{id: 2, customer: bob, item: bread, amount: 3.5}}
@@ -56,21 +56,21 @@ def large(orders: DataFrame) -> DataFrame:
 
 
 @click.command(
-    short_help="Write a pipeline file to begin with.",
+    short_help="Create an example pipeline file.",
     epilog=examples(
         "ruslo pipeline init orders.yaml",
         "ruslo pipeline init orders.yaml --topic shop.orders --to shop.large --python",
     ),
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--topic", default="orders", show_default=True, help="The topic to read.")
-@click.option("--to", default="large-orders", show_default=True, help="The topic to write.")
-@click.option("--python", is_flag=True, help="With a step in Python instead of SQL, in a module beside it.")
+@click.option("--topic", default="orders", show_default=True, help="Source topic.")
+@click.option("--to", default="large-orders", show_default=True, help="Sink topic.")
+@click.option("--python", is_flag=True, help="Write the step in Python instead of SQL, in a separate module.")
 @output_option
 def init(path: Path, topic: str, to: str, python: bool, output: str) -> None:
-    """Write a small pipeline with an example in it, which lint and test accept as it is."""
+    """Create a small pipeline file with an example. It passes lint and test."""
     if path.suffix not in (".yaml", ".yml"):
-        raise click.UsageError(f"{path} should end with .yaml.")
+        raise click.UsageError(f"{path} is not a YAML file. Use a name that ends with .yaml.")
     name = path.stem
     module = path.with_name(f"{name.replace('-', '_').replace('.', '_')}_steps.py")
     step = _PYTHON_STEP.format(module=module.stem) if python else _SQL_STEP
@@ -80,7 +80,7 @@ def init(path: Path, topic: str, to: str, python: bool, output: str) -> None:
     existing = [str(file) for file in files if file.exists()]
     if existing:
         raise click.ClickException(
-            f"{', '.join(existing)}: is there already. Choose another name, or remove it."
+            f"{', '.join(existing)} already exists. Choose another name, or remove it."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():

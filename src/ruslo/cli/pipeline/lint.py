@@ -1,4 +1,4 @@
-"""``ruslo pipeline lint``: mistakes in pipeline files, before anything runs."""
+"""``ruslo pipeline lint``: find mistakes in pipeline files."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     ),
 )
 @files_argument
-@click.option("--spark", "with_spark", is_flag=True, help="Let Spark check queries, columns and types too.")
+@click.option(
+    "--spark", "with_spark", is_flag=True, help="Check queries, columns and types with Spark as well."
+)
 @output_option
 def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
     """Check pipeline files: keys, names, durations, schemas, functions, checkpoints, examples.
 
-    Of SQL it checks quotes, brackets, commas and the names of views, without starting Spark. --spark starts
-    it and has it analyze every view over empty sources; that needs the columns of all sources in the file.
+    In SQL it checks quotes, brackets, commas and view names, without Spark. --spark starts Spark and analyzes
+    every view over empty sources; this needs a schema for every source.
 
-    Exits 1 if there is a mistake; warnings alone are none.
+    Exit code 1: a file has an error. Warnings do not count.
     """
     from ruslo.pipeline.files.finding import Severity
 
     loaded = load(paths)
     findings = [finding for entry in loaded for finding in entry.findings]
     if with_spark:
-        findings += _found_by_spark(loaded)
+        findings += _spark_findings(loaded)
     failed = any(finding.severity is Severity.ERROR for finding in findings)
     if output == "json":
         print_json({"ok": not failed, "findings": [finding.as_json() for finding in findings]})
@@ -55,7 +57,7 @@ def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _found_by_spark(loaded: Sequence[Loaded]) -> list[Finding]:
+def _spark_findings(loaded: Sequence[Loaded]) -> list[Finding]:
     from ruslo.pipeline.examples.example_run import check_with_spark
     from ruslo.pipeline.files.finding import Finding
     from ruslo.pipeline.runner.local_spark import local_spark

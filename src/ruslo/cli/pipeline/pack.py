@@ -1,4 +1,4 @@
-"""``ruslo pipeline pack``: the environment for executors in one archive."""
+"""``ruslo pipeline pack``: pack the Python environment of executors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.cli.terminal.output import hint, human_bytes, print_json
 
 
 @click.command(
-    short_help="Pack the environment for a Spark cluster.",
+    short_help="Pack the Python environment for a Spark cluster.",
     epilog=examples(
         "ruslo pipeline pack orders-env.tar.gz",
         "ruslo pipeline pack orders-env.tar.gz --package scikit-learn",
@@ -24,19 +24,21 @@ from ruslo.cli.terminal.output import hint, human_bytes, print_json
     "packages",
     multiple=True,
     metavar="NAME",
-    help="An installed package that the pipeline's functions import. May be repeated.",
+    help="An installed package that the pipeline imports. Repeatable.",
 )
 @output_option
 def pack(path: Path, packages: tuple[str, ...], output: str) -> None:
-    """Put Ruslo, the packages it needs and those named into a .tar.gz that Spark sends to its executors.
+    """Pack Ruslo, its dependencies and more packages into a .tar.gz that Spark sends to its executors.
 
-    Executors need the same minor version of Python and the same kind of machine as this one, no more.
-    Modules beside a pipeline file need not be packed: their functions travel with the query.
+    Executors need the same minor version of Python and the same platform as this machine. Modules next to a
+    pipeline file are sent with the query and need not be packed.
     """
     from ruslo.pipeline.pack.archive import write_archive
 
     if not path.name.endswith(".tar.gz"):
-        raise click.UsageError(f"{path} should end with .tar.gz: Spark goes by the name.")
+        raise click.UsageError(
+            f"{path} does not end with .tar.gz, which Spark requires. Choose another name."
+        )
     packed = write_archive(path, packages)
     if output == "json":
         print_json({"path": str(packed.path), "size_bytes": packed.size_bytes, "packages": packed.packages})

@@ -1,4 +1,4 @@
-"""``ruslo pipeline reset``: forget how far a pipeline is."""
+"""``ruslo pipeline reset``: delete the checkpoint of a pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.cli.terminal.output import hint, print_json
 
 
 @click.command(
-    short_help="Forget how far a pipeline is.",
+    short_help="Delete the checkpoint of a pipeline.",
     epilog=examples(
         "ruslo pipeline reset orders.yaml",
         "ruslo pipeline reset orders.yaml --start 2026-03-01T10:00 --yes",
@@ -20,19 +20,19 @@ from ruslo.cli.terminal.output import hint, print_json
     ),
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--start", metavar="WHERE", help="Begin at earliest, latest, a time, or offsets as JSON.")
+@click.option("--start", metavar="POSITION", help="Start at earliest, latest, a time, or offsets as JSON.")
 @click.option(
     "--outputs",
     type=click.Choice(["delete", "keep"]),
-    help="For sinks that are files: delete them too, or keep them and forget which batch wrote them.",
+    help="File sinks: delete the files, or keep them without their batch numbers.",
 )
 @yes_option
 @output_option
 def reset(path: Path, start: str | None, outputs: str | None, yes: bool, output: str) -> None:
-    """Delete the checkpoint of a pipeline that does not run: its next run begins anew.
+    """Delete the checkpoint of a stopped pipeline, so that its next run starts over.
 
-    It begins where the file says, or where --start says. What was already written to topics stays, and is
-    written again. State of windows, joins and sessions is gone.
+    The next run starts at the position in the file, or at --start. Records already written to topics
+    stay, and are written again. The state of windows, joins and sessions is deleted.
     """
     from ruslo.pipeline.runner.resetting import plan_reset
 
@@ -45,4 +45,4 @@ def reset(path: Path, start: str | None, outputs: str | None, yes: bool, output:
         print_json({"pipeline": pipeline.name, "deleted": plan.describe(), "start": start})
     else:
         click.echo(f"{pipeline.name}: deleted {what}")
-    hint(f"It begins anew with: ruslo pipeline run {path}")
+    hint(f"Start it again: ruslo pipeline run {path}")

@@ -1,4 +1,4 @@
-"""``ruslo pipeline run``: pipelines side by side in one Spark."""
+"""``ruslo pipeline run``: run pipelines in one Spark session."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     epilog=examples(
         "ruslo pipeline run orders.yaml",
         "ruslo pipeline run orders.yaml payments.yaml --metrics-port 9404",
-        "ruslo pipeline run orders.yaml --once        # all that is there, and then the end",
-        "ruslo pipeline run orders.yaml --history     # the past in large batches, then live",
+        "ruslo pipeline run orders.yaml --once        # process existing records, then exit",
+        "ruslo pipeline run orders.yaml --history     # existing records in large batches, then live",
         "ruslo pipeline run orders.yaml --master spark://10.0.0.5:7077 --env orders-env.tar.gz",
     ),
 )
@@ -41,15 +41,17 @@ if TYPE_CHECKING:
     envvar="RUSLO_BOOTSTRAP",
     show_envvar=True,
     metavar="HOST:PORT[,…]",
-    help=f"The cluster; else what the file says, else {DEFAULT_BOOTSTRAP}.",
+    help=f"Brokers of the cluster (default: as in the file, or {DEFAULT_BOOTSTRAP}).",
 )
-@click.option("--once", is_flag=True, help="Read all that is there and end.")
-@click.option("--history", is_flag=True, help="Read the past first, in large batches, then go live.")
+@click.option("--once", is_flag=True, help="Process the existing records, then exit.")
+@click.option(
+    "--history", is_flag=True, help="Process existing records in large batches first, then go live."
+)
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark's: local[4], spark://…, yarn, k8s://…, or a Spark Connect server: sc://HOST:PORT",
+    help="Spark master: local[4], spark://…, yarn, k8s://…, or a Spark Connect server: sc://HOST:PORT.",
 )
 @click.option(
     "--conf",
@@ -57,25 +59,27 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     callback=pairs_callback,
-    help="A setting of Spark; wins over the file. May be repeated.",
+    help="A Spark setting; overrides the file. Repeatable.",
 )
 @click.option(
     "--env",
     "environment",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An archive of 'ruslo pipeline pack', for executors on other machines.",
+    help="Archive from 'ruslo pipeline pack', for executors on other machines.",
 )
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve figures for Prometheus here.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve them at.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on this port.")
+@click.option(
+    "--metrics-host", default="127.0.0.1", show_default=True, help="Address of the metrics listener."
+)
 @click.option(
     "--stop-timeout",
     type=Amount(0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a stop waits for the batch in hand.",
+    help="Time that a stop waits for the current batch.",
 )
-@click.option("--log-level", default="ERROR", show_default=True, help="Of Spark's own log.")
+@click.option("--log-level", default="ERROR", show_default=True, help="Lowest level of Spark's log.")
 @output_option
 def run(
     paths: tuple[Path, ...],
@@ -91,17 +95,17 @@ def run(
     log_level: str,
     output: str,
 ) -> None:
-    """Run pipelines until they are stopped: Ctrl-C, SIGTERM or 'ruslo pipeline stop'.
+    """Run pipelines until Ctrl-C, SIGTERM or 'ruslo pipeline stop'.
 
-    The batch in hand is finished first; a second Ctrl-C does not wait for it. A query that fails is started
-    again after a pause. Exits 0 when all ended well or were stopped, 1 when one has failed for good.
+    The current batch is finished first, unless Ctrl-C is pressed again. A query that fails is restarted after
+    a backoff. Exit code 0: all pipelines finished or were stopped. 1: a pipeline failed permanently.
     """
     if once and history:
-        raise click.UsageError("--once ends when all has been read, --history goes on: choose one.")
+        raise click.UsageError("--once and --history exclude each other. Remove one.")
     if environment is not None and is_connect_address(master):
         raise click.UsageError(
-            "--env sends an environment to executors, and a Spark Connect server has started its own: "
-            "install Ruslo where the server runs, and leave --env out."
+            "--env cannot send an environment to the executors of a Spark Connect server. "
+            "Install Ruslo on the server, and remove --env."
         )
     from ruslo.broker.node.log_lines import log_to_stderr
     from ruslo.cli.pipeline.view import run_view
@@ -133,11 +137,13 @@ def run(
             supervisor = Supervisor(runs, signals, stop_within_s=stop_timeout)
             with metrics_server(runs, metrics_port, metrics_host) as port, run_view() as show:
                 if port is not None:
-                    click.echo(f"metrics at http://{metrics_host}:{port}/metrics", err=True)
-                hint(f"See it from elsewhere: ruslo pipeline status {' '.join(map(str, paths))}")
-                went_well = supervisor.run(show)
+                    click.echo(f"Metrics at http://{metrics_host}:{port}/metrics", err=True)
+                hint(
+                    f"Show the state from another terminal: ruslo pipeline status {' '.join(map(str, paths))}"
+                )
+                succeeded = supervisor.run(show)
         _summarize(runs, output)
-    if not went_well:
+    if not succeeded:
         raise click.exceptions.Exit(1)
 
 
@@ -151,7 +157,8 @@ def _connected(
     settings = settings_over_connect(pipelines, given)
     if settings.left_out:
         click.echo(
-            f"not set, because the Spark Connect server has its own: {', '.join(settings.left_out)}", err=True
+            f"Ignored settings that a Spark Connect server does not accept: {', '.join(settings.left_out)}",
+            err=True,
         )
     spark = new_session(", ".join(pipeline.name for pipeline in pipelines), address, settings.kept)
     try:
@@ -171,13 +178,13 @@ def _spark(
     name = ", ".join(pipeline.name for pipeline in pipelines)
     with tempfile.TemporaryDirectory(prefix="ruslo-run-", ignore_cleanup_errors=True) as folder:
         packed = packed_settings(environment, Path(folder))
-        places = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
-        # Who ends a whole process group (`timeout`, a container) must not end the JVM under a batch in hand:
-        # it ignores what is ignored when it starts, and ends with this process.
+        folders = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        # A SIGTERM to the process group (`timeout`, a container) must not end the JVM in the middle of a
+        # batch. The JVM inherits the ignored signal, and exits with this process.
         before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             with contextlib.chdir(folder if packed else "."):
-                spark = new_session(name, master, shared_settings(pipelines, {**places, **packed, **given}))
+                spark = new_session(name, master, shared_settings(pipelines, {**folders, **packed, **given}))
         finally:
             signal.signal(signal.SIGTERM, before)
         try:

@@ -1,4 +1,4 @@
-"""``ruslo pipeline test``: the examples in pipeline files, run by Spark without a broker."""
+"""``ruslo pipeline test``: run the examples of pipeline files in Spark, without a broker."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     ),
 )
 @files_argument
-@click.option("-k", "word", metavar="WORD", help="Only examples with this in their name.")
+@click.option("-k", "word", metavar="WORD", help="Only examples whose name contains WORD.")
 @output_option
 def test(paths: tuple[Path, ...], word: str | None, output: str) -> None:
-    """Give the records of each example to the pipeline's steps and compare what comes with what is expected.
+    """Run the steps of a pipeline on the records of each example, and compare with the expected records.
 
-    Spark runs in this process; no broker, no checkpoint and no sink takes part. Exits 1 if an example
-    fails, or if there is none.
+    Spark runs in this process; no broker, checkpoint or sink is used. Exit code 1: an example failed, or
+    there are no examples.
     """
     from ruslo.pipeline.examples.example_run import run_example
     from ruslo.pipeline.runner.local_spark import local_spark
@@ -43,7 +43,7 @@ def test(paths: tuple[Path, ...], word: str | None, output: str) -> None:
         if word is None or word in example.name
     ]
     if not chosen:
-        raise click.ClickException("there is no such example. Write some under 'examples:' in the file.")
+        raise click.ClickException("No examples found. Add some under 'examples:' in the file.")
     results: list[tuple[Pipeline, ExampleResult]] = []
     with local_spark("ruslo pipeline test", pipelines) as spark:
         for pipeline, example in chosen:

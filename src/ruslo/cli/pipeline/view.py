@@ -1,4 +1,4 @@
-"""What ``ruslo pipeline run`` shows: a live table at a terminal, a line now and then elsewhere."""
+"""Progress of ``ruslo pipeline run``: a live table on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ruslo.pipeline.runner.pipeline_run import PipelineRun, Run
 
-_PLAIN_EVERY_S = 10.0
+_LINE_INTERVAL_S = 10.0
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def run_view() -> Iterator[Callable[[Sequence[PipelineRun]], None]]:
 
 
 class PlainView:
-    """A line for each query when its state changes, and every ten seconds while batches are done."""
+    """Prints a line for a query when its state changes, and every ten seconds while it completes batches."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class PlainView:
                 if (
                     before is not None
                     and query.figures.batches > before[1]
-                    and now - before[2] >= _PLAIN_EVERY_S
+                    and now - before[2] >= _LINE_INTERVAL_S
                 ):
                     due = True
                 if due:
@@ -76,7 +76,7 @@ def line_of(run: PipelineRun, query: Run) -> str:
 def _table(runs: Sequence[PipelineRun]) -> Table:
     from rich.table import Table
 
-    table = Table(title="Pipelines; Ctrl-C stops after the batch in hand", title_justify="left")
+    table = Table(title="Pipelines (Ctrl-C stops after the current batch)", title_justify="left")
     for name in ("pipeline", "sink", "state"):
         table.add_column(name)
     for name in ("in", "in/s", "out", "out/s", "lag", "batch ms", "dead letters", "restarts"):

@@ -1,4 +1,4 @@
-"""``ruslo produce``: records from stdin or a file to a topic."""
+"""``ruslo produce``: produce records from stdin or a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LINGER_MS = 5
 
 
 @click.command(
-    short_help="Write records from stdin or a file to a topic.",
+    short_help="Produce records from stdin or a file.",
     epilog=examples(
         "echo hello | ruslo produce orders",
         "ruslo produce orders -K : -f orders.txt          # each line is key:value",
@@ -45,17 +45,19 @@ _LINGER_MS = 5
 @click.argument("topic", shell_complete=complete_topics)
 @bootstrap_option
 @click.option(
-    "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False), help="Read this, not stdin."
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read records from this file (default: stdin).",
 )
-@click.option("-K", "--key-delimiter", metavar="TEXT", help="What separates key and value in each line.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="Delimiter between key and value.")
 @click.option(
-    "-D", "--delimiter", default="\\n", show_default=True, metavar="TEXT", help="What ends a record."
+    "-D", "--delimiter", default="\\n", show_default=True, metavar="TEXT", help="Delimiter between records."
 )
-@click.option("--whole", is_flag=True, help="The whole input is one record.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Each line is a JSON object as 'consume -o json' prints it."
-)
-@click.option("-k", "--key", metavar="TEXT", help="The key of every record that brings none.")
+@click.option("--whole", is_flag=True, help="Send the whole input as one record.")
+@click.option("--json", "as_json", is_flag=True, help="Read JSON lines, as printed by 'consume -o json'.")
+@click.option("-k", "--key", metavar="TEXT", help="Key of records without a key.")
 @click.option(
     "-H",
     "--header",
@@ -63,22 +65,26 @@ _LINGER_MS = 5
     multiple=True,
     metavar="NAME=VALUE",
     callback=pairs_callback,
-    help="A header for every record. May be repeated.",
+    help="Header of every record. Repeatable.",
 )
 @click.option(
-    "-p", "--partition", type=click.IntRange(0), help="Write to this partition, whatever the key is."
+    "-p", "--partition", type=click.IntRange(0), help="Produce to this partition, regardless of the key."
 )
-@click.option("-Z", "--null", metavar="TEXT", help="A key or value that is exactly this is sent as null.")
+@click.option("-Z", "--null", metavar="TEXT", help="Send a key or value that equals TEXT as null.")
 @click.option(
     "-z",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     default="none",
     show_default=True,
-    help="How batches are compressed.",
+    help="Compression codec.",
 )
 @click.option(
-    "--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True, help="Who must have it."
+    "--acks",
+    type=click.Choice(["0", "1", "all"]),
+    default="all",
+    show_default=True,
+    help="Required acknowledgements.",
 )
 @click.option(
     "--timeout",
@@ -86,7 +92,7 @@ _LINGER_MS = 5
     type=Amount(0.1),
     default=30.0,
     show_default=True,
-    help="Seconds until a record that nobody acknowledges has failed.",
+    help="Seconds to wait for the acknowledgement of a record.",
 )
 @property_option
 @output_option
@@ -108,9 +114,9 @@ def produce(
     properties: dict[str, str],
     output: str,
 ) -> None:
-    """Write records to TOPIC, one per line of stdin unless options say otherwise.
+    """Produce records to TOPIC, by default one per line of stdin.
 
-    Ends when the input ends and every record is acknowledged; exits 1 if one was not.
+    The command ends when the input ends and all records are acknowledged. Exit code 1: a record failed.
     """
     from ruslo.cli.arguments.escapes import unescape
     from ruslo.cli.arguments.profiles import client_settings
@@ -120,14 +126,16 @@ def produce(
     from ruslo.client.wire.listener_probe import check_reachable
 
     if sum((whole, as_json, key_delimiter is not None)) > 1:
-        raise click.UsageError("--whole, --json and --key-delimiter each say what the input is: choose one.")
+        raise click.UsageError("--whole, --json and --key-delimiter exclude each other. Choose one.")
     try:
         record_end = unescape(delimiter)
         key_end = None if key_delimiter is None else unescape(key_delimiter)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if not record_end or key_end == b"":
-        raise click.UsageError("A delimiter cannot be empty; --whole sends the whole input as one record.")
+        raise click.UsageError(
+            "A delimiter cannot be empty. Use --whole to send the whole input as one record."
+        )
 
     fixed_key = None if key is None else os.fsencode(key)
     fixed_headers = [(name, os.fsencode(value)) for name, value in headers.items()]
@@ -168,7 +176,7 @@ def produce(
                     headers=[*fixed_headers, *record.headers],
                     partition=partition if partition is not None else record.partition,
                     timestamp_ms=record.timestamp_ms,
-                    on_delivery=outcome.note,
+                    on_delivery=outcome.add,
                 )
                 progress.tick(
                     lambda: f"{outcome.acked:,} acknowledged", lambda: _share_read(stream, total_bytes)
@@ -179,23 +187,23 @@ def produce(
             problem = explain(error)
         else:
             problem = None
-        # delivery.timeout.ms bounds the wait: librdkafka reports each record by then.
+        # This takes at most delivery.timeout.ms: librdkafka reports every record by then.
         producer.flush()
         progress.clear()
     outcome.report(output)
     if problem is not None:
-        sent = " (the records before it were sent)" if outcome.acked else ""
+        sent = " (earlier records were sent)" if outcome.acked else ""
         raise click.ClickException(f"{problem}{sent}")
     if outcome.failed:
         raise click.exceptions.Exit(1)
     hint(
-        f"Read them back: ruslo consume {topic} --exit"
+        f"Read the records: ruslo consume {topic} --exit"
         + ("" if bootstrap == "127.0.0.1:9092" else f" -b {bootstrap}")
     )
 
 
 def _share_read(stream: BinaryIO, total_bytes: int | None) -> float | None:
-    """How much of a file is read; of a pipe nobody knows."""
+    """The share of a file that has been read; None for a pipe."""
     return stream.tell() / total_bytes if total_bytes else None
 
 
@@ -203,7 +211,7 @@ def _share_read(stream: BinaryIO, total_bytes: int | None) -> float | None:
 def _input(path: str | None) -> Iterator[BinaryIO]:
     if path is None:
         if sys.stdin.isatty():
-            hint("Type records, one per line; Ctrl-D ends.")
+            hint("Type records, one per line. Press Ctrl-D to finish.")
         yield sys.stdin.buffer
     else:
         with open(path, "rb") as stream:
@@ -211,7 +219,7 @@ def _input(path: str | None) -> Iterator[BinaryIO]:
 
 
 class Outcome:
-    """What became of the records, per partition."""
+    """Counts acknowledged and failed records."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -220,7 +228,7 @@ class Outcome:
         self.first_error: KafkaError | None = None
         self.partitions: dict[int, list[int]] = {}
 
-    def note(self, error: KafkaError | None, record: RecordMetadata) -> None:
+    def add(self, error: KafkaError | None, record: RecordMetadata) -> None:
         if error is not None:
             self.failed += 1
             self.first_error = self.first_error or error
@@ -246,12 +254,12 @@ class Outcome:
                 }
             )
             return
-        places = ", ".join(
+        offsets = ", ".join(
             f"partition {p} " + (f"offset {first}" if first == last else f"offsets {first}..{last}")
             for p, (_, first, last) in sorted(self.partitions.items())
             if first >= 0
         )
-        click.echo(f"{self.acked} acknowledged in {self.topic}" + (f": {places}" if places else ""))
+        click.echo(f"{self.acked} acknowledged in {self.topic}" + (f": {offsets}" if offsets else ""))
         if self.first_error is not None:
             reason = explain(self.first_error)
-            click.echo(f"Error: {self.failed} not stored; the first because: {reason}", err=True)
+            click.echo(f"Error: {self.failed} records failed; the first error: {reason}", err=True)

@@ -1,4 +1,4 @@
-"""How ``ruslo produce`` reads records: delimited bytes with an optional key, or lines of JSON."""
+"""Input of ``ruslo produce``: delimited records with an optional key, or JSON lines."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import BinaryIO, NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
 
-_CHUNK = 256 * 1024
-_LARGEST_NUMBER = 2**63 - 1
+_CHUNK_BYTES = 256 * 1024
+_MAX_LONG = 2**63 - 1
 _JSON_FIELDS = frozenset(
     {"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", "topic", "offset"}
 )
@@ -26,11 +26,11 @@ class InputRecord(NamedTuple):
 
 
 def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    """Pieces between delimiters as they arrive; the last one needs no delimiter unless it is empty."""
-    # read1 gives what is there: records typed at a terminal or piped by `tail -f` leave at once.
+    """Pieces between delimiters, as they arrive. The last one needs no delimiter unless it is empty."""
+    # read1 returns available data, so records typed or piped by `tail -f` are sent at once.
     read = stream.read1 if hasattr(stream, "read1") else stream.read
     pending = b""
-    while chunk := read(_CHUNK):
+    while chunk := read(_CHUNK_BYTES):
         *whole, pending = (pending + chunk).split(delimiter)
         yield from whole
     if pending:
@@ -55,7 +55,7 @@ def delimited_records(
 
 
 def json_records(stream: BinaryIO) -> Iterator[InputRecord]:
-    """Raises ValueError that names the line."""
+    """Raises ValueError with the line number."""
     for number, line in enumerate(split_stream(stream, b"\n"), 1):
         if line.strip():
             try:
@@ -63,22 +63,22 @@ def json_records(stream: BinaryIO) -> Iterator[InputRecord]:
             except (ValueError, UnicodeDecodeError) as error:
                 raise ValueError(f"line {number}: {error}") from error
             except RecursionError:
-                raise ValueError(f"line {number}: it is nested too deeply") from None
+                raise ValueError(f"line {number}: the JSON is nested too deeply") from None
 
 
 def json_record(fields: object) -> InputRecord:
-    """A record from what ``ruslo consume -o json`` wrote, or from a shorter object of the same fields."""
+    """A record from an object with the fields of ``ruslo consume -o json``; all are optional."""
     if not isinstance(fields, dict):
         raise ValueError(f"expected an object with key and value, got {fields!r:.60}")
     unknown = sorted(set(fields) - _JSON_FIELDS)
     if unknown:
-        raise ValueError(f"unknown field {unknown[0]!r}: known are {', '.join(sorted(_JSON_FIELDS))}")
+        raise ValueError(f"unknown field {unknown[0]!r}: use {', '.join(sorted(_JSON_FIELDS))}")
     return InputRecord(
         key=_data(fields, "key"),
         value=_data(fields, "value"),
         headers=_headers(fields.get("headers") or []),
         partition=_number(fields, "partition"),
-        # -1 is Kafka's word for a record without a time, and 'consume' prints it so.
+        # -1 means a record without a timestamp.
         timestamp_ms=None if fields.get("timestamp") == -1 else _number(fields, "timestamp"),
     )
 
@@ -95,7 +95,7 @@ def _data(fields: Mapping[str, object], name: str) -> bytes | None:
         return None
     if isinstance(value, str):
         return value.encode()
-    # An object or number as a value is sent as its own JSON text.
+    # An object or number is sent as JSON text.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -111,6 +111,6 @@ def _number(fields: Mapping[str, object], name: str) -> int | None:
     value = fields.get(name)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST_NUMBER:
-        raise ValueError(f"{name} must be a whole number from 0 to {_LARGEST_NUMBER}, got {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_LONG:
+        raise ValueError(f"{name} must be an integer from 0 to {_MAX_LONG}, got {value!r}")
     return value

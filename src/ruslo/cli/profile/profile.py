@@ -1,4 +1,4 @@
-"""``ruslo profile``: names for clusters, so that an address need not be typed twice."""
+"""``ruslo profile``: save clusters by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SECRET_WORDS = ("password", "secret", "passphrase", "jaas", "key.pem", "keystor
 
 
 @click.group(
-    short_help="Keep names for clusters and choose one.",
+    short_help="Save clusters by name and switch between them.",
     epilog=examples(
         "ruslo profile create prod -b kafka1.example.com:9092,kafka2.example.com:9092",
         "ruslo profile use prod",
@@ -25,12 +25,11 @@ _SECRET_WORDS = ("password", "secret", "passphrase", "jaas", "key.pem", "keystor
     ),
 )
 def profile() -> None:
-    """Keep names for clusters.
+    """Save clusters by name and switch between them.
 
-    A profile is a property file with bootstrap.servers and any client setting by Kafka's name, in
-    ~/.config/ruslo/profiles. What a command uses: its own option, else RUSLO_BOOTSTRAP, else the profile
-    (--profile, else RUSLO_PROFILE, else the one in use), else 127.0.0.1:9092. With --profile, RUSLO_BOOTSTRAP
-    does not count.
+    A profile is a property file in ~/.config/ruslo/profiles with bootstrap.servers and other client
+    properties. A command uses the first of: --bootstrap-server, the profile of --profile, RUSLO_BOOTSTRAP,
+    the profile of RUSLO_PROFILE, the profile in use, 127.0.0.1:9092.
     """
 
 
@@ -42,7 +41,12 @@ def profile() -> None:
 )
 @click.argument("name")
 @click.option(
-    "-b", "--bootstrap-server", "bootstrap", required=True, metavar="HOST:PORT[,…]", help="Its brokers."
+    "-b",
+    "--bootstrap-server",
+    "bootstrap",
+    required=True,
+    metavar="HOST:PORT[,…]",
+    help="Brokers of the cluster.",
 )
 @click.option(
     "-X",
@@ -51,12 +55,12 @@ def profile() -> None:
     multiple=True,
     metavar="KEY=VALUE",
     callback=pairs_callback,
-    help="A client setting by Kafka's name. May be repeated.",
+    help="A client property. Repeatable.",
 )
-@click.option("--force", is_flag=True, help="Replace one of the same name.")
+@click.option("--force", is_flag=True, help="Replace an existing profile.")
 @output_option
 def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, output: str) -> None:
-    """Make the profile NAME; the first one is in use at once."""
+    """Create the profile NAME. The first profile is used at once."""
     from ruslo.cli.arguments.profiles import BOOTSTRAP, Profile, ProfileStore
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.librdkafka.producer import Producer
@@ -64,9 +68,9 @@ def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, o
 
     store = ProfileStore()
     if store.path(name).exists() and not force:
-        raise click.ClickException(f"there is a profile {name!r} already: --force replaces it.")
+        raise click.ClickException(f"Profile {name!r} already exists. Add --force to replace it.")
     made = Profile(name, {BOOTSTRAP: bootstrap, **properties})
-    # Mistakes are told now, not by the first command that uses it.
+    # Validate the properties now, not in the first command that uses them.
     Producer({**for_producers(made.settings), "log_level": 0}).close()
     Consumer({**for_consumers(made.settings), "log_level": 0}).close()
     store.write(made)
@@ -77,14 +81,14 @@ def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, o
     else:
         click.echo(f"created {name}" + (" (in use)" if store.in_use() == name else ""))
         if store.in_use() != name:
-            hint(f"Use it: ruslo profile use {name}")
+            hint(f"Switch to it: ruslo profile use {name}")
 
 
 @profile.command(epilog=examples("ruslo profile use prod", "ruslo profile use staging -o json"))
 @click.argument("name", shell_complete=complete_profiles)
 @output_option
 def use(name: str, output: str) -> None:
-    """Let commands work with the cluster of profile NAME from now on."""
+    """Switch to the profile NAME."""
     from ruslo.cli.arguments.profiles import BOOTSTRAP, ProfileStore
 
     store = ProfileStore()
@@ -99,7 +103,7 @@ def use(name: str, output: str) -> None:
 @profile.command("list", epilog=examples("ruslo profile list", "ruslo profile list -o yaml"))
 @output_option
 def list_profiles(output: str) -> None:
-    """List the profiles; * marks the one in use."""
+    """List the profiles; * marks the profile in use."""
     from ruslo.cli.arguments.profiles import BOOTSTRAP, ProfileStore
 
     store = ProfileStore()
@@ -113,25 +117,27 @@ def list_profiles(output: str) -> None:
         ]
         print_table(["", "NAME", "BROKERS"], rows)
     else:
-        click.echo("There is no profile.")
-        hint("Make one: ruslo profile create prod -b HOST:PORT")
+        click.echo("No profiles found.")
+        hint("Create one: ruslo profile create prod -b HOST:PORT")
 
 
 @profile.command(epilog=examples("ruslo profile show", "ruslo profile show prod -o json"))
 @click.argument("name", required=False, shell_complete=complete_profiles)
 @output_option
 def show(name: str | None, output: str) -> None:
-    """Show the settings of a profile, by default of the active one; secrets stay hidden."""
+    """Show the properties of a profile (default: the active one), without secrets."""
     from ruslo.cli.arguments.profiles import ProfileStore, active_profile
 
     store = ProfileStore()
     shown = active_profile() if name is None else store.read(name)
     if shown is None:
-        raise click.ClickException("no profile is in use: 'ruslo profile use NAME' chooses one.")
+        raise click.ClickException("No profile is in use. Choose one with 'ruslo profile use NAME'.")
     if output == "json":
         print_json(_as_json(shown, store.in_use() == shown.name))
     else:
-        print_fields([("Profile", shown.name), ("File", store.path(shown.name)), *_open(shown).items()])
+        print_fields(
+            [("Profile", shown.name), ("File", store.path(shown.name)), *_without_secrets(shown).items()]
+        )
 
 
 @profile.command(epilog=examples("ruslo profile delete staging --yes"))
@@ -139,7 +145,7 @@ def show(name: str | None, output: str) -> None:
 @yes_option
 @output_option
 def delete(name: str, yes: bool, output: str) -> None:
-    """Delete the profile NAME; the cluster is left alone."""
+    """Delete the profile NAME. The cluster is not changed."""
     from ruslo.cli.arguments.profiles import ProfileStore
 
     store = ProfileStore()
@@ -153,10 +159,10 @@ def delete(name: str, yes: bool, output: str) -> None:
 
 
 def _as_json(shown: Profile, in_use: bool) -> dict[str, object]:
-    return {"name": shown.name, "in_use": in_use, "settings": _open(shown)}
+    return {"name": shown.name, "in_use": in_use, "settings": _without_secrets(shown)}
 
 
-def _open(shown: Profile) -> dict[str, str]:
+def _without_secrets(shown: Profile) -> dict[str, str]:
     return {
         key: "[hidden]" if any(word in key for word in _SECRET_WORDS) else value
         for key, value in shown.settings.items()

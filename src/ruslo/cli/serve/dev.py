@@ -1,4 +1,4 @@
-"""``ruslo dev``: a broker in the foreground, for development."""
+"""``ruslo dev``: a broker or a cluster in the foreground, for development."""
 
 from __future__ import annotations
 
@@ -25,27 +25,31 @@ from ruslo.model.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
 METRICS_KEY = "ruslo.metrics.listener"
-METRICS_PORT_STEP = 312
+METRICS_PORT_OFFSET = 312
 LAST_PORT = 65535
 
 
 @click.command(
-    short_help="Run a broker for development in the foreground.",
+    short_help="Run a development cluster in the foreground.",
     epilog=examples(
-        "ruslo dev                           # at 127.0.0.1:9092, its data vanish with it",
-        "ruslo dev --port 0                  # any free port; the first line tells which",
-        "ruslo dev --brokers 3               # a cluster at 127.0.0.1:9092 to 9094",
+        "ruslo dev                           # one broker on 127.0.0.1:9092, with temporary data",
+        "ruslo dev --port 0                  # any free port; printed in the first line",
+        "ruslo dev --brokers 3               # a cluster on 127.0.0.1:9092 to 9094",
         "ruslo dev --data-dir ./ruslo-data --set num.partitions=3",
     ),
 )
-@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
-    "--port", type=click.IntRange(0, LAST_PORT), default=9092, show_default=True, help="0 takes any free one."
+    "--port",
+    type=click.IntRange(0, LAST_PORT),
+    default=9092,
+    show_default=True,
+    help="Port of the first broker; 0 takes a free port.",
 )
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the data here for the next time.",
+    help="Keep the data in this folder (default: a temporary folder).",
 )
 @click.option(
     "--set",
@@ -53,14 +57,14 @@ LAST_PORT = 65535
     multiple=True,
     metavar="KEY=VALUE",
     callback=broker_settings_callback,
-    help="A property of the broker, by Kafka's name. May be repeated.",
+    help="A broker property. Repeatable.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="warning",
     show_default=True,
-    help="What is logged to stderr.",
+    help="Lowest level logged to stderr.",
 )
 @log_format_option
 @output_option
@@ -76,12 +80,13 @@ def dev(
     console_port: int | None,
     no_console: bool,
 ) -> None:
-    """Run a broker, or a cluster of several, until Ctrl-C; with a web console beside it.
+    """Run a broker, or a cluster with --brokers N, until Ctrl-C. A web console runs beside it.
 
-    Prints one line, bootstrap.servers=HOST:PORT[,HOST:PORT…] (or an object with that key, with -o json), when
-    clients may connect. Each broker of a cluster is a process of its own, controller too, on the ports that
-    follow the first. Metrics are at http://127.0.0.1:9404/metrics: on the port 312 above each broker's, or on
-    any free one. The console's process starts when a browser first asks for it.
+    When clients can connect, one line is printed: bootstrap.servers=HOST:PORT[,HOST:PORT…] (with -o json, an
+    object with that key). Each broker of a cluster is a process, also a controller, on the next port.
+
+    Metrics are at http://127.0.0.1:9404/metrics: 312 above the broker's port, or any free port. The console
+    process starts with the first request of a browser.
     """
     if log_format is not None:
         settings = {**settings, LOG_FORMAT_KEY: log_format}
@@ -90,7 +95,7 @@ def dev(
     with contextlib.ExitStack() as beside:
 
         def announce(bootstrap: str) -> None:
-            _show_address(bootstrap, output)
+            _print_address(bootstrap, output)
             console = None if no_console else start_console(bootstrap, console_port, hint)
             if console is not None:
                 hint(f"console: {beside.enter_context(console).address}")
@@ -107,7 +112,7 @@ def _run(
     log_level: str,
     announce: Callable[[str], None],
 ) -> int:
-    """Until it is told to stop; the exit code."""
+    """Run until a signal; return the exit code."""
     if brokers > 1:
         with _data_folder(data_dir) as folder:
             return _run_cluster(brokers, port, folder, settings, log_level, announce)
@@ -150,34 +155,34 @@ def _run_cluster(
 
 
 def _check_ports(first: int, brokers: int) -> None:
-    """Before anything is started: the broker itself would name 'listeners', which nobody here has written."""
+    """Fail early: the broker's own error would name 'listeners', which the user has not set."""
     if first + brokers - 1 > LAST_PORT:
         raise click.UsageError(
-            f"{brokers} brokers need the ports {first} to {first + brokers - 1}, but the last one is "
-            f"{LAST_PORT}: choose a lower one with --port."
+            f"{brokers} brokers need the ports {first} to {first + brokers - 1}, but the highest port is "
+            f"{LAST_PORT}. Choose a lower --port."
         )
     for port in range(first, first + brokers) if first else ():
-        problem = _problem_with(port)
+        problem = _bind_error(port)
         if problem is None:
             continue
         why = (
-            f"port {port} is taken: another process listens at {LOOPBACK}:{port}, maybe another 'ruslo dev'"
+            f"Port {port} is in use by another process, maybe another 'ruslo dev'"
             if problem.errno == errno.EADDRINUSE
-            else f"port {port} cannot be used: {os.strerror(problem.errno or 0).lower()}"
+            else f"Cannot listen on port {port}: {os.strerror(problem.errno or 0).lower()}"
         )
-        raise ConfigError(f"{why}; choose another one, as --port 19092, or --port 0 for any that is free")
+        raise ConfigError(f"{why}. Choose another port, such as --port 19092, or --port 0 for any free port")
 
 
 def _metrics_address(broker_port: int) -> str:
-    """For 9092 it is 9404, as of a node that is served; any free port where that one is taken."""
-    port = broker_port + METRICS_PORT_STEP if broker_port else 0
-    if port > LAST_PORT or _problem_with(port) is not None:
+    """Port 9404 for broker port 9092, as with ``ruslo serve``; a free port if that one is in use."""
+    port = broker_port + METRICS_PORT_OFFSET if broker_port else 0
+    if port > LAST_PORT or _bind_error(port) is not None:
         port = 0
     return f"{LOOPBACK}:{port}"
 
 
-def _problem_with(port: int) -> OSError | None:
-    """Why nobody can listen there at present."""
+def _bind_error(port: int) -> OSError | None:
+    """The error of listening on the port, if any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -187,7 +192,7 @@ def _problem_with(port: int) -> OSError | None:
     return None
 
 
-def _show_address(bootstrap: str, output: str) -> None:
+def _print_address(bootstrap: str, output: str) -> None:
     if output == "json":
         print_json_line({"bootstrap.servers": bootstrap})
     else:

@@ -1,6 +1,6 @@
-"""Several nodes as processes of one command: started together, stopped together, started again when they die.
+"""Runs several nodes as child processes: starts and stops them together, and restarts those that crash.
 
-Each child writes its bootstrap address to a pipe when clients may connect, and ends when its parent does.
+Each child writes its bootstrap address to a pipe when it is ready, and exits with its parent.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ruslo.model.errors import RusloError
 
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 60.0
-_LOOK_EVERY_S = 0.2
-_RESTART_PAUSES_S = (0.5, 2.0, 10.0)
-_LIVED_LONG_S = 60.0
-"""Whoever ran for so long may be started again at once."""
-_CLEAN_ENDS = (0, -signal.SIGTERM)
-"""The signal itself ends a node that has begun nothing yet, not even to listen to signals."""
+_POLL_INTERVAL_S = 0.2
+_RESTART_BACKOFFS_S = (0.5, 2.0, 10.0)
+_STABLE_UPTIME_S = 60.0
+"""Uptime after which the restart backoff is reset."""
+_CLEAN_EXIT_CODES = (0, -signal.SIGTERM)
+"""SIGTERM itself ends a node that has not installed its signal handler yet."""
 
 
 class NodesFailed(RusloError):
-    """A node ended before clients could connect."""
+    """A node exited before it was ready."""
 
 
 class _NodeProcess:
@@ -40,9 +40,9 @@ class _NodeProcess:
         self._command = command
         self.failures = 0
         self.started_s = 0.0
-        self.start_again_s: float | None = None
+        self.restart_at_s: float | None = None
         self.ready_fd = -1
-        """Open as long as the child may write to it."""
+        """Read end of the pipe that the child reports its address on."""
         self.start()
 
     def start(self) -> None:
@@ -53,26 +53,26 @@ class _NodeProcess:
             [*self._command, str(ready_write)],
             stdin=subprocess.PIPE,
             pass_fds=(ready_write,),
-            # Ctrl-C is for the parent, which stops its children in order.
+            # Keep Ctrl-C from the children: the parent stops them.
             start_new_session=True,
         )
         os.close(ready_write)
         self.ready_fd = ready_read
         self.started_s = time.monotonic()
-        self.start_again_s = None
+        self.restart_at_s = None
 
-    def pause_s(self) -> float:
-        """Until it is started again, having died."""
-        if time.monotonic() - self.started_s > _LIVED_LONG_S:
+    def backoff_s(self) -> float:
+        """The time until the next restart."""
+        if time.monotonic() - self.started_s > _STABLE_UPTIME_S:
             self.failures = 0
-        pause_s = _RESTART_PAUSES_S[min(self.failures, len(_RESTART_PAUSES_S) - 1)]
+        backoff_s = _RESTART_BACKOFFS_S[min(self.failures, len(_RESTART_BACKOFFS_S) - 1)]
         self.failures += 1
-        return pause_s
+        return backoff_s
 
 
 class NodeProcesses:
     def __init__(self, nodes: Sequence[Mapping[str, str]], log_level: str) -> None:
-        """``nodes``: the properties of each, whose directories are formatted."""
+        """Start the nodes with these properties. Their log directories must be formatted."""
         self._folder = tempfile.TemporaryDirectory(prefix="ruslo-nodes-", ignore_cleanup_errors=True)
         self._stopping = False
         self._nodes: list[_NodeProcess] = []
@@ -87,7 +87,7 @@ class NodeProcesses:
             raise
 
     def run(self, on_ready: Callable[[list[str]], None]) -> int:
-        """Until SIGTERM or SIGINT; returns the exit code. Told of the addresses once all nodes are ready."""
+        """Run until SIGTERM or SIGINT; return the exit code. ``on_ready`` gets the nodes' addresses."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         try:
@@ -95,8 +95,8 @@ class NodeProcesses:
             if not self._stopping:
                 on_ready(addresses)
             while not self._stopping:
-                self._look_after()
-                time.sleep(_LOOK_EVERY_S)
+                self._restart_crashed()
+                time.sleep(_POLL_INTERVAL_S)
         finally:
             clean = self._stop_all()
             self._folder.cleanup()
@@ -115,32 +115,30 @@ class NodeProcesses:
                 if time.monotonic() > deadline:
                     waiting = [node.node_id for node in self._nodes if node.node_id not in addresses]
                     raise NodesFailed(
-                        f"node {', '.join(waiting)} was not ready within {_START_TIMEOUT_S:g} s; "
-                        "what it logged above says why"
+                        f"Node {', '.join(waiting)} was not ready within {_START_TIMEOUT_S:g} s. "
+                        "See its log above"
                     )
-                for key, _ in selector.select(_LOOK_EVERY_S):
-                    heard: _NodeProcess = key.data
-                    line = os.read(heard.ready_fd, 4096).decode()
-                    selector.unregister(heard.ready_fd)
+                for key, _ in selector.select(_POLL_INTERVAL_S):
+                    ready: _NodeProcess = key.data
+                    line = os.read(ready.ready_fd, 4096).decode()
+                    selector.unregister(ready.ready_fd)
                     if not line:
-                        raise NodesFailed(
-                            f"node {heard.node_id} could not start; what it logged above says why"
-                        )
-                    addresses[heard.node_id] = line
+                        raise NodesFailed(f"Node {ready.node_id} failed to start. See its log above")
+                    addresses[ready.node_id] = line
         return [addresses[node.node_id] for node in self._nodes if node.node_id in addresses]
 
-    def _look_after(self) -> None:
+    def _restart_crashed(self) -> None:
         for node in self._nodes:
-            if node.start_again_s is not None:
-                if time.monotonic() >= node.start_again_s:
+            if node.restart_at_s is not None:
+                if time.monotonic() >= node.restart_at_s:
                     node.start()
             elif (code := node.process.poll()) is not None:
-                pause_s = node.pause_s()
-                node.start_again_s = time.monotonic() + pause_s
-                hint(f"node {node.node_id} ended with exit code {code}; it is started again in {pause_s:g} s")
+                backoff_s = node.backoff_s()
+                node.restart_at_s = time.monotonic() + backoff_s
+                hint(f"Node {node.node_id} exited with code {code}. Restarting it in {backoff_s:g} s")
 
     def _stop_all(self) -> bool:
-        """Whether every node stopped cleanly."""
+        """Stop all nodes; True if all of them stopped cleanly."""
         clean = True
         running = [node for node in self._nodes if node.process.poll() is None]
         for node in running:
@@ -148,7 +146,9 @@ class NodeProcesses:
         deadline = time.monotonic() + _STOP_TIMEOUT_S
         for node in running:
             try:
-                clean = node.process.wait(max(0.0, deadline - time.monotonic())) in _CLEAN_ENDS and clean
+                clean = (
+                    node.process.wait(max(0.0, deadline - time.monotonic())) in _CLEAN_EXIT_CODES and clean
+                )
             except subprocess.TimeoutExpired:
                 node.process.kill()
                 node.process.wait()

@@ -1,4 +1,4 @@
-"""``ruslo serve``: a node from Kafka's own property file."""
+"""``ruslo serve``: run a node from a Kafka property file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="What is logged to stderr.",
+    help="Lowest level logged to stderr.",
 )
 @log_format_option
 @click.option(
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Run so many brokers on this host, a process each.",
+    help="Number of brokers to run on this host, one process each.",
 )
 def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str | None, cores: int) -> None:
-    """Run a node in the foreground until SIGTERM or Ctrl-C; logs go to stderr.
+    """Run a node in the foreground until SIGTERM or Ctrl-C; it logs to stderr.
 
-    Its log directories must have been prepared by 'ruslo storage format' (or by Kafka's own tool).
+    Format its log directories first with 'ruslo storage format' or with Kafka's tool.
 
-    With --cores N it is N brokers: the node of the file, and N-1 more with ids 1000, 2000, … higher, on the
-    ports after its own, in directories beside its own. The host is their rack, so that the replicas of a
-    partition lie on different hosts. A broker that dies is started again.
+    --cores N runs N brokers: the node of the file, and N-1 more whose IDs are 1000, 2000, … higher, on the
+    following ports and in sibling directories. All have the host as their rack, so that the replicas of a
+    partition are on different hosts. A broker that crashes is restarted.
     """
     if log_format is not None:
         settings = {**settings, LOG_FORMAT_KEY: log_format}
@@ -80,14 +80,14 @@ def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: in
     cluster_id = format_storage(first, ignore_formatted=True).cluster_id
     for config in further:
         format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
-    return NodeProcesses(nodes, log_level).run(lambda addresses: _say_ready(",".join(addresses)))
+    return NodeProcesses(nodes, log_level).run(lambda addresses: _report_ready(",".join(addresses)))
 
 
 def _announce(node: Node) -> None:
-    _say_ready(node.bootstrap)
+    _report_ready(node.bootstrap)
 
 
-def _say_ready(bootstrap: str) -> None:
+def _report_ready(bootstrap: str) -> None:
     import logging
 
     from ruslo.cli.serve.service_manager import READY, notify

@@ -1,4 +1,4 @@
-"""Tells the service manager that started this process how it is doing (sd_notify of systemd)."""
+"""Reports readiness to the service manager (sd_notify of systemd)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ READY = "READY=1"
 
 
 def notify(state: str) -> None:
-    """A datagram to the socket that the manager named; nothing without one."""
+    """Send a state to the socket in NOTIFY_SOCKET, if it is set."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    # An @ stands for the zero byte of an abstract address.
+    # @ means an abstract socket, whose address starts with a zero byte.
     target = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
         sender.sendto(state.encode(), target)

@@ -1,4 +1,4 @@
-"""``ruslo storage``: prepare a node's log directories, and see whose they are."""
+"""``ruslo storage``: format and inspect the log directories of a node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ruslo.cli.terminal.output import hint, print_json, print_table
 
 
 @click.group(
-    short_help="Prepare and inspect a node's log directories.",
+    short_help="Format and inspect a node's log directories.",
     epilog=examples("ruslo storage format -c server.properties --standalone"),
 )
 def storage() -> None:
-    """Prepare and inspect a node's log directories, as Kafka's storage tool does."""
+    """Format and inspect a node's log directories, like Kafka's storage tool."""
 
 
 @storage.command(
@@ -29,28 +29,30 @@ def storage() -> None:
     ),
 )
 @property_file_options
-@click.option("-t", "--cluster-id", metavar="ID", help="The cluster's id; a random one for a new cluster.")
 @click.option(
-    "-s", "--standalone", is_flag=True, help="This node is the cluster's first and only controller."
+    "-t", "--cluster-id", metavar="ID", help="Cluster ID (default for a new cluster: a random one)."
 )
+@click.option("-s", "--standalone", is_flag=True, help="Make this node the only controller of a new cluster.")
 @click.option(
     "-I",
     "--initial-controllers",
     metavar="ID@HOST:PORT:DIRECTORY-ID,…",
-    help="The cluster's first controllers.",
+    help="Initial controllers of a new cluster.",
 )
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="This node joins controllers that exist.")
 @click.option(
-    "-g", "--ignore-formatted", is_flag=True, help="Leave directories that are formatted as they are."
+    "-N", "--no-initial-controllers", is_flag=True, help="Join the controllers of an existing cluster."
 )
-@click.option("-r", "--release-version", metavar="VERSION", help="Features as of this release, such as 4.2.")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are already formatted.")
+@click.option(
+    "-r", "--release-version", metavar="VERSION", help="Feature levels of this release, such as 4.2."
+)
 @click.option(
     "-f",
     "--feature",
     "features",
     multiple=True,
     metavar="NAME=LEVEL",
-    help="One feature's level. May be repeated.",
+    help="Level of one feature. Repeatable.",
 )
 @output_option
 def format_command(
@@ -65,7 +67,7 @@ def format_command(
     features: tuple[str, ...],
     output: str,
 ) -> None:
-    """Prepare the log directories of a new node. Directories with data are never touched."""
+    """Format the log directories of a new node. Directories with data are never changed."""
     from ruslo.broker.node.bootstrap_features import parse_feature
     from ruslo.broker.node.format import QuorumOptions, format_storage
 
@@ -90,14 +92,14 @@ def format_command(
     for directory in result.formatted:
         click.echo(f"formatted {directory} for cluster {result.cluster_id}")
     for directory in result.already_formatted:
-        click.echo(f"left {directory} as it was")
+        click.echo(f"skipped {directory}: already formatted")
     hint(f"Start the node: ruslo serve -c {path}")
 
 
 @storage.command("random-uuid", epilog=examples("ruslo storage random-uuid"))
 @output_option
 def random_uuid_command(output: str) -> None:
-    """Print a random id for a cluster or a directory."""
+    """Print a random ID for a cluster or a directory."""
     from ruslo.model.ids import random_uuid, uuid_to_text
 
     text = uuid_to_text(random_uuid())
@@ -111,7 +113,7 @@ def random_uuid_command(output: str) -> None:
 @property_file_options
 @output_option
 def info(path: Path, settings: dict[str, str], output: str) -> None:
-    """Show whose the log directories are. Exits 1 if one is not formatted."""
+    """Show the cluster and node of each log directory. Exit code 1: one is not formatted."""
     from ruslo.broker.node.identity import all_directories
     from ruslo.model.ids import uuid_to_text
     from ruslo.storage.disk import LocalDisk
@@ -146,6 +148,6 @@ def info(path: Path, settings: dict[str, str], output: str) -> None:
     missing = [directory for directory, meta in metas.items() if meta is None]
     if missing:
         raise click.ClickException(
-            f"{missing[0]} is not formatted: run 'ruslo storage format -c {path}' for a new node, "
-            "or check log.dirs and that the disk is mounted"
+            f"{missing[0]} is not formatted. For a new node, run 'ruslo storage format -c {path}'; "
+            "otherwise check log.dirs and that the disk is mounted"
         )

@@ -1,4 +1,4 @@
-"""Colour for people at a terminal; none in files and pipes, and none where NO_COLOR is set (no-color.org)."""
+"""Colours on a terminal, unless NO_COLOR is set (no-color.org)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 def painted(text: str, colour: str, *, err: bool = False) -> str:
-    """The text, in a colour if the stream (stdout, or stderr) is a terminal that wants it."""
+    """The text, coloured if the stream (stdout or stderr) is a terminal with colours."""
     stream = sys.stderr if err else sys.stdout
-    wanted = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return click.style(text, fg=colour) if wanted else text
+    has_colours = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return click.style(text, fg=colour) if has_colours else text

@@ -1,4 +1,4 @@
-"""Errors as people should read them: what happened, why, and what to do about it."""
+"""Error messages for users: what failed, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.errors import BrokerUnreachable
 
-_SEE_EPOCHS = "'ruslo txn producers' shows the epochs that the partition knows."
+_SEE_EPOCHS = "Run 'ruslo txn producers' to see the producer epochs of the partition."
 
 _ADVICE = {
-    ErrorCode.OFFSET_OUT_OF_RANGE: "'ruslo topic describe' shows the first and next offset of partitions.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "'ruslo topic list' shows what exists.",
-    ErrorCode.TOPIC_ALREADY_EXISTS: "'ruslo topic describe' shows it; --if-not-exists makes this no error.",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "'ruslo cluster info' shows how many brokers there are.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this topic.",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this action.",
-    ErrorCode.UNSUPPORTED_VERSION: "The broker does not offer this; it may be too old or not have it yet.",
-    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic and the producer's max.request.size.",
-    ErrorCode.POLICY_VIOLATION: "A rule of the cluster forbids it (a compacted topic keeps its records).",
-    ErrorCode.GROUP_ID_NOT_FOUND: "'ruslo group list' shows what exists.",
-    ErrorCode.NON_EMPTY_GROUP: "Stop its consumers first; 'ruslo group members' shows where they run.",
-    ErrorCode.UNKNOWN_MEMBER_ID: "Stop its consumers first; 'ruslo group members' shows where they run.",
-    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop its consumers, or have them subscribe to something else.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this group.",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not there yet; try again in a moment.",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "'ruslo txn list' shows what exists.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask the cluster's operator for the right to this id.",
-    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is being ended; try again in a moment.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "Run 'ruslo topic describe' to see the offsets of each partition.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Run 'ruslo topic list' to see the topics.",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "Add --if-not-exists to accept an existing topic.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "Run 'ruslo cluster info' to see the number of brokers.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask the cluster operator for access to this topic.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask the cluster operator for permission for this operation.",
+    ErrorCode.UNSUPPORTED_VERSION: "The broker does not support this request.",
+    ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic and max.request.size of the producer.",
+    ErrorCode.POLICY_VIOLATION: "A policy forbids it: a compacted topic, for example, keeps its records.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "Run 'ruslo group list' to see the groups.",
+    ErrorCode.NON_EMPTY_GROUP: "Stop its consumers first. Run 'ruslo group members' to see where they run.",
+    ErrorCode.UNKNOWN_MEMBER_ID: "Stop its consumers first. Run 'ruslo group members' to see where they run.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop its consumers, or change their subscription.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask the cluster operator for access to this group.",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available yet. Try again in a moment.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "Run 'ruslo txn list' to see the transactional IDs.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask the cluster operator for access to this ID.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is being completed. Try again in a moment.",
     ErrorCode.INVALID_PRODUCER_EPOCH: _SEE_EPOCHS,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED: _SEE_EPOCHS,
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "'ruslo cluster brokers' shows who is there.",
-    ErrorCode.BROKER_ID_NOT_REGISTERED: "'ruslo cluster brokers' shows who is there.",
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "Its first replica must be alive and in sync.",
-    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Start a broker that has a replica of it.",
-    ErrorCode.DUPLICATE_VOTER: "'ruslo cluster voter list' shows who votes.",
-    ErrorCode.VOTER_NOT_FOUND: "'ruslo cluster voter list' shows who votes.",
-    ErrorCode.NETWORK_EXCEPTION: "Check that this is the address of a Kafka broker, and that it runs.",
-    ErrorCode.NOT_ENOUGH_REPLICAS: "Fewer replicas are in sync than min.insync.replicas asks for.",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "Run 'ruslo cluster brokers' to see the brokers.",
+    ErrorCode.BROKER_ID_NOT_REGISTERED: "Run 'ruslo cluster brokers' to see the brokers.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader must be alive and in sync.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Start a broker that has a replica of the partition.",
+    ErrorCode.DUPLICATE_VOTER: "Run 'ruslo cluster voter list' to see the voters.",
+    ErrorCode.VOTER_NOT_FOUND: "Run 'ruslo cluster voter list' to see the voters.",
+    ErrorCode.NETWORK_EXCEPTION: "Check that a Kafka broker is running at this address.",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "Fewer replicas are in sync than min.insync.replicas requires.",
 }
 
 
 def explain(error: Exception) -> str | None:
-    """One message for the user, or None for what can only be a bug of ours (which keeps its traceback)."""
+    """A message for the user, or None for a bug of ours, which keeps its traceback."""
     if isinstance(error, BrokerUnreachable):
         return _unreachable(error)
     if isinstance(error, WrongSecurityProtocol):
@@ -58,7 +58,7 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, RusloError):
         return str(error)
     if isinstance(error, UnicodeEncodeError):
-        return f"{error.object!r} is not text in UTF-8, which names must be"
+        return f"{error.object!r} is not valid UTF-8. Use a name in UTF-8"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}"
@@ -68,7 +68,7 @@ def explain(error: Exception) -> str | None:
 
 
 def fail_for(failed: Mapping[str, KafkaError] | Mapping[TopicPartition, KafkaError]) -> None:
-    """One message for each part of a request that was refused, if any; exit code 1."""
+    """Exit with 1 and a message for each item that failed; do nothing if none failed."""
     if failed:
         raise click.ClickException(
             "\n       ".join(f"{what}: {explain(error)}" for what, error in failed.items())
@@ -78,11 +78,11 @@ def fail_for(failed: Mapping[str, KafkaError] | Mapping[TopicPartition, KafkaErr
 def _unreachable(error: BrokerUnreachable) -> str:
     host, port = error.addresses[0]
     if host in ("127.0.0.1", "localhost", "::1"):
-        start = f"Start a broker there with 'ruslo dev --port {port}', or name"
+        start = f"Start a broker there with 'ruslo dev --port {port}', or use"
     elif "unknown host name" in (error.message or ""):
-        start = "Check how the host is spelled, or name"
+        start = "Check the spelling of the host, or use"
     else:
-        start = "Check that the broker runs and that a firewall lets you through, or name"
+        start = "Check that the broker is running and no firewall blocks the connection, or use"
     return f"{error.message}. {start} another address with --bootstrap-server (or RUSLO_BOOTSTRAP)."
 
 

@@ -1,4 +1,4 @@
-"""Percentiles of many durations in little memory."""
+"""Latency percentiles in constant memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
 
 class Latencies:
-    """Counts durations in buckets whose width is under 1 % of their value, as an HDR histogram does."""
+    """Counts durations in buckets of under 1 % relative width, like an HDR histogram."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -18,7 +18,7 @@ class Latencies:
     def add(self, seconds: float) -> None:
         us = int(seconds * 1_000_000)
         shift = max(0, us.bit_length() - _SUB_BUCKET_BITS)
-        # The highest bits of the value, shifted back: the bucket's lower bound, exact for small values.
+        # The highest bits of the value: the lower limit of its bucket, exact for small values.
         bucket = us >> shift << shift
         self._counts[bucket] = self._counts.get(bucket, 0) + 1
         self.count += 1
@@ -26,7 +26,7 @@ class Latencies:
         self._max_us = max(self._max_us, us)
 
     def percentile_ms(self, percent: float) -> float:
-        """The duration that ``percent`` of all stayed at or below; 0 when there are none."""
+        """The duration that ``percent`` of all values do not exceed; 0 without values."""
         wanted = self.count * percent / 100
         seen = 0
         for bucket, count in sorted(self._counts.items()):

@@ -1,4 +1,4 @@
-"""What commands print: aligned text for people, JSON or YAML for programs."""
+"""Prints results: aligned text, JSON or YAML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.model.units import human_bytes as human_bytes
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns two spaces apart; columns of numbers are aligned right, nothing is ever cut."""
+    """Columns are two spaces apart and never truncated; numbers are right-aligned."""
     for line in table_lines(headers, rows):
         click.echo(line)
 
@@ -47,7 +47,7 @@ def _cell(value: object) -> str:
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """``name: value`` lines with the values aligned."""
+    """Print ``name: value`` lines with aligned values."""
     pairs = [(name + ":", _cell(value)) for name, value in fields]
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
@@ -55,7 +55,7 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def print_json(value: object) -> None:
-    """A whole result as data: JSON, or YAML if ``-o yaml`` was asked for."""
+    """Print a result as JSON, or as YAML with ``-o yaml``."""
     click.echo(document(value))
 
 
@@ -64,6 +64,6 @@ def print_json_line(value: object) -> None:
 
 
 def hint(text: str) -> None:
-    """The next useful command: for people at a terminal only, and never on stdout."""
+    """Suggest the next command on stderr, only if it is a terminal."""
     if sys.stderr.isatty():
         click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""``-o``: commands know two kinds of output, text and data; here is the language that data is written in."""
+"""``-o table|json|yaml``. Commands know only text and JSON; YAML is a rendering of the JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _YAML = "ruslo.cli.yaml"
 
 
 class OutputFormat(click.Choice[str]):
-    """table, json or yaml; ``text`` is another word for table."""
+    """table, json or yaml; ``text`` is an alias of table."""
 
     def __init__(self) -> None:
         super().__init__(["table", "json", "yaml"])
@@ -30,12 +30,12 @@ def output_option(function: F) -> F:
         default="table",
         show_default=True,
         callback=_kind,
-        help="Text for people, JSON or YAML for programs.",
+        help="Output format.",
     )(function)
 
 
 def _kind(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """``text`` or ``json``, which is what commands ask for; the language stays with the context."""
+    """``text`` or ``json`` for the command; the choice of YAML is kept in the context."""
     ctx.meta[_YAML] = value == "yaml"
     return "text" if value == "table" else "json"
 
@@ -46,7 +46,7 @@ def as_yaml() -> bool:
 
 
 def document(value: object) -> str:
-    """A whole result."""
+    """A complete result."""
     if as_yaml():
         from ruslo.cli.terminal.yaml_text import to_yaml
 
@@ -57,7 +57,7 @@ def document(value: object) -> str:
 
 
 def stream_item(value: object) -> str:
-    """One of many that come one after another: a line of JSON, or a YAML document."""
+    """One item of a stream: a line of JSON, or a YAML document."""
     if as_yaml():
         from ruslo.cli.terminal.yaml_text import to_yaml
 

@@ -1,4 +1,4 @@
-"""A line on stderr that is rewritten while a command works; silent unless stderr is a terminal."""
+"""A progress line on stderr, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Callable
 
 import click
 
-_EVERY_S = 0.5
+_INTERVAL_S = 0.5
 _BAR_WIDTH = 24
 
 
 class Progress:
     def __init__(self) -> None:
         self._on = sys.stderr.isatty()
-        self._next = time.monotonic() + _EVERY_S
+        self._next = time.monotonic() + _INTERVAL_S
         self._shown = False
 
     def tick(self, text: Callable[[], str], share: Callable[[], float | None] | None = None) -> None:
-        """Cheap to call often; the text is made only when it is time to show it.
+        """Update the line at most twice a second; ``text`` is called only then, so ticks are cheap.
 
-        ``share`` says how much of the work is done, from 0 to 1, where that is known: then there is a bar.
+        ``share`` returns the completed share of the work, from 0 to 1, which is shown as a bar.
         """
         if self._on and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY_S
+            self._next = time.monotonic() + _INTERVAL_S
             self._shown = True
             line = bar_line(text(), None if share is None else share())
-            # A longer line would wrap, and the next one would not cover it.
+            # A longer line would wrap, and the next update would not erase it.
             line = line[: shutil.get_terminal_size().columns - 1]
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
 

@@ -1,7 +1,7 @@
-"""Plain values as YAML, for ``-o yaml``.
+"""Writes results as YAML, for ``-o yaml``.
 
-Whatever might be read as something else (``no``, ``1e3``, a date) is written in quotes. Results of commands
-need no more, and a library costs 40 ms to import.
+Strings that YAML would read as another type (``no``, ``1e3``, a date) are quoted. A YAML library would do the
+same, but takes 40 ms to import.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-# Beginning with a letter and free of what YAML gives a meaning: such text stands for itself.
+# Strings that need no quotes.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
@@ -50,12 +50,12 @@ def _scalar(value: object) -> str:
     if isinstance(value, str):
         return '"' + "".join(map(_character, value)) + '"'
     text = json.dumps(value)
-    # 1e+16 has no dot, and so is a word for YAML 1.1.
+    # YAML 1.1 reads 1e+16, which has no dot, as a string.
     return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
 def _character(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
-    # JSON's escapes for what is beyond 16 bits are two, which YAML does not join.
+    # YAML does not join the two JSON escapes of a character beyond 16 bits.
     return character if character.isprintable() else f"\\U{ord(character):08x}"

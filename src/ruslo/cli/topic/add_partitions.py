@@ -13,13 +13,13 @@ from ruslo.cli.terminal.output import print_json
 @click.command("add-partitions", epilog=examples("ruslo topic add-partitions orders --total 12"))
 @click.argument("name", shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--total", type=click.IntRange(1), required=True, help="How many there shall be afterwards.")
-@click.option("--validate-only", is_flag=True, help="Check, but add nothing.")
+@click.option("--total", type=click.IntRange(1), required=True, help="New number of partitions.")
+@click.option("--validate-only", is_flag=True, help="Validate the request without adding partitions.")
 @output_option
 def add_partitions(name: str, bootstrap: str, total: int, validate_only: bool, output: str) -> None:
-    """Give a topic more partitions. Keys may map to other partitions from then on."""
+    """Add partitions to a topic. Keys may map to other partitions afterwards."""
     with_admin(bootstrap, lambda admin: admin.topics.add_partitions(name, total, validate_only=validate_only))
     if output == "json":
         print_json({"name": name, "partitions": total, "validate_only": validate_only})
     else:
-        click.echo(f"{name} {'could have' if validate_only else 'has'} {total} partitions")
+        click.echo(f"{name} {'can have' if validate_only else 'has'} {total} partitions")

@@ -24,10 +24,12 @@ from ruslo.cli.terminal.config_changes import config_changes, print_config_chang
     multiple=True,
     metavar="KEY=VALUE",
     callback=pairs_callback,
-    help="Give it this value.",
+    help="Set a config. Repeatable.",
 )
-@click.option("--unset", "removed", multiple=True, metavar="KEY", help="Back to the default.")
-@click.option("--validate-only", is_flag=True, help="Check, but change nothing.")
+@click.option(
+    "--unset", "removed", multiple=True, metavar="KEY", help="Reset a config to its default. Repeatable."
+)
+@click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def alter(
     name: str,
@@ -37,11 +39,11 @@ def alter(
     validate_only: bool,
     output: str,
 ) -> None:
-    """Change settings of a topic; 'ruslo config' does the same for any resource."""
+    """Change configs of a topic. 'ruslo config' does the same for any resource."""
     from ruslo.client.admin.configs import Resource
 
     if not settings and not removed:
-        raise click.UsageError("Nothing to change: give --set KEY=VALUE or --unset KEY.")
+        raise click.UsageError("Nothing to change. Use --set KEY=VALUE or --unset KEY.")
     resource, changes = Resource.topic(name), config_changes(settings, removed)
     with_admin(bootstrap, lambda admin: admin.configs.alter(resource, changes, validate_only=validate_only))
     print_config_changes(resource, changes, validate_only, output)

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @bootstrap_option
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1), help="How many; the broker's num.partitions if not given."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    help="Number of partitions (default: num.partitions of the broker).",
 )
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="Copies of each partition.")
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="Replicas of each partition (default: default.replication.factor of the broker).",
+)
 @click.option(
     "-c",
     "--config",
@@ -35,10 +43,10 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     callback=pairs_callback,
-    help="A setting of the topic. May be repeated.",
+    help="A topic config. Repeatable.",
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is no error.")
-@click.option("--validate-only", is_flag=True, help="Check, but create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic already exists.")
+@click.option("--validate-only", is_flag=True, help="Validate the request without creating topics.")
 @output_option
 def create(
     names: tuple[str, ...],
@@ -50,7 +58,7 @@ def create(
     validate_only: bool,
     output: str,
 ) -> None:
-    """Create one or more topics with the same shape."""
+    """Create one or more topics with the same partitions, replicas and configs."""
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.client.admin.topics import NewTopic
     from ruslo.model.errors import ErrorCode, KafkaError
@@ -75,7 +83,7 @@ def create(
     failed = {name: r for name, r in results.items() if isinstance(r, KafkaError) and name not in present}
     fail_for(failed)
     if not validate_only:
-        hint(f"Write to it: echo hello | ruslo produce {names[0]}")
+        hint(f"Produce a record: echo hello | ruslo produce {names[0]}")
 
 
 def _shape(row: dict[str, object]) -> str:

@@ -13,15 +13,15 @@ from ruslo.cli.terminal.output import print_json
 @click.command(epilog=examples("ruslo topic delete orders", "ruslo topic delete orders payments --yes"))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is no error.")
+@click.option("--if-exists", is_flag=True, help="Succeed if a topic does not exist.")
 @yes_option
 @output_option
 def delete(names: tuple[str, ...], bootstrap: str, if_exists: bool, yes: bool, output: str) -> None:
-    """Delete topics with all their records."""
+    """Delete topics and all their records."""
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.model.errors import ErrorCode
 
-    confirm(f"Delete {', '.join(names)} with all records?", yes)
+    confirm(f"Delete {', '.join(names)} and all records?", yes)
     results = with_admin(bootstrap, lambda admin: admin.topics.delete(dict.fromkeys(names)))
     absent = {
         name

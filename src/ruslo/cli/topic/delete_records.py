@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     "numbers",
     type=click.IntRange(0),
     multiple=True,
-    help="Only this one. May be repeated.",
+    help="Only this partition. Repeatable.",
 )
 @click.option(
     "--before",
     required=True,
     callback=position_callback,
-    metavar="WHERE",
-    help="end, an offset (1000), records before the end (-100), a time ago (7d), a date and time or @ms.",
+    metavar="POSITION",
+    help="end, an offset (1000), records before the end (-100), an age (7d), a date and time, or @ms.",
 )
 @yes_option
 @output_option
 def delete_records(
     name: str, bootstrap: str, numbers: tuple[int, ...], before: Position, yes: bool, output: str
 ) -> None:
-    """Delete the oldest records of a topic, up to a place or time."""
+    """Delete the oldest records of a topic, up to an offset or time."""
     confirm(f"Delete the oldest records of {name}?", yes)
 
     async def run(admin: Admin) -> dict[TopicPartition, int]:
@@ -68,11 +68,11 @@ def delete_records(
 
 
 async def _offsets(
-    admin: Admin, partitions: list[TopicPartition], where: Position
+    admin: Admin, partitions: list[TopicPartition], before: Position
 ) -> dict[TopicPartition, int]:
     from ruslo.client.admin.topics import HIGH_WATERMARK
 
-    match where:
+    match before:
         case AtOffset(offset):
             return dict.fromkeys(partitions, offset)
         case BeforeEnd(0):
@@ -82,7 +82,7 @@ async def _offsets(
             return {p: listed.offset if listed.offset >= 0 else HIGH_WATERMARK for p, listed in found.items()}
         case AtStart() | BeforeEnd(_):
             ranges = await admin.offsets.ranges(partitions)
-            keep = where.records if isinstance(where, BeforeEnd) else None
+            keep = before.records if isinstance(before, BeforeEnd) else None
             return {
                 p: first if keep is None else max(first, end - keep) for p, (first, end) in ranges.items()
             }

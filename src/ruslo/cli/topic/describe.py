@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @click.command(epilog=examples("ruslo topic describe orders", "ruslo topic describe orders payments -o json"))
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
 @bootstrap_option
-@click.option("--all-configs", is_flag=True, help="Also settings that have their default.")
+@click.option("--all-configs", is_flag=True, help="Include configs with their default value.")
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, all_configs: bool, output: str) -> None:
-    """Show partitions, leaders, offsets, sizes and settings."""
+    """Show partitions, leaders, offsets, sizes and configs."""
     from ruslo.client.views.topic_view import describe_topic
 
     async def views(admin: Admin) -> list[TopicView]:

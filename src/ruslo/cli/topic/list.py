@@ -11,7 +11,7 @@ from ruslo.cli.terminal.output import hint, print_json, print_table
 
 @click.command("list", epilog=examples("ruslo topic list", "ruslo topic list -o json | jq -r .[].name"))
 @bootstrap_option
-@click.option("--internal", is_flag=True, help="Also those that the cluster keeps for itself.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @output_option
 def list_topics(bootstrap: str, internal: bool, output: str) -> None:
     """List the topics."""
@@ -35,7 +35,7 @@ def list_topics(bootstrap: str, internal: bool, output: str) -> None:
         )
         return
     if not topics:
-        hint("There are no topics. Create one: ruslo topic create orders")
+        hint("No topics found. Create one: ruslo topic create orders")
         return
     print_table(
         ["NAME", "PARTITIONS", "REPLICAS"],

@@ -1,4 +1,4 @@
-"""``ruslo topic``: create, list, describe, alter, delete, add-partitions, delete-records."""
+"""``ruslo topic``: create, list, describe, alter and delete topics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ruslo.cli.topic.list import list_topics
 
 
 @click.group(
-    short_help="Create, list, describe, change and delete topics.",
+    short_help="Create, list, describe, alter and delete topics.",
     epilog=examples("ruslo topic create orders --partitions 3", "ruslo topic list"),
 )
 def topic() -> None:
-    """Create, list, describe, change and delete topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 for command in (create, list_topics, describe, alter, delete, add_partitions, delete_records):

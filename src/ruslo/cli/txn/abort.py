@@ -1,4 +1,4 @@
-"""``ruslo txn abort``: end a transaction that hangs in a partition, or take an open one from its producer."""
+"""``ruslo txn abort``: abort the transaction of a partition or of a transactional ID."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.views.txn_abort_plan import MarkerPlan
 
-_HOW = (
-    "Say which transaction: TOPIC PARTITION --start-offset N; or TOPIC PARTITION with --producer-id, "
-    "--producer-epoch and --coordinator-epoch; or --transactional-id ID alone."
+_USAGE = (
+    "Choose a transaction: use TOPIC PARTITION --start-offset N; or TOPIC PARTITION with --producer-id, "
+    "--producer-epoch and --coordinator-epoch; or only --transactional-id ID."
 )
 
 
@@ -38,21 +38,21 @@ _HOW = (
 @click.option(
     "--start-offset",
     type=click.IntRange(min=0),
-    help="Where the transaction begins; 'ruslo txn find-hanging' and 'ruslo txn producers' show it.",
+    help="First offset of the transaction (see 'ruslo txn find-hanging' and 'ruslo txn producers').",
 )
 @click.option(
     "--producer-id",
     type=click.IntRange(min=0),
-    help="Instead of --start-offset, where DescribeProducers is not offered.",
+    help="Instead of --start-offset, for brokers without DescribeProducers.",
 )
-@click.option("--producer-epoch", type=click.IntRange(0, 32767), help="Goes with --producer-id.")
-@click.option("--coordinator-epoch", type=click.IntRange(min=0), help="Goes with --producer-id.")
+@click.option("--producer-epoch", type=click.IntRange(0, 32767), help="Required with --producer-id.")
+@click.option("--coordinator-epoch", type=click.IntRange(min=0), help="Required with --producer-id.")
 @click.option(
     "--transactional-id",
     metavar="ID",
-    help="Abort what this id has open, in all partitions, and fence its producer.",
+    help="Abort the open transaction of this ID in all partitions, and fence its producer.",
 )
-@click.option("--force", is_flag=True, help="With --start-offset: even if its coordinator knows it.")
+@click.option("--force", is_flag=True, help="With --start-offset: abort even if its coordinator knows it.")
 @yes_option
 @output_option
 def abort(
@@ -68,14 +68,14 @@ def abort(
     yes: bool,
     output: str,
 ) -> None:
-    """End a transaction that hangs in a partition, or abort the open one of a transactional id.
+    """Abort a hanging transaction of a partition, or the open transaction of a transactional ID.
 
-    In a partition an abort marker is written: readers of committed data go on, and never see the records of
-    the transaction. That is only for transactions that hang. One that its coordinator knows would lose its
-    records here and keep those elsewhere, so it is refused unless --force is given.
+    In a partition, an abort marker is written: read_committed consumers continue and never see the records of
+    the transaction. Use this only for hanging transactions. A transaction that its coordinator knows would be
+    aborted in this partition only, so that needs --force.
 
-    With --transactional-id the coordinator aborts the transaction as a whole. Its producer gets a fatal error
-    (PRODUCER_FENCED) and has to begin anew.
+    With --transactional-id, the coordinator aborts the whole transaction. Its producer gets the fatal error
+    PRODUCER_FENCED and must be restarted.
     """
     from ruslo.client.views.txn_abort_plan import MarkerPlan, plan_marker
     from ruslo.client.wire.idempotent import ProducerIdAndEpoch
@@ -83,22 +83,22 @@ def abort(
 
     by_hand = (producer_id, producer_epoch, coordinator_epoch)
     ways = (start_offset is not None, any(each is not None for each in by_hand), transactional_id is not None)
-    place = None if topic is None or partition is None else TopicPartition(topic, partition)
-    if sum(ways) != 1 or (place is None) is (transactional_id is None) or (transactional_id and topic):
-        raise click.UsageError(_HOW)
+    tp = None if topic is None or partition is None else TopicPartition(topic, partition)
+    if sum(ways) != 1 or (tp is None) is (transactional_id is None) or (transactional_id and topic):
+        raise click.UsageError(_USAGE)
     if force and start_offset is None:
-        raise click.UsageError("--force goes with --start-offset.")
+        raise click.UsageError("--force needs --start-offset.")
     if transactional_id is not None:
         _abort_by_id(bootstrap, transactional_id, yes, output)
         return
-    assert place is not None
+    assert tp is not None
     if start_offset is not None:
         offset = start_offset
-        _abort_in_partition(bootstrap, lambda admin: plan_marker(admin, place, offset, force), yes, output)
+        _abort_in_partition(bootstrap, lambda admin: plan_marker(admin, tp, offset, force), yes, output)
         return
     if producer_id is None or producer_epoch is None or coordinator_epoch is None:
-        raise click.UsageError("--producer-id, --producer-epoch and --coordinator-epoch go together.")
-    given = MarkerPlan(place, ProducerIdAndEpoch(producer_id, producer_epoch), coordinator_epoch)
+        raise click.UsageError("Set all of --producer-id, --producer-epoch and --coordinator-epoch.")
+    given = MarkerPlan(tp, ProducerIdAndEpoch(producer_id, producer_epoch), coordinator_epoch)
 
     async def as_given(admin: Admin) -> MarkerPlan:
         return given
@@ -113,18 +113,18 @@ def _abort_in_partition(
     click.echo(marker.text(), err=True)
     confirm("Write the abort marker?", yes)
 
-    async def carry_out(admin: Admin) -> None:
-        # Whoever was asked may have thought for a while, and the producer may have gone on meanwhile.
+    async def write_marker(admin: Admin) -> None:
+        # The producer may have continued while the user was asked.
         if await plan(admin) != marker:
             raise click.ClickException(
-                "The transaction has changed since it was looked up, nothing was done. "
-                "'ruslo txn producers' shows what is open now."
+                "The transaction changed in the meantime; nothing was written. "
+                "Run 'ruslo txn producers' to see the open transactions."
             )
         await admin.transactions.write_abort_marker(
             marker.partition, marker.producer, marker.coordinator_epoch
         )
 
-    with_admin(bootstrap, carry_out)
+    with_admin(bootstrap, write_marker)
     if output == "json":
         print_json({**marker.as_json(), "status": "aborted"})
     else:
@@ -135,20 +135,20 @@ def _abort_by_id(bootstrap: str, transactional_id: str, yes: bool, output: str) 
     from ruslo.client.views.txn_abort_plan import described_for_abort
 
     found = with_admin(bootstrap, lambda admin: described_for_abort(admin, transactional_id))
-    answer: dict[str, object] = {
+    result: dict[str, object] = {
         "transactional_id": transactional_id,
         "state_before": found.state,
         "partitions": indexes_by_topic(found.partitions),
     }
     if not found.is_open:
         if output == "json":
-            print_json({**answer, "producer_id": None, "producer_epoch": None, "status": "not-open"})
+            print_json({**result, "producer_id": None, "producer_epoch": None, "status": "not-open"})
         else:
             click.echo(f"{transactional_id} has no open transaction ({found.state})")
         return
-    places = shown_partitions(found.partitions) or "no partition"
+    partitions = shown_partitions(found.partitions) or "no partition"
     click.echo(
-        f"Aborts the transaction of {transactional_id} in {places} "
+        f"This aborts the transaction of {transactional_id} in {partitions} "
         f"and fences its producer {found.producer_id} (epoch {found.producer_epoch}).",
         err=True,
     )
@@ -157,9 +157,9 @@ def _abort_by_id(bootstrap: str, transactional_id: str, yes: bool, output: str) 
         bootstrap, lambda admin: admin.transactions.fence(transactional_id, found.timeout_ms)
     )
     if output == "json":
-        print_json({**answer, **producer._asdict(), "status": "aborted"})
+        print_json({**result, **producer._asdict(), "status": "aborted"})
     else:
         click.echo(
-            f"aborted the transaction of {transactional_id}; the id has producer {producer.producer_id} "
-            f"(epoch {producer.producer_epoch}) now"
+            f"aborted the transaction of {transactional_id}; its new producer ID is {producer.producer_id} "
+            f"(epoch {producer.producer_epoch})"
         )

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Show the last transaction of a transactional id: its producer, state, age and partitions.
+    """Show the last transaction of a transactional ID: producer, state, age and partitions.
 
-    The partitions are those that still wait for the end: none when the transaction is complete.
+    The partitions are those without a transaction marker yet, so a completed transaction has none.
     """
     from ruslo.cli.txn.view import describe_transactions
 

@@ -1,4 +1,4 @@
-"""``ruslo txn find-hanging``: transactions that no coordinator will ever end."""
+"""``ruslo txn find-hanging``: open transactions that no coordinator knows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.duration import length_callback, shown_duration
+from ruslo.cli.arguments.duration import duration_callback, shown_duration
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
 from ruslo.cli.running import with_admin
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ruslo.client.views.hanging_transactions import HangingTransaction
     from ruslo.model.topics import TopicPartition
 
-COULD_NOT_TELL = 1
-SOMETHING_HANGS = 3
-"""Exit codes. A probe must be able to tell the alarm from a question without an answer."""
+EXIT_UNKNOWN = 1
+EXIT_HANGING = 3
+"""Exit codes: a probe must distinguish hanging transactions from a failed search."""
 
 
 @click.command(
@@ -39,17 +39,17 @@ SOMETHING_HANGS = 3
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
     callback=scopes_callback,
-    help="Only there, as orders or orders:0,2 or orders:0-3. May be repeated.",
+    help="Only these partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
 )
-@click.option("--broker", type=click.IntRange(min=0), help="Only in partitions that this broker leads.")
+@click.option("--broker", type=click.IntRange(min=0), help="Only partitions that this broker leads.")
 @click.option(
     "--max-transaction-timeout",
     "max_timeout_ms",
     metavar="DURATION",
     default="15m",
     show_default=True,
-    callback=length_callback,
-    help="Pass over transactions with a record younger than this: transaction.max.timeout.ms of the brokers.",
+    callback=duration_callback,
+    help="Ignore transactions with newer records; use transaction.max.timeout.ms of the brokers.",
 )
 @output_option
 @click.pass_context
@@ -61,12 +61,12 @@ def find_hanging(
     max_timeout_ms: int,
     output: str,
 ) -> None:
-    """Find transactions that are open in a partition, but that no coordinator knows of.
+    """Find transactions that are open in a partition but unknown to every coordinator.
 
-    Nobody will end them, and readers of committed data get nothing behind their beginning. Each is shown with
-    the command that ends it.
+    No coordinator will end them, and read_committed consumers cannot read past their first offset. Each is
+    listed with the command that aborts it.
 
-    Exit code 0: nothing hangs. 3: something hangs. 1: that could not be found out.
+    Exit code 0: no hanging transactions. 3: some were found. 1: the search failed.
     """
 
     async def run(admin: Admin) -> tuple[list[HangingTransaction], list[TopicPartition]]:
@@ -86,27 +86,27 @@ def find_hanging(
     elif found:
         _print_found(found, commands)
     elif not leaderless:
-        hint("No transaction hangs.")
+        hint("No hanging transactions found.")
     if leaderless:
         click.echo(
-            f"Error: could not look into partitions without a leader: {shown_partitions(leaderless)}. "
-            "Try again when 'ruslo cluster info' counts none.",
+            f"Error: cannot search partitions without a leader: {shown_partitions(leaderless)}. "
+            "Try again when 'ruslo cluster info' reports none.",
             err=True,
         )
     if found or leaderless:
-        ctx.exit(SOMETHING_HANGS if found else COULD_NOT_TELL)
+        ctx.exit(EXIT_HANGING if found else EXIT_UNKNOWN)
 
 
 async def _partitions_to_search(
     admin: Admin, scopes: list[Scope], broker: int | None
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Those that can be asked, and those that have nobody to ask."""
+    """The partitions with a leader, and those without."""
     from ruslo.cli.txn.view import partitions_of
     from ruslo.model.topics import TopicPartition
 
     metadata = await admin.cluster.metadata({scope.topic for scope in scopes} if scopes else None)
     if broker is not None:
-        await admin.cluster.connection(broker)  # which says who is there, if it is not
+        await admin.cluster.connection(broker)  # fails and lists the brokers if it does not exist
     leaders = {
         TopicPartition(topic.name, each.partition): each.leader_id
         for topic in metadata.topics.values()
@@ -115,7 +115,7 @@ async def _partitions_to_search(
     chosen = partitions_of(metadata, scopes) if scopes else sorted(leaders)
     if broker is not None:
         return [each for each in chosen if leaders.get(each) == broker], []
-    # One that does not exist is left to fail where its leader is looked for.
+    # A partition that does not exist fails later, in the lookup of its leader.
     return (
         [each for each in chosen if leaders.get(each, 0) >= 0],
         [each for each in chosen if leaders.get(each, 0) < 0],
@@ -128,7 +128,7 @@ def abort_command(hanging: HangingTransaction) -> str:
 
 
 def _address(ctx: click.Context, bootstrap: str) -> str:
-    """The option, where the command found the cluster by it and not by what the shell has anyway."""
+    """The --bootstrap-server option, if the user set it on the command line."""
     given = ctx.get_parameter_source("bootstrap") is click.core.ParameterSource.COMMANDLINE
     return f" --bootstrap-server {shlex.quote(bootstrap)}" if given else ""
 

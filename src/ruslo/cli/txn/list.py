@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ruslo.cli.arguments.duration import length_callback
+from ruslo.cli.arguments.duration import duration_callback
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
@@ -27,27 +27,27 @@ STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
     "states",
     type=click.Choice(STATES, case_sensitive=False),
     multiple=True,
-    help="Only ids in this state. May be repeated.",
+    help="Only IDs in this state. Repeatable.",
 )
 @click.option(
     "--producer-id",
     "producer_ids",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Only the id that has this producer id. May be repeated.",
+    help="Only the ID with this producer ID. Repeatable.",
 )
 @click.option(
     "--longer-than",
     "longer_than_ms",
     metavar="DURATION",
-    callback=length_callback,
-    help="Only transactions that began longer ago, as 90s, 5m or PT1H; open ones unless --state is given.",
+    callback=duration_callback,
+    help="Only transactions older than 90s, 5m or PT1H; only open ones unless --state is set.",
 )
 @click.option(
     "--matching",
     "pattern",
     metavar="REGEX",
-    help="Only ids that match as a whole (RE2 syntax, matched by the brokers).",
+    help="Only IDs that match this regular expression (RE2, matched by the brokers).",
 )
 @output_option
 def list_transactions(
@@ -58,18 +58,18 @@ def list_transactions(
     pattern: str | None,
     output: str,
 ) -> None:
-    """List the transactional ids of all coordinators, with the state of their last transaction.
+    """List transactional IDs with the state of their last transaction.
 
-    --longer-than needs brokers of Kafka 3.8 or newer, --matching of 4.1.
+    With Apache Kafka, --longer-than needs version 3.8 and --matching needs version 4.1.
     """
     from ruslo.client.admin.transactions import OPEN_STATES
 
-    # Brokers compare the time in every state: what ended long ago would be listed as open for long.
-    wanted = states or (() if longer_than_ms is None else OPEN_STATES)
+    # Brokers apply the age in every state: completed transactions would be listed as well.
+    chosen_states = states or (() if longer_than_ms is None else OPEN_STATES)
     found = with_admin(
         bootstrap,
         lambda admin: admin.transactions.list(
-            states=wanted, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
+            states=chosen_states, producer_ids=producer_ids, longer_than_ms=longer_than_ms, pattern=pattern
         ),
     )
     if output == "json":
@@ -85,7 +85,7 @@ def list_transactions(
             ]
         )
     elif not found:
-        hint("There are no such transactions. A producer with a transactional.id makes one.")
+        hint("No transactions found. A producer with a transactional.id creates one.")
     else:
         print_table(
             ["TRANSACTIONAL ID", "COORDINATOR", "PRODUCER", "STATE"],

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def producers(scopes: list[Scope], bootstrap: str, output: str) -> None:
-    """Show the idempotent and transactional producers that the leaders of partitions remember.
+    """Show the idempotent and transactional producers that partition leaders know.
 
-    TXN START is the first offset of the transaction that a producer has open in the partition; readers of
-    committed data get nothing from the smallest of them on. LAST WRITE is the time that the producer gave its
-    last batch, or the time of the last transaction's end.
+    TXN START is the first offset of the producer's open transaction in the partition. The smallest one is the
+    last stable offset, which read_committed consumers cannot pass. LAST WRITE is the timestamp of the last
+    batch or transaction marker of the producer.
     """
     from dataclasses import asdict
 
@@ -44,7 +44,7 @@ def producers(scopes: list[Scope], bootstrap: str, output: str) -> None:
     if output == "json":
         print_json([asdict(row) for row in rows])
     elif not rows:
-        hint("No idempotent or transactional producer wrote there of late.")
+        hint("No active idempotent or transactional producers found.")
     else:
         print_table(
             [

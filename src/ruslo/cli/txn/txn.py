@@ -1,4 +1,4 @@
-"""``ruslo txn``: list, describe, producers; find-hanging and abort have files of their own."""
+"""``ruslo txn``: transactions and their producers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ruslo.cli.txn.producers import producers
 
 
 @click.group(
-    short_help="See transactions, find and free those that hang.",
+    short_help="Show transactions, find and abort hanging ones.",
     epilog=examples(
         "ruslo txn list --state ongoing",
         "ruslo txn describe payments-1",
@@ -22,7 +22,7 @@ from ruslo.cli.txn.producers import producers
     ),
 )
 def txn() -> None:
-    """See the transactions of producers, find those that hold readers up, and end them."""
+    """Show transactions, find those that block read_committed consumers, and abort them."""
 
 
 for command in (list_transactions, describe, producers, find_hanging, abort):

@@ -1,4 +1,4 @@
-"""All that ``ruslo txn`` shows of transactions and producers, gathered from several requests."""
+"""Transactions and producers as ``ruslo txn`` prints them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TransactionView:
     description: TransactionDescription
     coordinator_address: str
     age_ms: int | None
-    """None when the transaction is not open."""
+    """None if the transaction is not open."""
 
     def as_json(self) -> dict[str, object]:
         found = self.description
@@ -44,7 +44,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRow:
-    """A line of ``txn producers``; None stands for what the producer does not have."""
+    """A row of ``txn producers``; None means not available."""
 
     topic: str
     partition: int
@@ -57,11 +57,11 @@ class ProducerRow:
 
 
 async def describe_transactions(admin: Admin, transactional_ids: Sequence[str]) -> list[TransactionView]:
-    answers = await admin.transactions.describe(transactional_ids)
+    descriptions = await admin.transactions.describe(transactional_ids)
     nodes = (await admin.cluster.metadata([])).nodes
     now = now_ms()
     views = []
-    for found in map(value_of, answers.values()):
+    for found in map(value_of, descriptions.values()):
         node = nodes.get(found.coordinator_id)
         is_aging = found.is_open and found.start_ms is not None
         views.append(
@@ -97,16 +97,16 @@ def producer_row(partition: TopicPartition, producer: ActiveProducer) -> Produce
 
 
 def partitions_of(metadata: ClusterMetadata, scopes: Iterable[Scope]) -> list[TopicPartition]:
-    """The partitions that people named, in order; all of a topic where they named none."""
+    """The partitions of the scopes, sorted."""
     found: set[TopicPartition] = set()
     for topic, numbers in scopes:
-        there = [each.partition for each in metadata.topic(topic).partitions]
-        found.update(TopicPartition(topic, number) for number in (there if numbers is None else numbers))
+        existing = [each.partition for each in metadata.topic(topic).partitions]
+        found.update(TopicPartition(topic, number) for number in (existing if numbers is None else numbers))
     return sorted(found)
 
 
 def shown_time(timestamp_ms: int) -> str:
-    """Local time with its zone."""
+    """Local time with its UTC offset."""
     return datetime.fromtimestamp(timestamp_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
 
 

@@ -84,7 +84,7 @@ async def test_the_recovery_is_seen_from_outside(tmp_path: Path, monkeypatch: py
     shown = await info(node.bootstrap)
     assert shown.exit_code == 1
     assert "recovering: 1 of 3 logs" in shown.output
-    assert "no broker serves yet" in shown.output
+    assert "All brokers are recovering" in shown.output
     as_json = await info(node.bootstrap, "-o", "json")
     assert json.loads(as_json.stdout)["starting"][0]["recovery"] == recovery._asdict()
     with pytest.raises(ConnectionLost):

@@ -40,7 +40,7 @@ def test_leaving_the_question_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_a_terminal_only_the_option_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(click.UsageError, match="add --yes"):
+    with pytest.raises(click.UsageError, match="Add --yes"):
         confirm("Delete it?", yes=False)
     confirm("Delete it?", yes=True)
 

@@ -23,8 +23,8 @@ def test_scopes(text: str, expected: Scope) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":1", "t:", "t:x", "t:-1", "t:3-1", "t:1,,2", "t:0-999999999", "t:1:2"])
-def test_what_is_no_scope(text: str) -> None:
-    with pytest.raises(ValueError, match=r"names no topic|is no partition; write"):
+def test_invalid_scopes(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has no topic name|is not a partition. Write"):
         parse_scope(text)
 
 

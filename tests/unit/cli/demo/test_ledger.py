@@ -22,9 +22,9 @@ def ledger() -> Ledger:
 TOTALS = {"Kazan": CityTotals(1, 0, 500), "Omsk": CityTotals(1, 1, 0)}
 
 
-def test_an_order_is_settled_when_it_and_its_payment_are_acknowledged(ledger: Ledger) -> None:
-    assert (ledger.orders, ledger.payments, ledger.settled) == (3, 2, 2)
-    assert [ledger.is_settled(number) for number in (-1, 0, 1, 2, 3)] == [False, True, True, False, False]
+def test_an_order_is_paid_when_it_and_its_payment_are_acknowledged(ledger: Ledger) -> None:
+    assert (ledger.orders, ledger.payments, ledger.receipts_due) == (3, 2, 2)
+    assert [ledger.is_paid(number) for number in (-1, 0, 1, 2, 3)] == [False, True, True, False, False]
     assert ledger.totals == TOTALS
 
 

@@ -15,19 +15,19 @@ from ruslo.cli.main import cli
         (["describe"], "Missing argument"),
         (["list", "--state", "asleep"], "'asleep' is not one of"),
         (["list", "--type", "tribe"], "'tribe' is not one of"),
-        (["delete", "g"], "add --yes"),
-        (["delete-offsets", "g", "--yes"], "Say what to forget"),
-        (["delete-offsets", "g", "--topic", "t", "--all-topics"], "Say what to forget"),
-        (["delete-offsets", "g", "--topic", "t:x"], "write t:0,2 or t:0-3"),
-        (["delete-offsets", "g", "--topic", "t"], "add --yes"),
-        (["reset-offsets", "g", "--topic", "t"], "Say where to"),
-        (["reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-latest"], "Say where to"),
-        (["reset-offsets", "g", "--topic", "t", "--to-offset", "0", "--shift-by", "0"], "Say where to"),
-        (["reset-offsets", "g", "--to-earliest"], "Say what to reset"),
-        (["reset-offsets", "g", "--to-earliest", "--topic", "t", "--all-topics"], "Say what to reset"),
+        (["delete", "g"], "Add --yes"),
+        (["delete-offsets", "g", "--yes"], "Choose the partitions"),
+        (["delete-offsets", "g", "--topic", "t", "--all-topics"], "Choose the partitions"),
+        (["delete-offsets", "g", "--topic", "t:x"], "Write t:0,2 or t:0-3"),
+        (["delete-offsets", "g", "--topic", "t"], "Add --yes"),
+        (["reset-offsets", "g", "--topic", "t"], "Choose one target"),
+        (["reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-latest"], "Choose one target"),
+        (["reset-offsets", "g", "--topic", "t", "--to-offset", "0", "--shift-by", "0"], "Choose one target"),
+        (["reset-offsets", "g", "--to-earliest"], "Choose the partitions"),
+        (["reset-offsets", "g", "--to-earliest", "--topic", "t", "--all-topics"], "Choose the partitions"),
         (["reset-offsets", "g", "--topic", "t", "--to-offset", "-1"], "-1"),
-        (["reset-offsets", "g", "--topic", "t", "--to-datetime", "2h"], "'2h' is no date and time"),
-        (["reset-offsets", "g", "--topic", "t", "--by-duration", "soon"], "'soon' is no duration"),
+        (["reset-offsets", "g", "--topic", "t", "--to-datetime", "2h"], "Invalid date and time '2h'"),
+        (["reset-offsets", "g", "--topic", "t", "--by-duration", "soon"], "Invalid duration 'soon'"),
         (["reset-offsets", "g", "--topic", "t", "--to-latest", "--export", "--execute"], "--export only"),
         (["reset-offsets", "g", "--from-file", "no-such-file"], "no-such-file"),
     ],
@@ -64,7 +64,7 @@ def test_a_file_that_says_which_partitions_leaves_no_room_for_a_scope(tmp_path: 
         cli, ["group", "reset-offsets", "g", "--from-file", str(offsets), "--topic", "t"]
     )
     assert result.exit_code == 2
-    assert "The file says which partitions" in result.stderr
+    assert "The file lists the partitions" in result.stderr
 
 
 def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:

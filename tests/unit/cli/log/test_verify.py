@@ -46,15 +46,15 @@ def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> No
     before = (data / "t-0" / f"{0:020d}.log").read_bytes()
     result = ruslo("repair", str(data))
     assert result.exit_code == 0
-    assert "from offset 2 on" in result.stdout
-    assert "would be cut" in result.stdout
+    assert "69 bytes from offset 2" in result.stdout
+    assert "would be dropped" in result.stdout
     assert (data / "t-0" / f"{0:020d}.log").read_bytes() == before
     done = ruslo("repair", str(data), "--execute", "--keep", str(tmp_path / "kept"))
     assert done.exit_code == 0
     assert (tmp_path / "kept" / "t-0" / f"{0:020d}.log").read_bytes() == before
     sound = ruslo("verify", str(data))
     assert sound.exit_code == 0
-    assert sound.stdout.startswith("1 of 1 partitions sound; 9 records in 9 batches, ")
+    assert sound.stdout.startswith("1 of 1 partitions OK; 9 records in 9 batches, ")
     assert f"{data}/t-0: sound, 9 records" in ruslo("verify", str(data), "--all").stdout
     assert ruslo("repair", str(data), "--execute").stdout == "nothing to repair\n"
 
@@ -65,8 +65,8 @@ def test_a_partition_that_cannot_be_repaired_does_not_hide_what_became_of_the_ot
     result = ruslo("repair", str(data), "--execute")
     assert result.exit_code == 1
     assert f"{data}/s-0: not repaired: " in result.stdout
-    assert f"{data}/t-0/{0:020d}.log: from offset 2 on" in result.stdout
-    assert "1 of 2 damaged partitions are not repaired" in result.stderr
+    assert f"{data}/t-0/{0:020d}.log: 69 bytes from offset 2" in result.stdout
+    assert "1 of 2 damaged partitions were not repaired" in result.stderr
     again = json.loads(ruslo("repair", str(data), "--execute", "-o", "json").stdout)["partitions"]
     assert [(Path(each["path"]).name, bool(each["failure"])) for each in again] == [("s-0", True)]
 

@@ -62,19 +62,19 @@ def test_secrets_are_kept(home: Path) -> None:
         assert "s3cret" not in shown
         assert "ann" in shown
     refused = ruslo("topic", "list")
-    assert "security.protocol=SASL_SSL, which this command does not speak yet" in refused.output
+    assert "security.protocol=SASL_SSL, which only 'ruslo produce'" in refused.output
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["profile", "use", "none"], "there is no profile 'none' (there is none yet)"),
-        (["profile", "show"], "'ruslo profile use NAME' chooses one"),
-        (["profile", "create", "../x", "-b", "a:1"], "cannot be a profile's name"),
+        (["profile", "use", "none"], "Unknown profile 'none' (existing profiles: none)"),
+        (["profile", "show"], "Choose one with 'ruslo profile use NAME'"),
+        (["profile", "create", "../x", "-b", "a:1"], "Invalid profile name"),
         (["profile", "create", "x", "-b", "nowhere"], "is not HOST:PORT"),
         (["profile", "create", "x", "-b", "a:1", "-X", "linger.mss=1"], "Did you mean linger.ms?"),
         (["profile", "create", "x", "-b", "a:1", "-X", "acks=7"], "Use one of all"),
-        (["--profile", "none", "topic", "list"], "'ruslo profile create none -b HOST:PORT' makes one"),
+        (["--profile", "none", "topic", "list"], "Create it with 'ruslo profile create none -b HOST:PORT'"),
     ],
 )
 def test_mistakes(words: list[str], message: str) -> None:
@@ -86,7 +86,7 @@ def test_mistakes(words: list[str], message: str) -> None:
 
 def test_a_profile_is_replaced_only_by_force() -> None:
     ruslo("profile", "create", "x", "-b", "127.0.0.1:1")
-    assert "--force replaces it" in ruslo("profile", "create", "x", "-b", "127.0.0.1:2").output
+    assert "Add --force to replace it" in ruslo("profile", "create", "x", "-b", "127.0.0.1:2").output
     assert ruslo("profile", "create", "x", "-b", "127.0.0.1:2", "--force").exit_code == 0
     assert ProfileStore().read("x").settings == {"bootstrap.servers": "127.0.0.1:2"}
 

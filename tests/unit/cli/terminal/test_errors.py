@@ -13,7 +13,7 @@ from ruslo.net.errors import BrokerUnreachable, RequestTimedOut
 def test_an_error_of_the_broker_keeps_its_name_and_gets_advice() -> None:
     text = explain(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' does not exist."))
     assert (
-        text == "topic 'x' does not exist (UNKNOWN_TOPIC_OR_PARTITION). 'ruslo topic list' shows what exists."
+        text == "topic 'x' does not exist (UNKNOWN_TOPIC_OR_PARTITION). Run 'ruslo topic list' to see the topics."
     )
     assert explain(KafkaError(ErrorCode.INVALID_PARTITIONS)) == "INVALID_PARTITIONS"
 
@@ -32,7 +32,7 @@ def test_unreachable_says_what_to_start(host: str, advice: str) -> None:
 def test_an_unknown_host_may_be_misspelled() -> None:
     text = explain(BrokerUnreachable.from_problems([(("brokr", 99), socket.gaierror())]))
     assert text is not None
-    assert "Check how the host is spelled" in text
+    assert "Check the spelling of the host" in text
 
 
 def test_other_errors() -> None:
@@ -53,4 +53,4 @@ def test_errors_of_librdkafka() -> None:
 def test_a_name_that_is_not_text() -> None:
     with pytest.raises(UnicodeEncodeError) as caught:
         "\udcff".encode()
-    assert explain(caught.value) == "'\\udcff' is not text in UTF-8, which names must be"
+    assert explain(caught.value) == "'\\udcff' is not valid UTF-8. Use a name in UTF-8"

@@ -54,7 +54,7 @@ def test_a_transaction_that_changed_after_it_was_shown_is_left_alone() -> None:
 
     script.answers[DescribeProducersRequest] = answer
     said = refused(script, "t", "0", "--start-offset", "42")
-    assert "has changed since it was looked up, nothing was done" in said
+    assert "changed in the meantime; nothing was written" in said
 
 
 def test_one_that_its_coordinator_knows_is_refused() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from click.testing import CliRunner, Result
 
 from ruslo.cli.main import cli
-from ruslo.cli.txn.find_hanging import COULD_NOT_TELL, SOMETHING_HANGS, abort_command
+from ruslo.cli.txn.find_hanging import EXIT_UNKNOWN, EXIT_HANGING, abort_command
 from ruslo.client.admin.producers import ActiveProducer
 from ruslo.client.views.hanging_transactions import HangingTransaction, OpenTransaction
 from ruslo.model.topics import TopicPartition
@@ -26,9 +26,9 @@ HEADLESS = {"headless": -1, "t": 1}
 
 def test_partitions_without_a_leader_leave_the_question_open() -> None:
     result = find_hanging(TxnScript(), HEADLESS)
-    assert result.exit_code == COULD_NOT_TELL
+    assert result.exit_code == EXIT_UNKNOWN
     assert "partitions without a leader: headless:0" in result.stderr
-    assert find_hanging(TxnScript(), HEADLESS, "--topic", "headless").exit_code == COULD_NOT_TELL
+    assert find_hanging(TxnScript(), HEADLESS, "--topic", "headless").exit_code == EXIT_UNKNOWN
     assert find_hanging(TxnScript(), HEADLESS, "--topic", "t").exit_code == 0
     assert find_hanging(TxnScript(), HEADLESS, "--broker", "1").exit_code == 0, "it leads none of them"
 
@@ -37,7 +37,7 @@ def test_what_hangs_is_an_alarm_whatever_else_could_not_be_seen() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
     result = find_hanging(script, HEADLESS, "-o", "json")
-    assert result.exit_code == SOMETHING_HANGS
+    assert result.exit_code == EXIT_HANGING
     commands = [row["abort_command"] for row in json.loads(result.stdout)]
     assert commands == ["ruslo txn abort t 0 --start-offset 42"]
     assert "headless:0" in result.stderr

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 )
 @click.argument("file", type=click.File("r", encoding="utf-8"), metavar="[PLAN]", required=False)
 @bootstrap_option
-@click.option("--all", "everything", is_flag=True, help="All that moves, whoever began it.")
+@click.option("--all", "everything", is_flag=True, help="Cancel all ongoing moves.")
 @output_option
 def cancel(file: TextIO | None, bootstrap: str, everything: bool, output: str) -> None:
-    """Stop moves that are under way: partitions go back to the replicas they had. Removes throttles too."""
+    """Cancel ongoing moves: partitions return to their old replicas. Throttles are removed."""
     from ruslo.cli.cluster.reassign.plan_file import read_plan
     from ruslo.cli.cluster.reassign.throttle import clear_throttle
     from ruslo.cli.terminal.errors import fail_for
 
     if (file is None) != everything:
-        raise click.UsageError("Say what to cancel: a PLAN, or --all.")
-    wanted = None if file is None else read_plan(file)
+        raise click.UsageError("Choose what to cancel: use either a PLAN or --all.")
+    plan = None if file is None else read_plan(file)
 
     async def run(admin: Admin) -> dict[TopicPartition, KafkaError | None]:
-        ongoing = await admin.reassignments.ongoing(None if wanted is None else list(wanted))
+        ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan))
         results = await admin.reassignments.alter(dict.fromkeys(ongoing)) if ongoing else {}
-        await clear_throttle(admin, {partition.topic for partition in wanted or ongoing})
+        await clear_throttle(admin, {partition.topic for partition in plan or ongoing})
         return results
 
     results = with_admin(bootstrap, run)
@@ -48,7 +48,7 @@ def cancel(file: TextIO | None, bootstrap: str, everything: bool, output: str) -
             ]
         )
     elif not results:
-        click.echo("Nothing is being moved.")
+        click.echo("No reassignment is in progress.")
     else:
         for partition, error in results.items():
             if error is None:

@@ -34,73 +34,73 @@ if TYPE_CHECKING:
     "--throttle",
     callback=rate_callback,
     metavar="RATE",
-    help="Copy at most so many bytes a second at each broker, as 50MB or 10MiB.",
+    help="Maximum copy rate per broker, in bytes per second: 50MB or 10MiB.",
 )
 @click.option(
     "--save-current",
     type=click.File("w", encoding="utf-8"),
     metavar="FILE",
-    help="Write a plan here that leads back to where replicas are now.",
+    help="Write the current assignment to this file, as a plan to roll back with.",
 )
-@click.option("--wait", is_flag=True, help="Wait until all replicas have moved.")
+@click.option("--wait", is_flag=True, help="Wait until all moves are complete.")
 @output_option
 def execute(
     file: TextIO, bootstrap: str, throttle: int | None, save_current: TextIO | None, wait: bool, output: str
 ) -> None:
-    """Begin the moves of a plan, ours or one of Kafka's own tool; '-' reads it from stdin.
+    """Start the moves of a plan made by Ruslo or by Kafka's tool; '-' reads it from stdin.
 
-    A throttle stays until 'status' with the plan (or --wait) has seen all moves done.
+    The throttle is removed when --wait, or 'status' with the same plan, finds all moves complete.
     """
     from ruslo.cli.cluster.reassign.plan_file import format_plan, read_plan
-    from ruslo.cli.cluster.reassign.progress import print_moves, settled_progress, wait_until_done
+    from ruslo.cli.cluster.reassign.progress import current_progress, print_moves, wait_until_done
     from ruslo.cli.cluster.reassign.throttle import Move, clear_throttle, set_throttle
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.cli.terminal.progress import Progress
 
-    wanted = read_plan(file)
+    plan = read_plan(file)
 
     async def run(admin: Admin) -> tuple[dict[TopicPartition, KafkaError], list[MoveStatus]]:
-        current = await _current(admin, wanted)
+        current = await _current(admin, plan)
         if save_current is not None:
             save_current.write(format_plan(current))
             save_current.close()
         if throttle is not None:
-            moves = {partition: Move(current[partition], new) for partition, new in wanted.items()}
+            moves = {partition: Move(current[partition], new) for partition, new in plan.items()}
             await set_throttle(admin, moves, throttle)
-        results = await admin.reassignments.alter(wanted)
-        refused = {partition: error for partition, error in results.items() if error is not None}
-        begun = {partition: new for partition, new in wanted.items() if partition not in refused}
-        if not wait or not begun:
-            if not begun and throttle is not None:
-                await clear_throttle(admin, {partition.topic for partition in wanted})
-            return refused, await settled_progress(admin, begun)
+        results = await admin.reassignments.alter(plan)
+        failed = {partition: error for partition, error in results.items() if error is not None}
+        started = {partition: new for partition, new in plan.items() if partition not in failed}
+        if not wait or not started:
+            if not started and throttle is not None:
+                await clear_throttle(admin, {partition.topic for partition in plan})
+            return failed, await current_progress(admin, started)
         progress = Progress()
-        statuses = await wait_until_done(admin, begun, progress)
+        statuses = await wait_until_done(admin, started, progress)
         progress.clear()
         if throttle is not None:
-            await clear_throttle(admin, {partition.topic for partition in wanted})
-        return refused, statuses
+            await clear_throttle(admin, {partition.topic for partition in plan})
+        return failed, statuses
 
-    refused, statuses = with_admin(bootstrap, run)
-    print_moves(statuses, output, refused)
-    fail_for(refused)
+    failed, statuses = with_admin(bootstrap, run)
+    print_moves(statuses, output, failed)
+    fail_for(failed)
     if not wait:
-        hint(f"Watch it: ruslo cluster reassign status {file.name}")
+        hint(f"Show progress: ruslo cluster reassign status {file.name}")
 
 
 async def _current(
-    admin: Admin, wanted: Mapping[TopicPartition, tuple[int, ...]]
+    admin: Admin, plan: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of the plan's partitions; those under way to another place count where they come from."""
+    """The replicas of the plan's partitions, without replicas that an ongoing move is adding."""
     from ruslo.model.errors import ErrorCode, KafkaError
 
-    metadata = await admin.cluster.metadata({partition.topic for partition in wanted})
-    ongoing = await admin.reassignments.ongoing(list(wanted))
+    metadata = await admin.cluster.metadata({partition.topic for partition in plan})
+    ongoing = await admin.reassignments.ongoing(list(plan))
     current = {}
-    for partition in wanted:
+    for partition in plan:
         info = metadata.topic(partition.topic).partition(partition.partition)
         if info is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unknown partition {partition}")
         adding = ongoing[partition].adding if partition in ongoing else ()
         current[partition] = tuple(replica for replica in info.replicas if replica not in adding)
     return current

@@ -1,4 +1,4 @@
-"""``ruslo cluster reassign plan``: from what is wanted to the replicas of each partition."""
+"""``ruslo cluster reassign plan``: compute new replicas of partitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def broker_ids_callback(ctx: click.Context, param: click.Parameter, value: str |
         return ()
     words = [word.strip() for word in value.split(",") if word.strip()]
     if not words or not all(word.isdecimal() for word in words):
-        raise click.BadParameter(f"{value!r} is no list of broker ids, as 1,2,3", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a list of broker IDs. Write it as 1,2,3.", ctx, param)
     return tuple(dict.fromkeys(map(int, words)))
 
 
@@ -37,7 +37,7 @@ class Proposal(NamedTuple):
     plan: dict[TopicPartition, tuple[int, ...]]
     copied_bytes: int
     leaderless: list[TopicPartition]
-    """Those of the plan that nobody can be copied from at the moment."""
+    """Partitions of the plan that have no leader to copy from."""
 
     @property
     def copies(self) -> int:
@@ -59,24 +59,26 @@ class Proposal(NamedTuple):
     type=click.IntRange(0),
     multiple=True,
     metavar="BROKER",
-    help="No replica is to stay on it. May be repeated.",
+    help="Move all replicas off this broker. Repeatable.",
 )
 @click.option(
     "--to-brokers",
     callback=broker_ids_callback,
     metavar="ID,…",
-    help="Spread the topics evenly over these brokers.",
+    help="Spread the partitions evenly over these brokers.",
 )
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="So many copies of each partition.")
+@click.option("-r", "--replication-factor", type=click.IntRange(1), help="New replication factor.")
 @click.option(
     "--topic",
     "scopes",
     multiple=True,
     metavar="TOPIC[:PARTITIONS]",
     callback=scopes_callback,
-    help="What to move, as orders or orders:0,2 or orders:0-3. May be repeated.",
+    help="Partitions to move: orders, orders:0,2 or orders:0-3. Repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="All topics, internal ones too; so does --drain alone.")
+@click.option(
+    "--all-topics", is_flag=True, help="All topics, including internal ones (the default of --drain)."
+)
 @output_option
 def plan(
     bootstrap: str,
@@ -87,20 +89,20 @@ def plan(
     all_topics: bool,
     output: str,
 ) -> None:
-    """Print a plan in the format of Kafka's own tool; nothing is changed.
+    """Print a reassignment plan in the format of Kafka's tool, without changing anything.
 
-    Replicas stay where they can. New ones go to racks that have none of the partition, and there to the
-    broker with the fewest. Read the plan, edit it if you like, and give it to 'ruslo cluster reassign
-    execute'.
+    The plan moves as few replicas as possible. New replicas go to racks without a replica of the partition,
+    and there to the broker with the fewest replicas. Review or edit the plan, then run 'ruslo cluster
+    reassign execute'.
     """
     from ruslo.cli.cluster.reassign.plan_file import format_plan, plan_as_json
 
     if not drain and not to_brokers and replication_factor is None:
-        raise click.UsageError("Say what is wanted: --drain, --to-brokers or --replication-factor.")
+        raise click.UsageError("Choose what to plan: use --drain, --to-brokers or --replication-factor.")
     if scopes and all_topics:
-        raise click.UsageError("Name topics, or take --all-topics, not both.")
+        raise click.UsageError("--topic and --all-topics exclude each other. Remove one.")
     if not scopes and not all_topics and (to_brokers or replication_factor is not None):
-        raise click.UsageError("Say what to move: --topic TOPIC[:PARTITIONS], or --all-topics.")
+        raise click.UsageError("Choose what to move: use --topic TOPIC[:PARTITIONS] or --all-topics.")
     proposal = with_admin(
         bootstrap, lambda admin: propose(admin, drain, to_brokers, replication_factor, scopes)
     )
@@ -108,7 +110,7 @@ def plan(
         print_json(plan_as_json(proposal.plan))
         return
     click.echo(format_plan(proposal.plan), nl=False)
-    _explain(proposal)
+    _summarize(proposal)
 
 
 async def propose(
@@ -127,11 +129,11 @@ async def propose(
     missing = sorted({*drain, *to_brokers} - known)
     topics = await admin.topics.list()
     current = await _assignments(admin, topics)
-    # A broker that is gone for good can be drained as long as partitions still name it.
+    # A broker that was unregistered can still be drained while partitions list it as a replica.
     unknown = [each for each in missing if each in to_brokers or not any(each in r for r in current.values())]
     if unknown:
         present = ", ".join(map(str, sorted(known)))
-        raise click.ClickException(f"there is no broker {unknown[0]}; there are: {present}")
+        raise click.ClickException(f"Unknown broker {unknown[0]}; the brokers are {present}")
     wanted = set(to_brokers or known) - set(drain)
     request = PlacementRequest(
         racks={
@@ -146,7 +148,7 @@ async def propose(
     selected = await partitions_in(admin, scopes) if scopes else list(current)
     for partition in selected:
         if partition not in current:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {partition}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unknown partition {partition}")
     found = plan_replicas(current, selected, request)
     leaders = _leaders_of(topics, found)
     return Proposal(
@@ -159,13 +161,13 @@ async def propose(
 
 
 async def _assignments(admin: Admin, topics: Sequence[TopicInfo]) -> dict[TopicPartition, tuple[int, ...]]:
-    """What is on its way to other brokers counts as being there."""
+    """The replicas of all partitions; for an ongoing move, its target."""
     from ruslo.model.topics import TopicPartition
 
     ongoing = await admin.reassignments.ongoing()
     return {
-        (place := TopicPartition(topic.name, each.partition)): (
-            ongoing[place].target if place in ongoing else each.replicas
+        (tp := TopicPartition(topic.name, each.partition)): (
+            ongoing[tp].target if tp in ongoing else each.replicas
         )
         for topic in topics
         for each in topic.partitions
@@ -176,10 +178,10 @@ def _leaders_of(topics: Sequence[TopicInfo], found: Collection[TopicPartition]) 
     from ruslo.model.topics import TopicPartition
 
     return {
-        place: each.leader_id
+        tp: each.leader_id
         for topic in topics
         for each in topic.partitions
-        if (place := TopicPartition(topic.name, each.partition)) in found
+        if (tp := TopicPartition(topic.name, each.partition)) in found
     }
 
 
@@ -199,10 +201,10 @@ async def _copied_bytes(
     return total
 
 
-def _explain(proposal: Proposal) -> None:
-    """On stderr, so that the plan itself can be sent to a file."""
+def _summarize(proposal: Proposal) -> None:
+    """Summarize on stderr, so that stdout holds only the plan."""
     if not proposal.plan:
-        click.echo("Nothing needs to change.", err=True)
+        click.echo("No partition needs to change.", err=True)
         return
     click.echo(
         f"{len(proposal.plan)} partitions change, {proposal.copies} replicas are copied "
@@ -230,11 +232,11 @@ def _explain(proposal: Proposal) -> None:
         click.echo(line, err=True)
     if proposal.leaderless:
         click.echo(
-            f"Note: {shown_partitions(proposal.leaderless)} has no leader, so that it cannot be copied until "
-            "one of its replicas is back ('ruslo cluster topics-at-risk' shows them).",
+            f"Note: {shown_partitions(proposal.leaderless)} has no leader and cannot be copied until one of "
+            "its replicas is online (see 'ruslo cluster topics-at-risk').",
             err=True,
         )
-    hint("Do it: ruslo cluster reassign execute plan.json --wait")
+    hint("Execute it: ruslo cluster reassign execute plan.json --wait")
 
 
 def _replicas(assigned: dict[TopicPartition, tuple[int, ...]]) -> Counter[int]:

@@ -1,7 +1,7 @@
-"""Plans of reassignments in the JSON that Kafka's own tool writes and reads.
+"""Reassignment plans in the JSON format of Kafka's tool.
 
-``{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}``; what it may
-say about log directories beyond "any" is refused, since only moves between brokers are made.
+``{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}``; log
+directories other than "any" are rejected: moves between directories of a broker are not supported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> dict[str, obje
 
 
 def format_plan(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """One partition on each line, so that people can read and edit it."""
+    """One partition per line, so that the plan is easy to read and edit."""
     head = f'{{"version":{_VERSION},"partitions":['
     lines = [
         json.dumps(
@@ -49,39 +49,39 @@ def read_plan(file: TextIO) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """ConfigError says what is wrong with it."""
+    """Raises ConfigError for an invalid plan."""
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"this is no JSON: {error}") from None
+        raise ConfigError(f"Invalid JSON: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("partitions"), list):
-        raise ConfigError('a plan is an object with "version" and a list of "partitions"')
+        raise ConfigError('Invalid plan: expected an object with "version" and a list of "partitions"')
     if document.get("version", _VERSION) != _VERSION:
-        raise ConfigError(f"version {document['version']!r} of the format is unknown, only 1 is")
+        raise ConfigError(f"Unknown plan version {document['version']!r}: only version 1 is supported")
     plan: dict[TopicPartition, tuple[int, ...]] = {}
     for number, entry in enumerate(document["partitions"], 1):
         partition, replicas = _entry(entry, number)
         if partition in plan:
-            raise ConfigError(f"{partition} is there twice")
+            raise ConfigError(f"{partition} is listed twice. Remove one of the entries")
         plan[partition] = replicas
     return plan
 
 
 def _entry(entry: object, number: int) -> tuple[TopicPartition, tuple[int, ...]]:
     if not isinstance(entry, dict):
-        raise ConfigError(f"partition entry {number} is no object")
+        raise ConfigError(f"Partition entry {number} is not an object")
     topic, index, replicas = entry.get("topic"), entry.get("partition"), entry.get("replicas")
     if not isinstance(topic, str) or not topic or not _is_number(index):
-        raise ConfigError(f'partition entry {number} needs a "topic" and a "partition" number')
+        raise ConfigError(f'Partition entry {number} needs a "topic" and a "partition" number')
     assert isinstance(index, int)
     partition = TopicPartition(topic, index)
     if not isinstance(replicas, list) or not replicas or not all(map(_is_number, replicas)):
-        raise ConfigError(f'{partition} needs "replicas", a list of broker ids')
+        raise ConfigError(f'{partition} needs "replicas", a list of broker IDs')
     if len(set(replicas)) != len(replicas):
-        raise ConfigError(f"{partition} names a broker twice: {replicas}")
+        raise ConfigError(f"{partition} lists a broker twice: {replicas}")
     if any(directory != "any" for directory in entry.get("log_dirs") or ()):
         raise ConfigError(
-            f'{partition} names log directories: only "any" is supported, the broker chooses one'
+            f'{partition} lists log directories. Only "any" is supported: the broker chooses one'
         )
     return partition, tuple(replicas)
 

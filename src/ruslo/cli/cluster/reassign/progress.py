@@ -1,4 +1,4 @@
-"""How far reassignments are: what is done, what moves, and how much is left to copy."""
+"""Progress of reassignments: completed moves, ongoing moves, and bytes left to copy."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.admin.reassignments import OngoingReassignment
 
-_POLL_S = 0.3
-_LOOKS = 4
+_POLL_INTERVAL_S = 0.3
+_MAX_POLLS = 4
 
 
 class MoveState(enum.Enum):
     DONE = "done"
     MOVING = "moving"
     ELSEWHERE = "elsewhere"
-    """It has, or is on its way to, other replicas than the plan says."""
+    """The partition has, or is moving to, other replicas than the plan."""
     GONE = "gone"
     """The partition does not exist."""
 
@@ -42,7 +42,7 @@ class MoveStatus:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     bytes_left: int | None = None
-    """None when it is not known."""
+    """None if unknown."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -58,7 +58,7 @@ class MoveStatus:
 
 
 async def progress_of(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None) -> list[MoveStatus]:
-    """Of the plan's partitions, or of all that move."""
+    """The progress of the plan's partitions, or of all ongoing moves."""
     ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan))
     left = await _bytes_left(admin, ongoing) if ongoing else {}
     if plan is None:
@@ -88,28 +88,28 @@ def _moving(
     return MoveStatus(partition, state, target, move.replicas, move.adding, move.removing, bytes_left)
 
 
-async def settled_progress(
+async def current_progress(
     admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None
 ) -> list[MoveStatus]:
-    """As ``progress_of``; the broker that was asked may hear of a change a moment after it was made."""
-    for _ in range(_LOOKS):
+    """``progress_of``, retried while the broker has not yet applied a change that was just made."""
+    for _ in range(_MAX_POLLS):
         statuses = await progress_of(admin, plan)
         if all(each.state is not MoveState.ELSEWHERE or each.adding or each.removing for each in statuses):
             break
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)
     return statuses
 
 
 async def wait_until_done(
     admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], progress: Progress
 ) -> list[MoveStatus]:
-    """Until nothing of the plan moves any more."""
+    """Wait until no partition of the plan is moving."""
     while True:
-        statuses = await settled_progress(admin, plan)
+        statuses = await current_progress(admin, plan)
         if all(each.state is not MoveState.MOVING for each in statuses):
             return statuses
         progress.tick(partial(summary, statuses), partial(share_done, statuses))
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def share_done(statuses: Sequence[MoveStatus]) -> float:
@@ -126,13 +126,13 @@ def summary(statuses: Sequence[MoveStatus]) -> str:
 async def _bytes_left(
     admin: Admin, ongoing: Mapping[TopicPartition, OngoingReassignment]
 ) -> dict[TopicPartition, int]:
-    """What the new replicas still lack, judged by the size of the largest."""
+    """Bytes that the new replicas still have to copy, estimated from the largest replica."""
     sizes: dict[TopicPartition, dict[int, int]] = {}
     for broker in sorted({broker for move in ongoing.values() for broker in move.replicas}):
         try:
             directories = await admin.log_dirs.describe(broker)
         except KafkaError as error:
-            # Worth showing, not failing for: the broker may be down, or not show its directories to us.
+            # The broker is down or denies access: show the progress without its sizes.
             if error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
                 continue
             raise
@@ -146,23 +146,21 @@ async def _bytes_left(
     }
 
 
-def print_moves(
-    statuses: list[MoveStatus], output: str, refused: Mapping[TopicPartition, KafkaError]
-) -> None:
+def print_moves(statuses: list[MoveStatus], output: str, failed: Mapping[TopicPartition, KafkaError]) -> None:
     if output == "json":
         print_json(
             {
                 "partitions": [each.as_json() for each in statuses],
                 "refused": [
                     {"topic": topic, "partition": number, "error": error.code.name}
-                    for (topic, number), error in refused.items()
+                    for (topic, number), error in failed.items()
                 ],
             }
         )
         return
     if not statuses:
-        if not refused:
-            click.echo("Nothing is being moved.")
+        if not failed:
+            click.echo("No reassignment is in progress.")
         return
     print_table(
         ["TOPIC", "PARTITION", "STATE", "TARGET", "REPLICAS", "ADDING", "REMOVING", "TO COPY"],

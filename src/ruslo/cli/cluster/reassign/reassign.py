@@ -21,7 +21,7 @@ from ruslo.cli.cluster.reassign.status import status
     ),
 )
 def reassign() -> None:
-    """Move replicas to other brokers: make a plan, execute it, watch it, cancel it."""
+    """Move replicas to other brokers: plan, execute, show status, cancel."""
 
 
 for command in (plan, execute, status, cancel):

@@ -23,42 +23,45 @@ if TYPE_CHECKING:
 )
 @click.argument("file", type=click.File("r", encoding="utf-8"), metavar="[PLAN]", required=False)
 @bootstrap_option
-@click.option("--wait", is_flag=True, help="Wait until nothing of the plan moves any more.")
-@click.option("--preserve-throttle", is_flag=True, help="Leave the throttle when all is done.")
+@click.option("--wait", is_flag=True, help="Wait until all moves of the plan are complete.")
+@click.option(
+    "--preserve-throttle", is_flag=True, help="Do not remove the throttle when all moves are complete."
+)
 @output_option
 def status(file: TextIO | None, bootstrap: str, wait: bool, preserve_throttle: bool, output: str) -> None:
-    """Show what moves, or how far a plan is. When all of a plan is done its throttle is removed.
+    """Show all ongoing moves, or the progress of a plan.
 
-    Exit code 1: a partition of the plan has other replicas and is not on its way to the plan's.
+    When all moves of the plan are complete, its throttle is removed. Exit code 1: a partition has other
+    replicas than the plan and is not being moved.
     """
     from ruslo.cli.cluster.reassign.plan_file import read_plan
-    from ruslo.cli.cluster.reassign.progress import MoveState, print_moves, settled_progress, wait_until_done
+    from ruslo.cli.cluster.reassign.progress import MoveState, current_progress, print_moves, wait_until_done
     from ruslo.cli.cluster.reassign.throttle import clear_throttle
     from ruslo.cli.terminal.progress import Progress
 
-    wanted = None if file is None else read_plan(file)
-    if wait and wanted is None:
-        raise click.UsageError("--wait needs the plan to wait for.")
+    plan = None if file is None else read_plan(file)
+    if wait and plan is None:
+        raise click.UsageError("--wait needs a PLAN.")
 
     async def run(admin: Admin) -> tuple[list[MoveStatus], bool]:
-        if wait and wanted is not None:
+        if wait and plan is not None:
             progress = Progress()
-            statuses = await wait_until_done(admin, wanted, progress)
+            statuses = await wait_until_done(admin, plan, progress)
             progress.clear()
         else:
-            statuses = await settled_progress(admin, wanted)
-        finished = wanted is not None and all(each.state is MoveState.DONE for each in statuses)
-        if wanted is None or not finished or preserve_throttle:
+            statuses = await current_progress(admin, plan)
+        finished = plan is not None and all(each.state is MoveState.DONE for each in statuses)
+        if plan is None or not finished or preserve_throttle:
             return statuses, False
-        return statuses, await clear_throttle(admin, {partition.topic for partition in wanted})
+        return statuses, await clear_throttle(admin, {partition.topic for partition in plan})
 
     statuses, cleared = with_admin(bootstrap, run)
     print_moves(statuses, output, {})
     if cleared:
-        click.echo("The throttle was removed.", err=True)
-    astray = [each for each in statuses if each.state in (MoveState.ELSEWHERE, MoveState.GONE)]
-    if wanted is not None and astray:
+        click.echo("Removed the throttle.", err=True)
+    not_moving = [each for each in statuses if each.state in (MoveState.ELSEWHERE, MoveState.GONE)]
+    if plan is not None and not_moving:
         raise click.ClickException(
-            f"{len(astray)} partitions are not where the plan wants them and not on their way: "
-            f"{', '.join(str(each.partition) for each in astray)}. Execute it again, or make a new plan"
+            f"{len(not_moving)} partitions differ from the plan and are not being moved: "
+            f"{', '.join(str(each.partition) for each in not_moving)}. Execute it again, or make a new plan"
         )

@@ -1,7 +1,7 @@
-"""How fast moving replicas may be copied, by the settings that Kafka's own tool uses.
+"""Replication throttle of moves, with the configs that Kafka's tool uses (KIP-73).
 
-The replicas in question are listed at the topic, the old ones for those who send and the new ones for those
-who fetch; the rate is set at each broker that takes part.
+Topic configs list the throttled replicas: the old ones as leaders, the new ones as followers. Broker configs
+set the rate of each broker that takes part.
 """
 
 from __future__ import annotations
@@ -35,21 +35,23 @@ def rate_callback(ctx: click.Context, param: click.Parameter, value: str | None)
         return None
     match = _RATE.match(value.strip())
     if match is None or int(match[1]) == 0:
-        raise click.BadParameter(f"{value!r} is no rate: write bytes a second, as 50MB or 10MiB", ctx, param)
+        raise click.BadParameter(
+            f"Invalid rate {value!r}. Write bytes per second, such as 50MB or 10MiB.", ctx, param
+        )
     return int(match[1]) * int((1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
 
 
 def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
-    """The settings of each topic."""
-    sending: dict[str, list[str]] = {}
-    fetching: dict[str, list[str]] = {}
+    """The throttle configs of each topic."""
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
     for (topic, partition), (old, new) in sorted(moves.items()):
-        sending.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in old)
-        fetching.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in new if broker not in old)
+        leaders.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in old)
+        followers.setdefault(topic, []).extend(f"{partition}:{broker}" for broker in new if broker not in old)
     return {
-        topic: {LEADER_REPLICAS: ",".join(sending[topic]), FOLLOWER_REPLICAS: ",".join(fetching[topic])}
-        for topic in sending
-        if fetching[topic]
+        topic: {LEADER_REPLICAS: ",".join(leaders[topic]), FOLLOWER_REPLICAS: ",".join(followers[topic])}
+        for topic in leaders
+        if followers[topic]
     }
 
 
@@ -72,7 +74,7 @@ async def set_throttle(admin: Admin, moves: Mapping[TopicPartition, Move], rate:
 
 
 async def clear_throttle(admin: Admin, topics: Iterable[str]) -> bool:
-    """Take the settings away from these topics and from all brokers; whether there were any."""
+    """Remove the throttle from these topics and from all brokers; True if there was one."""
     from ruslo.client.admin.configs import Change, ConfigSource, Operation, Resource
 
     names = sorted(set(topics))
@@ -93,6 +95,6 @@ async def clear_throttle(admin: Admin, topics: Iterable[str]) -> bool:
 
 
 async def _alive(admin: Admin) -> set[int]:
-    """A broker checks its own settings, so that only those that run can be given any."""
+    """The live brokers: each validates its own configs, so only these can be changed."""
     description = await admin.brokers.describe_cluster()
     return {broker.node.id for broker in description.brokers if not broker.fenced}

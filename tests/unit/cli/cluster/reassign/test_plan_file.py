@@ -31,24 +31,24 @@ def test_what_apache_kafka_writes_is_taken() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("plan", "this is no JSON"),
-        ("[]", "a plan is an object"),
+        ("plan", "Invalid JSON"),
+        ("[]", "expected an object"),
         ('{"version":1}', "a list of"),
         ('{"version":2,"partitions":[]}', "version 2"),
-        ('{"partitions":[1]}', "entry 1 is no object"),
+        ('{"partitions":[1]}', "entry 1 is not an object"),
         ('{"partitions":[{"partition":0,"replicas":[1]}]}', "entry 1 needs"),
         ('{"partitions":[{"topic":"t","partition":true,"replicas":[1]}]}', "entry 1 needs"),
         ('{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "t-0 needs"),
         ('{"partitions":[{"topic":"t","partition":0,"replicas":["1"]}]}', "t-0 needs"),
-        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "t-0 names a broker twice"),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "t-0 lists a broker twice"),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1]},'
             '{"topic":"t","partition":0,"replicas":[2]}]}',
-            "t-0 is there twice",
+            "t-0 is listed twice",
         ),
         (
             '{"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["/data"]}]}',
-            "t-0 names log directories",
+            "t-0 lists log directories",
         ),
     ],
 )

@@ -34,8 +34,8 @@ def test_rates(text: str | None, rate: int | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "0", "-5", "1.5MB", "5XB"])
-def test_what_is_no_rate(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="no rate"):
+def test_invalid_rates(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="Invalid rate"):
         parsed(text)
 
 
