@@ -52,10 +52,10 @@ def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> No
     done = ruslo("repair", str(data), "--execute", "--keep", str(tmp_path / "kept"))
     assert done.exit_code == 0
     assert (tmp_path / "kept" / "t-0" / f"{0:020d}.log").read_bytes() == before
-    sound = ruslo("verify", str(data))
-    assert sound.exit_code == 0
-    assert sound.stdout.startswith("1 of 1 partitions OK; 9 records in 9 batches, ")
-    assert f"{data}/t-0: sound, 9 records" in ruslo("verify", str(data), "--all").stdout
+    verified = ruslo("verify", str(data))
+    assert verified.exit_code == 0
+    assert verified.stdout.startswith("1 of 1 partitions OK; 9 records in 9 batches, ")
+    assert f"{data}/t-0: OK, 9 records" in ruslo("verify", str(data), "--all").stdout
     assert ruslo("repair", str(data), "--execute").stdout == "nothing to repair\n"
 
 

@@ -13,7 +13,8 @@ from ruslo.net.errors import BrokerUnreachable, RequestTimedOut
 def test_an_error_of_the_broker_keeps_its_name_and_gets_advice() -> None:
     text = explain(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' does not exist."))
     assert (
-        text == "topic 'x' does not exist (UNKNOWN_TOPIC_OR_PARTITION). Run 'ruslo topic list' to see the topics."
+        text
+        == "topic 'x' does not exist (UNKNOWN_TOPIC_OR_PARTITION). Run 'ruslo topic list' to see the topics."
     )
     assert explain(KafkaError(ErrorCode.INVALID_PARTITIONS)) == "INVALID_PARTITIONS"
 
