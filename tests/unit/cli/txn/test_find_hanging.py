@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from click.testing import CliRunner, Result
 
 from ruslo.cli.main import cli
-from ruslo.cli.txn.find_hanging import EXIT_UNKNOWN, EXIT_HANGING, abort_command
+from ruslo.cli.txn.find_hanging import EXIT_HANGING, EXIT_UNKNOWN, abort_command
 from ruslo.client.admin.producers import ActiveProducer
 from ruslo.client.views.hanging_transactions import HangingTransaction, OpenTransaction
 from ruslo.model.topics import TopicPartition
