@@ -12,9 +12,9 @@ from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer import fencing
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.reconcile import _Step
-from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.group import Committer
 from ruslo.machines.groups.offsets.store import OffsetStore
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.model.errors import ErrorCode
 from ruslo.testing.simulation.groups.invariants import (
     ALL_ANSWERED,
@@ -74,10 +74,10 @@ def followers_are_forgotten_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader's assignment answers nobody but the leader."""
     real = classic_sync._assign
 
-    def assign(*args: Any) -> Decision:
+    def assign(*args: Any) -> GroupOutcome:
         decision = real(*args)
         own = decision.replies[-1:]
-        decision.replies[:] = own
+        decision.replies = own
         return decision
 
     monkeypatch.setattr(classic_sync, "_assign", assign)
@@ -87,9 +87,9 @@ def the_fenced_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that are gone are gone, but nobody is told to take over what they had."""
     real = fencing.remove
 
-    def remove(*args: Any) -> Decision:
+    def remove(*args: Any) -> GroupOutcome:
         decision = real(*args)
-        decision.records[:] = [each for each in decision.records if each.key.API_KEY != 3]
+        decision.records = [each for each in decision.records if each.key.API_KEY != 3]
         return decision
 
     monkeypatch.setattr(fencing, "remove", remove)

@@ -13,9 +13,9 @@ import pytest
 
 from ruslo.broker.partitions.transactional_appends import TRANSACTION_V2_FROM, TransactionalAppends
 from ruslo.machines.groups.offsets.store import OffsetStore
+from ruslo.machines.machine import Loaded, Outcome
 from ruslo.machines.txns import end_txn
-from ruslo.machines.txns.decision import Decision
-from ruslo.machines.txns.events import Loaded
+from ruslo.machines.txns.outcome import TxnOutcome
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import IDLE, PREPARED, TV0, TV2
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
@@ -50,17 +50,17 @@ def an_end_does_not_bump_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """KAFKA-17754: a late EndTxn ends the next transaction, one way or the other."""
     real = end_txn._prepare
 
-    def prepare(state: Any, transaction: Any, *args: Any) -> Decision:
+    def prepare(state: Any, transaction: Any, *args: Any) -> TxnOutcome:
         before = transaction.metadata
         decision = real(state, transaction, *args)
-        (transition,), (reply,) = decision.transitions, decision.replies
-        assert transition.to is not None
+        (record,), (reply,) = decision.records, decision.replies
+        assert record.metadata is not None
         assert isinstance(reply.message, EndTxnResponse)
         version = TV2 if before.state in IDLE else TV0
-        unbumped = transition.to._replace(epoch=before.epoch, client_version=version)
+        unbumped = record.metadata._replace(epoch=before.epoch, client_version=version)
         reply.message.producer_epoch = before.epoch
         transaction.pending = None
-        return Decision([state.begin(transaction, unbumped, last_epoch=before.epoch)], [reply])
+        return Outcome([state.begin(transaction, unbumped, last_epoch=before.epoch)], [reply])
 
     patch.setattr(end_txn, "_prepare", prepare)
 
@@ -87,7 +87,7 @@ def markers_are_lost_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
     """What was decided and not complete is taken for complete when it is loaded."""
     real = TxnShard._load
 
-    def load(self: TxnShard, event: Loaded) -> Decision:
+    def load(self: TxnShard, event: Loaded) -> TxnOutcome:
         for transaction in self.state.transactions.values():
             if transaction.metadata.state in PREPARED:
                 transaction.metadata = transaction.metadata._replace(partitions=frozenset())
@@ -122,12 +122,12 @@ def offsets_do_not_wait_for_their_marker(patch: pytest.MonkeyPatch) -> None:
 
 
 def aborted_offsets_are_published(patch: pytest.MonkeyPatch) -> None:
-    real = OffsetStore.settle
+    real = OffsetStore.end_transaction
 
-    def settle(self: OffsetStore, producer_id: int, *, committed: bool) -> None:
+    def end_transaction(self: OffsetStore, producer_id: int, *, committed: bool) -> None:
         real(self, producer_id, committed=True)
 
-    patch.setattr(OffsetStore, "settle", settle)
+    patch.setattr(OffsetStore, "end_transaction", end_transaction)
 
 
 @pytest.mark.parametrize(

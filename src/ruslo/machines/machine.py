@@ -31,8 +31,8 @@ EventT = TypeVar("EventT", contravariant=True)
 RecordT = TypeVar("RecordT")
 MessageT = TypeVar("MessageT")
 EffectT = TypeVar("EffectT")
-ContextT = TypeVar("ContextT")
-RequestT = TypeVar("RequestT")
+ContextT = TypeVar("ContextT", covariant=True)
+RequestT = TypeVar("RequestT", covariant=True)
 
 
 class Instant(NamedTuple):

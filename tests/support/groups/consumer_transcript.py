@@ -85,10 +85,10 @@ class Story:
 
     def resolve(self, found: Mapping[str, Iterable[str]]) -> None:
         """Answer the one question about patterns that is out."""
-        (ask,) = self.bench.asks
+        (ask,) = self.bench.queries
         assert isinstance(ask, ResolveRegex)
         assert set(ask.patterns) == set(found)
-        self.bench.asks.clear()
+        self.bench.queries.clear()
         self.tell("patterns are resolved")
         resolved = {
             pattern: ResolvedRegex(tuple(sorted(topics)), self.bench.topics.version, self.bench.wall_ms)

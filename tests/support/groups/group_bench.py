@@ -11,22 +11,22 @@ from itertools import count
 from typing import NamedTuple, Protocol, TypeVar
 
 from ruslo.machines.groups.consumer.ports import AssignorPort, InlineAssignors
-from ruslo.machines.groups.decision import GroupOutcome
-from ruslo.machines.groups.events import (
-    Ask,
-    GroupEvent,
-    Loaded,
-    MetadataChanged,
-    Requested,
-    RequestInfo,
-    TimerFired,
-    Unloaded,
-)
-from ruslo.machines.groups.records import GroupRecord
-from ruslo.machines.groups.refusals import refusal
+from ruslo.machines.groups.errors import error_response
+from ruslo.machines.groups.events import GroupEvent, GroupQuery, MetadataChanged, RequestInfo
+from ruslo.machines.groups.outcome import GroupOutcome
+from ruslo.machines.groups.records import EndTxnMarker, GroupRecord, Producer
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.topics_view import TopicInfo
+from ruslo.machines.machine import (
+    AppendCommitted,
+    AppendFailed,
+    Instant,
+    Loaded,
+    Requested,
+    TimerFired,
+    Unloaded,
+)
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.protocol.apis import API_BY_KEY
@@ -116,7 +116,7 @@ class GroupBench:
         """Somebody has set the wall clock."""
         self.log: list[Logged] = []
         self.answers: dict[Hashable, Message] = {}
-        self.asks: list[Ask] = []
+        self.queries: list[GroupQuery] = []
         self.append_error: ErrorCode | None = None
         """Set: the log refuses the next append with this."""
         self.commit_error: ErrorCode | None = None
@@ -125,7 +125,7 @@ class GroupBench:
         self._tokens = count(1)
         self._uuids = count(1)
         self.shard = self._new_shard()
-        self.run(Loaded())
+        self.run(Loaded(0))
 
     # -- what tests do ---------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class GroupBench:
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         offset = len(self.log)
         self.log.append(Logged(b"", None, producer_id, commit))
-        self.shard.replay_marker(producer_id, committed=commit, offset=offset)
+        self.shard.replay(EndTxnMarker(producer_id, commit), offset)
 
     def reload(self, log: list[Logged] | None = None) -> None:
         """The partition moves away and comes back, or is started on another log."""
@@ -195,10 +195,10 @@ class GroupBench:
         self.shard = self._new_shard()
         for offset, logged in enumerate(self.log):
             if logged.commits is not None:
-                self.shard.replay_marker(logged.producer_id, committed=logged.commits, offset=offset)
+                self.shard.replay(EndTxnMarker(logged.producer_id, logged.commits), offset)
             else:
-                self.shard.replay(_decoded(logged), offset, logged.producer_id)
-        self.run(Loaded())
+                self.shard.replay(_decoded(logged), offset)
+        self.run(Loaded(0))
 
     def records(self, since: int = 0) -> list[GroupRecord]:
         """What the log holds, decoded."""
@@ -207,40 +207,41 @@ class GroupBench:
     # -- the driver's part -----------------------------------------------------------------------------------
 
     def run(self, event: GroupEvent) -> None:
-        self._carry_out(self.shard.handle(event, self.now_ms, self.wall_ms))
+        self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
 
     @property
     def wall_ms(self) -> int:
         return WALL_MS + self.now_ms + self.wall_shift_ms
 
-    def _carry_out(self, outcome: GroupOutcome) -> None:
-        self.asks += outcome.asks
-        if outcome.append is not None and outcome.append.records:
+    def _execute(self, outcome: GroupOutcome) -> None:
+        self.queries += outcome.effects
+        if outcome.records:
             if self.append_error is None:
                 self._append(outcome)
             failure = self.append_error or self.commit_error
             if failure is not None:
                 self.append_error = self.commit_error = None
-                self._carry_out(self.shard.append_failed(outcome, failure, self.now_ms, self.wall_ms))
+                self.run(AppendFailed([outcome], failure))
                 return
         for reply in outcome.replies:
             self._deliver(reply.token, reply.message)
+        if outcome.records:
+            self.run(AppendCommitted([outcome]))
 
     def _append(self, outcome: GroupOutcome) -> None:
-        assert outcome.append is not None
-        producer_id = -1 if outcome.producer is None else outcome.producer.id
         base_offset = len(self.log)
-        for record in outcome.append.records:
+        for record in outcome.records:
             value = None if record.value is None else GROUP_RECORDS.encode_value(record.value, record.version)
+            producer_id = -1 if record.producer is None else record.producer.id
             self.log.append(Logged(GROUP_RECORDS.encode_key(record.key), value, producer_id))
-        for offset, record in enumerate(outcome.append.records, base_offset):
-            self.shard.replay(record, offset, producer_id)
+        for offset, record in enumerate(outcome.records, base_offset):
+            self.shard.replay(record, offset)
 
     def _deliver(self, token: Hashable, message: Message | KafkaError) -> None:
         assert token not in self.answers, f"{token} was answered twice"
         request, version = self._requests.pop(token)
         if isinstance(message, KafkaError):
-            message = refusal(request, version, message.code)
+            message = error_response(request, version, message.code)
         self.answers[token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> GroupShard:
@@ -249,6 +250,8 @@ class GroupBench:
 
 def _decoded(logged: Logged) -> GroupRecord:
     key = GROUP_RECORDS.decode_key(logged.key)
+    producer = None if logged.producer_id < 0 else Producer(logged.producer_id, 0)
     if logged.value is None:
-        return GroupRecord(key, None)
-    return GroupRecord(key, *GROUP_RECORDS.decode_value(key.API_KEY, logged.value))
+        return GroupRecord(key, None, producer=producer)
+    value, version = GROUP_RECORDS.decode_value(key.API_KEY, logged.value)
+    return GroupRecord(key, value, version, producer)

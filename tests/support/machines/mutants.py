@@ -25,7 +25,7 @@ from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState
 from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
 from ruslo.machines.groups.consumer import heartbeat as group_heartbeat
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.raft import leading
 from ruslo.machines.raft.leader import Leader
@@ -254,7 +254,7 @@ def leaves_are_not_answered() -> None:
 
     def leave_silently(
         shard: ShardState, request: ConsumerGroupHeartbeatRequest, token: Hashable, now_ms: int
-    ) -> Decision:
+    ) -> GroupOutcome:
         decision = leave(shard, request, token, now_ms)
         decision.replies.clear()
         return decision

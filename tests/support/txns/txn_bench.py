@@ -12,24 +12,31 @@ from typing import NamedTuple, TypeVar
 
 import re2  # type: ignore[import-untyped]
 
-from ruslo.machines.txns.decision import Decision
-from ruslo.machines.txns.events import (
-    ClusterChanged,
+from ruslo.machines.machine import (
+    AppendCommitted,
+    AppendFailed,
+    Instant,
     Loaded,
-    MarkersAnswered,
-    MarkerSend,
-    ProducerIdGiven,
     Requested,
-    RequestInfo,
     TimerFired,
-    TxnEvent,
     Unloaded,
-    WantProducerId,
+)
+from ruslo.machines.txns.errors import error_response
+from ruslo.machines.txns.events import (
+    AllocateProducerId,
+    ClusterChanged,
+    MarkersAnswered,
+    MarkersFenced,
+    ProducerIdAllocated,
+    RequestInfo,
+    SendMarkers,
+    TxnEvent,
 )
 from ruslo.machines.txns.marker_requests import codes_of, request_of, response_of
 from ruslo.machines.txns.metadata import TxnMetadata
-from ruslo.machines.txns.records import TxnRecord
-from ruslo.machines.txns.refusals import refusal
+from ruslo.machines.txns.outcome import TxnOutcome
+from ruslo.machines.txns.record_bytes import record_bytes
+from ruslo.machines.txns.records import TxnRecord, state_of
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import TxnState
@@ -63,6 +70,14 @@ class Marker(NamedTuple):
     commits: bool
     coordinator_epoch: int
     transaction_version: int
+
+
+class Logged(NamedTuple):
+    """A record of the log, decoded."""
+
+    key: TransactionLogKey
+    value: TransactionLogValue | None
+    version: int = 1
 
 
 class Cluster:
@@ -105,20 +120,20 @@ class TxnBench:
         self.answers: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
         """In the order in which leaders took them in."""
-        self.sends: list[MarkerSend] = []
+        self.sends: list[SendMarkers] = []
         """Under way to leaders; empty while ``leaders_answer``."""
         self.leaders_answer = True
-        self.uncommitted: list[Decision] = []
+        self.uncommitted: list[TxnOutcome] = []
         """Appended, and nobody has confirmed it; empty while ``commits_at_once``."""
         self.commits_at_once = True
         self.append_error: ErrorCode | None = None
         """Set: the log refuses the next append with this."""
         self.commit_error: ErrorCode | None = None
         """Set: the next append is written, but nobody confirms it in time."""
-        self.asks: list[WantProducerId] = []
+        self.allocations: list[AllocateProducerId] = []
         """Producer ids that are still to come; empty while ``ids_at_hand``."""
         self.ids_at_hand = True
-        self.stopped: list[str] = []
+        self.fenced: list[str] = []
         self.coordinator_epoch = 7
         self._requests: dict[Hashable, tuple[Message, int]] = {}
         self._tokens = count(1)
@@ -175,12 +190,13 @@ class TxnBench:
         """The partition moves away and comes back, under another leader epoch."""
         self.uncommitted.clear()
         self.sends.clear()
-        self.asks.clear()
+        self.allocations.clear()
         self.run(Unloaded())
         self.coordinator_epoch += 1
         self.shard = self._new_shard()
-        for record in self.records():
-            self.shard.replay(record)
+        for offset, logged in enumerate(self.records()):
+            metadata = None if logged.value is None else state_of(logged.value)
+            self.shard.replay(TxnRecord(logged.key.transactional_id, metadata, logged.version), offset)
         self.run(Loaded(self.coordinator_epoch))
 
     def put(self, transactional_id: str, metadata: TransactionLogValue, version: int = 1) -> None:
@@ -218,7 +234,7 @@ class TxnBench:
         )
         self.reload()
 
-    def records(self, since: int = 0) -> list[TxnRecord]:
+    def records(self, since: int = 0) -> list[Logged]:
         """What the log holds, decoded."""
         return [_decoded(*each) for each in self.log[since:]]
 
@@ -241,7 +257,7 @@ class TxnBench:
     # -- the driver's part, and the rest of the cluster's ----------------------------------------------------
 
     def run(self, event: TxnEvent) -> None:
-        self._carry_out(self.shard.handle(event, self.now_ms, self.wall_ms))
+        self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
 
     @property
     def wall_ms(self) -> int:
@@ -251,12 +267,14 @@ class TxnBench:
         """The high watermark passes everything that was appended."""
         committed, self.uncommitted = self.uncommitted, []
         for outcome in committed:
+            for record in outcome.records:
+                self.shard.replay(record, 0)
             self._release(outcome)
-        self._carry_out(self.shard.append_committed(committed, self.now_ms, self.wall_ms))
+        self.run(AppendCommitted(committed))
 
     def give_id(self, producer_id: int | None = None) -> None:
         """Answer the oldest question for a producer id; None: there is none."""
-        self.run(ProducerIdGiven(self.asks.pop(0).ask_id, producer_id))
+        self.run(ProducerIdAllocated(self.allocations.pop(0).allocation, producer_id))
 
     def answer_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
         """A leader answers one of the requests under way."""
@@ -274,51 +292,53 @@ class TxnBench:
     def fail_uncommitted(self, code: ErrorCode) -> None:
         failed, self.uncommitted = self.uncommitted, []
         for outcome in failed:
-            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+            self.run(AppendFailed([outcome], code))
 
-    def _carry_out(self, outcome: Decision) -> None:
-        self.stopped += outcome.stopped
-        if outcome.transitions:
+    def _execute(self, outcome: TxnOutcome) -> None:
+        if outcome.records:
             self._append(outcome)
         else:
             self._release(outcome)
-        for ask in outcome.asks:
-            self.asks.append(ask)
-            if self.ids_at_hand:
-                self.give_id(next(self._producer_ids))
-        for send in outcome.sends:
-            self.sends.append(send)
+        for effect in outcome.effects:
+            if isinstance(effect, SendMarkers):
+                self.sends.append(effect)
+            elif isinstance(effect, MarkersFenced):
+                self.fenced.append(effect.transactional_id)
+            else:
+                self.allocations.append(effect)
+                if self.ids_at_hand:
+                    self.give_id(next(self._producer_ids))
         while self.leaders_answer and self.sends:
             self.answer_markers()
 
-    def _append(self, outcome: Decision) -> None:
+    def _append(self, outcome: TxnOutcome) -> None:
         if self.append_error is not None:
             code, self.append_error = self.append_error, None
-            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+            self.run(AppendFailed([outcome], code))
             return
-        self.log += (transition.record for transition in outcome.transitions)
+        self.log += (record_bytes(record) for record in outcome.records)
         if self.commit_error is not None:
             code, self.commit_error = self.commit_error, None
-            self._carry_out(self.shard.append_failed(outcome, code, self.now_ms, self.wall_ms))
+            self.run(AppendFailed([outcome], code))
             return
         self.uncommitted.append(outcome)
         if self.commits_at_once:
             self.commit()
 
-    def _release(self, outcome: Decision) -> None:
+    def _release(self, outcome: TxnOutcome) -> None:
         for reply in outcome.replies:
             assert reply.token not in self.answers, f"{reply.token} was answered twice"
             request, version = self._requests.pop(reply.token)
             message = reply.message
             if isinstance(message, KafkaError):
-                message = refusal(request, version, message.code)
+                message = error_response(request, version, message.code)
             self.answers[reply.token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> TxnShard:
         return TxnShard(self.settings, compile_pattern, self.cluster)
 
 
-def markers_of(send: MarkerSend) -> Iterable[Marker]:
+def markers_of(send: SendMarkers) -> Iterable[Marker]:
     for each in send.markers:
         for partition in each.partitions:
             yield Marker(
@@ -338,11 +358,11 @@ def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -
     return WriteTxnMarkersResponse.from_bytes(response.to_bytes(2), 2)
 
 
-def _decoded(key: bytes, value: bytes | None) -> TxnRecord:
+def _decoded(key: bytes, value: bytes | None) -> Logged:
     decoded_key = TRANSACTION_RECORDS.decode_key(key)
     assert isinstance(decoded_key, TransactionLogKey)
     if value is None:
-        return TxnRecord(decoded_key, None)
+        return Logged(decoded_key, None)
     decoded_value, version = TRANSACTION_RECORDS.decode_value(decoded_key.API_KEY, value)
     assert isinstance(decoded_value, TransactionLogValue)
-    return TxnRecord(decoded_key, decoded_value, version)
+    return Logged(decoded_key, decoded_value, version)

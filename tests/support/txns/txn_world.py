@@ -20,9 +20,10 @@ from collections.abc import Hashable
 from random import Random
 from typing import NamedTuple
 
-from ruslo.machines.txns.decision import Decision
-from ruslo.machines.txns.events import MarkersAnswered, MarkerSend, TimerFired
+from ruslo.machines.machine import TimerFired
+from ruslo.machines.txns.events import MarkersAnswered, SendMarkers
 from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.outcome import TxnOutcome
 from ruslo.machines.txns.records import state_of
 from ruslo.machines.txns.states import COMPLETED, PREPARED, TxnState
 from ruslo.model.errors import ErrorCode
@@ -57,7 +58,7 @@ class WorldBench(TxnBench):
         self.ends: dict[int, int] = {}
         """Log offset behind an outcome's records, by the outcome's identity."""
 
-    def _append(self, outcome: Decision) -> None:
+    def _append(self, outcome: TxnOutcome) -> None:
         super()._append(outcome)
         self.ends[id(outcome)] = len(self.log)
 
@@ -159,7 +160,7 @@ class World:
         ]
         self.network: list[Sent] = []
         self.waiting: dict[Hashable, Sent] = {}
-        self.late_markers: list[MarkerSend] = []
+        self.late_markers: list[SendMarkers] = []
         self.leaders = {TopicPartition(name, at): Leader() for name, n in TOPICS.items() for at in range(n)}
         self.decisions: dict[str, TxnMetadata] = {}
         """By id: the end that is decided and not complete."""
@@ -263,7 +264,7 @@ class World:
         if self.late_markers:
             self.write_unheard(self.late_markers.pop(self.random.randrange(len(self.late_markers))))
 
-    def write_unheard(self, send: MarkerSend) -> None:
+    def write_unheard(self, send: SendMarkers) -> None:
         for marker in markers_of(send):
             self.write(marker)
 
@@ -274,7 +275,7 @@ class World:
         return code
 
     def producer_id_comes(self) -> None:
-        if self.bench.asks:
+        if self.bench.allocations:
             self.producer_ids += 1
             self.bench.give_id(None if self.random.random() < 0.1 else self.producer_ids)
 
@@ -286,7 +287,7 @@ class World:
         bench = self.bench
         if bench.uncommitted:
             failed, rest = bench.uncommitted[:1], bench.uncommitted[1:]
-            self.unsure |= {each.transaction.id for each in failed[0].transitions}
+            self.unsure |= {each.transactional_id for each in failed[0].records}
             bench.uncommitted = failed
             bench.fail_uncommitted(ErrorCode.REQUEST_TIMED_OUT)
             bench.uncommitted = rest + bench.uncommitted
@@ -335,22 +336,19 @@ class World:
 
     # -- what must hold --------------------------------------------------------------------------------------
 
-    def check_committed(self, outcome: Decision) -> None:
-        for transition in outcome.transitions:
-            transactional_id = transition.transaction.id
-            assert transition.to is not None, "no id is unused for long enough here"
+    def check_committed(self, outcome: TxnOutcome) -> None:
+        for transactional_id, metadata, _ in outcome.records:
+            assert metadata is not None, "no id is unused for long enough here"
             decided = self.decisions.pop(transactional_id, None)
             if decided is not None:
-                assert transition.to.state in COMPLETED
-                assert transition.to.state - decided.state == 2, (
-                    "CompleteCommit after PrepareCommit, or abort"
-                )
+                assert metadata.state in COMPLETED
+                assert metadata.state - decided.state == 2, "CompleteCommit after PrepareCommit, or abort"
                 assert decided.partitions <= self.marked[decided.producer_id, decided.epoch]
                 self.completed += 1
             else:
-                assert transition.to.state not in COMPLETED
+                assert metadata.state not in COMPLETED
             self.unsure.discard(transactional_id)
-            self.note(transactional_id, transition.to)
+            self.note(transactional_id, metadata)
 
     def note(self, transactional_id: str, metadata: TxnMetadata) -> None:
         before = self.newest.get(transactional_id)
@@ -389,9 +387,7 @@ class World:
             for record in self.bench.records()
             if record.value is not None
         }
-        under_way = {
-            each.transaction.id for outcome in self.bench.uncommitted for each in outcome.transitions
-        }
+        under_way = {each.transactional_id for outcome in self.bench.uncommitted for each in outcome.records}
         for transaction in self.bench.shard.state.transactions.values():
             if transaction.id not in self.unsure | under_way and transaction.exists:
                 assert loaded[transaction.id] == transaction.metadata
@@ -422,7 +418,7 @@ class World:
         for _ in range(50):
             while bench.uncommitted:
                 self.log_commits()
-            while bench.asks:
+            while bench.allocations:
                 self.producer_ids += 1
                 bench.give_id(self.producer_ids)
             while bench.sends:
@@ -430,7 +426,7 @@ class World:
             self.take_answers()
             bench.now_ms += 1_000
             self.fire_timers()
-        assert bench.stopped == []
+        assert bench.fenced == []
         assert not self.waiting, "somebody was never answered"
         assert not self.decisions
         for transaction in bench.shard.state.transactions.values():

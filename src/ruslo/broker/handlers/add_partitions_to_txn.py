@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.machines.txns.add_partitions import SEVERAL_TRANSACTIONS_FROM
+from ruslo.machines.txns.add_partitions import BATCHED_MIN_VERSION
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnRequest
 from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
@@ -20,7 +20,7 @@ def handle(
     services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> Message | Awaitable[Message]:
     transactions, version = services.transactions, context.api_version
-    if version < SEVERAL_TRANSACTIONS_FROM:
+    if version < BATCHED_MIN_VERSION:
         return transactions.submit(request.v3_and_below_transactional_id, request, version)
     if not request.transactions:
         return AddPartitionsToTxnResponse()

@@ -5,7 +5,7 @@ v1: whether a member speaks the classic or the new protocol (KIP-1099).
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
@@ -17,7 +17,7 @@ async def handle(
     services: Services, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
     groups = services.groups
-    answers = await all_answers(
+    answers = await all_responses(
         [
             groups.submit_to(partition, ConsumerGroupDescribeRequest(group_ids=group_ids), context)
             for partition, group_ids in by_partition(groups, request.group_ids, str).items()

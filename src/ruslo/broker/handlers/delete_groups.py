@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
@@ -13,7 +13,7 @@ async def handle(
     services: Services, request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse:
     groups = services.groups
-    answers = await all_answers(
+    answers = await all_responses(
         [
             groups.submit_to(partition, DeleteGroupsRequest(groups_names=group_ids), context)
             for partition, group_ids in by_partition(groups, request.groups_names, str).items()

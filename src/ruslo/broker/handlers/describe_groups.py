@@ -6,7 +6,7 @@ error (KIP-1043); before, it was described as dead.
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
@@ -18,7 +18,7 @@ async def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     groups = services.groups
-    answers = await all_answers(
+    answers = await all_responses(
         [
             groups.submit_to(partition, DescribeGroupsRequest(groups=group_ids), context)
             for partition, group_ids in by_partition(groups, request.groups, str).items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode
@@ -18,7 +18,7 @@ async def handle(
 ) -> DescribeTransactionsResponse:
     transactions = services.transactions
     parts = by_partition(transactions, filter(None, dict.fromkeys(request.transactional_ids)), str)
-    answers = await all_answers(
+    answers = await all_responses(
         [
             transactions.submit_to(
                 partition, DescribeTransactionsRequest(transactional_ids=ids), context.api_version

@@ -13,8 +13,8 @@ from collections.abc import Awaitable
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
+from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.init_producer import check
-from ruslo.machines.txns.refusals import refusal
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -28,7 +28,7 @@ def handle(
 ) -> Message | Awaitable[Message]:
     problem = check(request, services.transactions.settings)
     if problem is not ErrorCode.NONE:
-        return refusal(request, context.api_version, problem)
+        return error_response(request, context.api_version, problem)
     if request.transactional_id is None:
         return _new(services, request, context)
     return services.transactions.submit(request.transactional_id, request, context.api_version)
@@ -40,5 +40,5 @@ async def _new(services: Services, request: InitProducerIdRequest, context: Requ
     except KafkaError as error:
         # As Kafka says it: what is between a broker and its controller ends no producer, it only has to wait.
         logger.warning("no producer id for a client: %s", error)
-        return refusal(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return error_response(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

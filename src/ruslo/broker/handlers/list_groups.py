@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers
+from ruslo.broker.coordinators.runtime.fan_out import all_responses
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
@@ -13,7 +13,7 @@ async def handle(
     services: Services, request: ListGroupsRequest, context: RequestContext
 ) -> ListGroupsResponse:
     groups = services.groups
-    answers = await all_answers(
+    answers = await all_responses(
         [groups.submit_to(partition, request, context) for partition in groups.partitions()],
         ListGroupsResponse,
     )

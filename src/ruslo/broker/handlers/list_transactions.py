@@ -5,7 +5,7 @@ v1: open for longer than (KIP-994). v2: ids that match a pattern (KIP-1152).
 
 from __future__ import annotations
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers
+from ruslo.broker.coordinators.runtime.fan_out import all_responses
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.groups.consumer.patterns import check_pattern
@@ -20,7 +20,7 @@ async def handle(
     if request.transactional_id_pattern:
         check_pattern(request.transactional_id_pattern)
     transactions = services.transactions
-    answers = await all_answers(
+    answers = await all_responses(
         [
             transactions.submit_to(partition, request, context.api_version)
             for partition in transactions.partitions()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from ruslo.broker.coordinators.runtime.fan_out import all_answers, by_partition
+from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.message import Message
@@ -33,7 +33,7 @@ async def _fetch_each(
 ) -> OffsetFetchResponse:
     groups = services.groups
     parts = by_partition(groups, request.groups, _group_id)
-    answers = await all_answers(
+    answers = await all_responses(
         [
             groups.submit_to(
                 partition, OffsetFetchRequest(groups=part, require_stable=request.require_stable), context

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.machines.machine import AppendCommitted, AppendFailed, Loaded, Requested, TimerFired, Unloaded
+from ruslo.model.errors import KafkaError
 from ruslo.protocol.message import Message
 
 
@@ -21,15 +24,6 @@ class RequestInfo(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """A request for a group of this shard. Its answer carries ``token``, maybe in a much later Outcome."""
-
-    token: Hashable
-    request: Message
-    context: RequestInfo
-
-
-@dataclass(frozen=True, slots=True)
 class MetadataChanged:
     """The cluster's topics changed; from now on ``view`` is what the machine looks topics up in."""
 
@@ -38,21 +32,6 @@ class MetadataChanged:
     """Created, deleted, or with other partitions or replica racks than before."""
     deleted_topics: frozenset[str] = field(default=frozenset())
     """Deleted ones, even if the name was taken again at once: their committed offsets go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """This node leads the partition and has replayed all of it: sessions begin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unloaded:
-    """This node no longer leads the partition: everything parked is answered, nothing is decided any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimerFired:
-    """``deadline_ms()`` has come."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -101,7 +80,15 @@ class ComputeTarget:
     spec: object
 
 
+GroupQuery: TypeAlias = ResolveRegex | ComputeTarget
 GroupEvent: TypeAlias = (
-    Requested | MetadataChanged | Loaded | Unloaded | TimerFired | RegexResolved | TargetComputed
+    Requested[Message, RequestInfo]
+    | MetadataChanged
+    | Loaded
+    | Unloaded
+    | TimerFired
+    | AppendCommitted[GroupRecord, Message | KafkaError, GroupQuery]
+    | AppendFailed[GroupRecord, Message | KafkaError, GroupQuery]
+    | RegexResolved
+    | TargetComputed
 )
-Ask: TypeAlias = ResolveRegex | ComputeTarget

@@ -37,12 +37,28 @@ CONSUMER_RECORD_VERSION = 0
 NO_TIMESTAMP = -1
 
 
+class Producer(NamedTuple):
+    """The transactional producer of a batch."""
+
+    id: int
+    epoch: int
+
+
 class GroupRecord(NamedTuple):
     key: Message
     value: Message | None
-    """None: what the key stands for is gone."""
+    """None: a tombstone."""
     version: int = CONSUMER_RECORD_VERSION
-    """Of the value; means nothing for a tombstone."""
+    """The version of the value; it has no meaning for a tombstone."""
+    producer: Producer | None = None
+    """The producer whose transaction the record belongs to; None: the record is not transactional."""
+
+
+class EndTxnMarker(NamedTuple):
+    """A control record of ``__consumer_offsets`` that ends a producer's transaction."""
+
+    producer_id: int
+    committed: bool
 
 
 def consumer_record(key: Message, value: Message) -> GroupRecord:

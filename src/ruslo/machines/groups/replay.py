@@ -1,11 +1,11 @@
-"""How records become state: while a shard is loaded, and for its own writes while it leads."""
+"""Applies records to the state of a shard: while it is loaded, and its own records while it leads."""
 
 from __future__ import annotations
 
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer import replay as consumer_replay
 from ruslo.machines.groups.offsets.store import CommittedOffset
-from ruslo.machines.groups.records import CONSUMER_GROUP_TYPES, GroupRecord
+from ruslo.machines.groups.records import CONSUMER_GROUP_TYPES, EndTxnMarker, GroupRecord
 from ruslo.machines.groups.state import ShardState
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
@@ -14,29 +14,24 @@ from ruslo.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommi
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 
-NO_PRODUCER = -1
 
-
-def replay(shard: ShardState, record: GroupRecord, offset: int, producer_id: int) -> None:
+def replay(shard: ShardState, record: GroupRecord | EndTxnMarker, offset: int) -> None:
+    shard.next_offset = offset + 1
+    if isinstance(record, EndTxnMarker):
+        shard.offsets.end_transaction(record.producer_id, committed=record.committed)
+        return
     key = record.key
-    if isinstance(key, OffsetCommitKey):
-        _replay_offset(shard, key, record, offset, producer_id)
+    if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+        _replay_offset(shard, key, record, offset)
     elif isinstance(key, GroupMetadataKey):
         _replay_classic_group(shard, key.group, record)
     elif key.API_KEY in CONSUMER_GROUP_TYPES:
         consumer_replay.replay(shard.groups, record)
-    elif isinstance(key, LegacyOffsetCommitKey):
-        _replay_offset(shard, key, record, offset, producer_id)
-    # Other types belong to kinds of groups that are not served here; they stay in the log untouched.
-    shard.next_offset = offset + 1
+    # Other types belong to kinds of groups that this release does not serve; they stay in the log.
 
 
 def _replay_offset(
-    shard: ShardState,
-    key: OffsetCommitKey | LegacyOffsetCommitKey,
-    record: GroupRecord,
-    offset: int,
-    producer_id: int,
+    shard: ShardState, key: OffsetCommitKey | LegacyOffsetCommitKey, record: GroupRecord, offset: int
 ) -> None:
     group_id, value = key.group, record.value
     if value is None:
@@ -58,12 +53,12 @@ def _replay_offset(
             value.offset, -1, value.metadata, value.commit_timestamp, record_offset=offset
         )
     if group_id not in shard.groups:
-        # Whoever commits without being a member makes a group that has nothing but its offsets.
+        # A commit without a member creates a group that consists only of its offsets.
         shard.groups[group_id] = ClassicGroup(group_id)
-    if producer_id == NO_PRODUCER:
+    if record.producer is None:
         shard.offsets.put(group_id, key.topic, key.partition, committed)
     else:
-        shard.offsets.put_pending(producer_id, group_id, key.topic, key.partition, committed)
+        shard.offsets.put_pending(record.producer.id, group_id, key.topic, key.partition, committed)
 
 
 def _replay_classic_group(shard: ShardState, group_id: str, record: GroupRecord) -> None:
@@ -74,7 +69,7 @@ def _replay_classic_group(shard: ShardState, group_id: str, record: GroupRecord)
             del shard.groups[group_id]
         return
     if shard.active and isinstance(known, ClassicGroup):
-        # The record is a picture of this very group, which may have moved on since.
+        # The record is a snapshot of this group, which may have changed since.
         known.recorded = True
         return
     assert isinstance(value, GroupMetadataValue)

@@ -1,10 +1,10 @@
-"""AddPartitionsToTxn: partitions that a transaction writes to, so that its markers reach them.
+"""AddPartitionsToTxn: adds the partitions that a transaction writes to, and that will get its markers.
 
-v0-3 come from clients, one transaction a request; v2 knows PRODUCER_FENCED. v4-5 come from partition leaders,
-several transactions a request (KIP-890): a leader verifies that a version 1 client has added the partition,
-or adds it for a version 2 client on its first write.
+v0-3 come from clients, with one transaction per request; v2 adds PRODUCER_FENCED. v4-5 come from partition
+leaders, with several transactions per request (KIP-890): a leader verifies that a version 1 client has added
+the partition, or adds it for a version 2 client on its first write.
 
-Checked in this order: partitions that do not exist or may not be written to, then
+Partitions that do not exist or are not authorized are checked first, then:
 
 | case                      | add                                       | verify only                       |
 |---------------------------|-------------------------------------------|-----------------------------------|
@@ -14,9 +14,9 @@ Checked in this order: partitions that do not exist or may not be written to, th
 | another producer id       | INVALID_PRODUCER_ID_MAPPING               | INVALID_PRODUCER_ID_MAPPING       |
 | another epoch             | PRODUCER_FENCED                           | PRODUCER_FENCED                   |
 | Prepare*                  | CONCURRENT_TRANSACTIONS; a client of      | CONCURRENT_TRANSACTIONS           |
-|                           | version 1 waits a while, see ``holding``  |                                   |
-| otherwise                 | Ongoing with these too; if they are known | each: NONE if it is added, else   |
-|                           | already, NONE without a record            | TRANSACTION_ABORTABLE             |
+|                           | version 1 may be delayed                  |                                   |
+| otherwise                 | Ongoing with these; without a record if   | each: NONE if it is added, else   |
+|                           | all of them are in the transaction        | TRANSACTION_ABORTABLE             |
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeAlias
 
-from ruslo.machines.outcome import Reply
-from ruslo.machines.txns.decision import Answer, Decision, answer
+from ruslo.machines.machine import Instant, Outcome, Reply
+from ruslo.machines.txns.delayed_requests import TxnProducer, delay, may_delay
 from ruslo.machines.txns.events import RequestInfo
 from ruslo.machines.txns.fencing import fenced_code
-from ruslo.machines.txns.holding import Caller, hold, may_wait
-from ruslo.machines.txns.records import by_topic
+from ruslo.machines.txns.outcome import TxnOutcome, respond
+from ruslo.machines.txns.records import TxnRecord, by_topic
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import IDLE, PREPARED, TV0, TV2, TxnState
-from ruslo.machines.txns.transaction import Transaction, Transition
+from ruslo.machines.txns.transaction import Transaction
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.add_partitions_to_txn_request import (
@@ -47,18 +47,18 @@ from ruslo.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 
-SEVERAL_TRANSACTIONS_FROM = 4
+BATCHED_MIN_VERSION = 4
 
 Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
 
 
 def handle(
     state: ShardState, request: AddPartitionsToTxnRequest, info: RequestInfo, token: Hashable
-) -> Decision:
-    if info.api_version < SEVERAL_TRANSACTIONS_FROM:
+) -> TxnOutcome:
+    if info.api_version < BATCHED_MIN_VERSION:
         return _add_for_client(state, request, info, token)
     codes: dict[str, Codes] = {}
-    pending: dict[str, Transition] = {}
+    pending: dict[str, TxnRecord] = {}
     for each in request.transactions:
         partitions = partitions_of(each.topics)
         bad = _bad_partitions(state, partitions, info)
@@ -85,27 +85,27 @@ def handle(
                 client_version=TV2,
                 api_version=info.api_version,
             )
-            if isinstance(added, Transition):
+            if isinstance(added, TxnRecord):
                 pending[each.transactional_id] = added
-            code = ErrorCode.NONE if isinstance(added, Transition) else added
+            code = ErrorCode.NONE if isinstance(added, TxnRecord) else added
             codes[each.transactional_id] = dict.fromkeys(partitions, code)
 
-    def failed(code: ErrorCode) -> Answer:
-        unwritten = {
+    def on_failure(code: ErrorCode, now: Instant) -> TxnOutcome:
+        failed = {
             transactional_id: dict.fromkeys(codes[transactional_id], code) for transactional_id in pending
         }
-        return response_of(codes | unwritten, info.api_version)
+        return respond(token, response_of(codes | failed, info.api_version))
 
-    return Decision(
-        transitions=tuple(pending.values()),
-        replies=(Reply(token, response_of(codes, info.api_version)),),
-        on_failure=failed,
+    return Outcome(
+        list(pending.values()),
+        [Reply(token, response_of(codes, info.api_version))],
+        on_failure=on_failure,
     )
 
 
 def _add_for_client(
     state: ShardState, request: AddPartitionsToTxnRequest, info: RequestInfo, token: Hashable
-) -> Decision:
+) -> TxnOutcome:
     partitions = partitions_of(request.v3_and_below_topics)
 
     def response(code: ErrorCode) -> AddPartitionsToTxnResponse:
@@ -116,20 +116,20 @@ def _add_for_client(
     bad = _bad_partitions(state, partitions, info)
     if bad:
         codes = {each: bad.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
-        return answer(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes)))
-    caller = Caller(
+        return respond(token, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(codes)))
+    producer = TxnProducer(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
     )
-    added = add(state, *caller, partitions, client_version=TV0, api_version=info.api_version)
-    if isinstance(added, Transition):
-        return Decision((added,), (Reply(token, response(ErrorCode.NONE)),))
-    if added is ErrorCode.CONCURRENT_TRANSACTIONS and may_wait(state, caller):
-        return hold(
-            state, caller.transactional_id, token, lambda: _add_for_client(state, request, info, token)
+    added = add(state, *producer, partitions, client_version=TV0, api_version=info.api_version)
+    if isinstance(added, TxnRecord):
+        return Outcome([added], [Reply(token, response(ErrorCode.NONE))])
+    if added is ErrorCode.CONCURRENT_TRANSACTIONS and may_delay(state, producer):
+        return delay(
+            state, producer.transactional_id, token, lambda: _add_for_client(state, request, info, token)
         )
-    return answer(token, response(added))
+    return respond(token, response(added))
 
 
 def add(
@@ -141,14 +141,14 @@ def add(
     *,
     client_version: int,
     api_version: int,
-) -> Transition | ErrorCode:
-    """The transition that has to be written, or the answer if there is none."""
+) -> TxnRecord | ErrorCode:
+    """The record of the transition, or the result if there is none."""
     transaction = state.transactions.get(transactional_id)
     if transaction is not None and transaction.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    refusal = _refusal(transactional_id, transaction, producer_id, epoch, api_version)
-    if refusal is not ErrorCode.NONE:
-        return refusal
+    code = _check(transactional_id, transaction, producer_id, epoch, api_version)
+    if code is not ErrorCode.NONE:
+        return code
     assert transaction is not None
     metadata = transaction.metadata
     if partitions <= metadata.partitions:
@@ -168,8 +168,8 @@ def add(
 def transactions_of(
     request: AddPartitionsToTxnRequest, api_version: int
 ) -> list[AddPartitionsToTxnTransaction]:
-    """What is asked for, in the form of the newer versions."""
-    if api_version >= SEVERAL_TRANSACTIONS_FROM:
+    """The transactions of the request, in the form of v4 and above."""
+    if api_version >= BATCHED_MIN_VERSION:
         return request.transactions
     return [
         AddPartitionsToTxnTransaction(
@@ -186,7 +186,7 @@ def partitions_of(topics: Iterable[AddPartitionsToTxnTopic]) -> frozenset[TopicP
 
 
 def response_of(codes: Mapping[str, Codes], api_version: int) -> AddPartitionsToTxnResponse:
-    if api_version >= SEVERAL_TRANSACTIONS_FROM:
+    if api_version >= BATCHED_MIN_VERSION:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
                 AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_results(each))
@@ -222,10 +222,10 @@ def _bad_partitions(state: ShardState, partitions: frozenset[TopicPartition], in
     return bad
 
 
-def _refusal(
+def _check(
     transactional_id: str, transaction: Transaction | None, producer_id: int, epoch: int, api_version: int
 ) -> ErrorCode:
-    """Who may not touch the transaction, whether to add to it or to look at it."""
+    """The checks that adding and verifying share."""
     if not transactional_id:
         return ErrorCode.INVALID_REQUEST
     if transaction is None or transaction.metadata.producer_id != producer_id:
@@ -245,7 +245,7 @@ def verify(
     partitions: Iterable[TopicPartition],
     api_version: int,
 ) -> Codes:
-    """A pending transition does not matter: what is added already stays added until the end is prepared."""
+    """The error code of each partition. A pending transition does not matter: it removes no partition."""
     return {
         partition: verify_one(state, transactional_id, producer_id, epoch, partition, api_version)
         for partition in partitions
@@ -261,9 +261,9 @@ def verify_one(
     api_version: int,
 ) -> ErrorCode:
     transaction = state.transactions.get(transactional_id)
-    refusal = _refusal(transactional_id, transaction, producer_id, epoch, api_version)
-    if refusal is not ErrorCode.NONE:
-        return refusal
+    code = _check(transactional_id, transaction, producer_id, epoch, api_version)
+    if code is not ErrorCode.NONE:
+        return code
     assert transaction is not None
     added = partition in transaction.metadata.partitions
     return ErrorCode.NONE if added else ErrorCode.TRANSACTION_ABORTABLE

@@ -1,23 +1,23 @@
-"""InitProducerId: a producer introduces itself, and whoever used its transactional id before is fenced.
+"""InitProducerId: gives a producer its id and epoch, and fences earlier producers of the transactional id.
 
-v3: the producer may give the id and epoch it has, to recover without losing its place (KIP-360). v4: knows
+v3: the producer may send its current id and epoch to recover from an error (KIP-360). v4 adds
 PRODUCER_FENCED. v6 (two-phase commit) is not stable and not served.
 
-The first row that fits decides; idle is Empty, CompleteCommit, CompleteAbort:
+The first matching row applies; idle is Empty, CompleteCommit or CompleteAbort:
 
-| case                                                   | answer                                      |
+| case                                                   | response                                    |
 |--------------------------------------------------------|---------------------------------------------|
 | only one of id and epoch given; transactional id ""    | INVALID_REQUEST                             |
 | transactional id null                                  | a new producer id; needs no coordinator     |
 | timeout not positive or too long                       | INVALID_TRANSACTION_TIMEOUT                 |
 | unknown transactional id                               | a new producer id, epoch 0                  |
 | a transition is pending, Prepare*                      | CONCURRENT_TRANSACTIONS                     |
-| given id neither present, nor the exhausted one before | PRODUCER_FENCED                             |
+| given id is neither current, nor exhausted previous id | PRODUCER_FENCED                             |
 | Ongoing                                                | fence abort, then CONCURRENT_TRANSACTIONS   |
-| idle, epochs exhausted, none given or the present one  | a new producer id, epoch 0                  |
+| idle, epochs exhausted, none given or the current one  | a new producer id, epoch 0                  |
 | idle, none given                                       | the next epoch                              |
-| idle, the present epoch given                          | the next epoch; the given one is remembered |
-| idle, the epoch before the present one given           | the present epoch: the answer was lost      |
+| idle, the current epoch given                          | the next epoch; the given one is remembered |
+| idle, the previous epoch given                         | the current epoch: the response was lost    |
 | idle, any other epoch given                            | PRODUCER_FENCED                             |
 """
 
@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ruslo.machines.outcome import Reply
-from ruslo.machines.txns.decision import Decision, refuse
+from ruslo.machines.machine import Outcome, Reply
 from ruslo.machines.txns.events import RequestInfo
 from ruslo.machines.txns.fencing import begin_fence_abort, fenced_code, needs_producer_id
 from ruslo.machines.txns.metadata import (
@@ -36,6 +35,7 @@ from ruslo.machines.txns.metadata import (
     NO_TIME,
     TxnMetadata,
 )
+from ruslo.machines.txns.outcome import TxnOutcome, reject
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import PREPARED, TxnState
@@ -44,11 +44,11 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
-KNOWS_PRODUCER_FENCED_FROM = 4
+PRODUCER_FENCED_MIN_VERSION = 4
 
 
 def check(request: InitProducerIdRequest, settings: TxnSettings) -> ErrorCode:
-    """What is wrong with the request itself. Any broker can tell, before it looks for the coordinator."""
+    """The error of a request that every coordinator would reject; any broker checks this."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if request.transactional_id == "":
@@ -66,41 +66,43 @@ def handle(
     info: RequestInfo,
     token: Hashable,
     new_producer_id: int | None = None,
-) -> Decision:
-    problem = check(request, state.settings)
-    if problem is not ErrorCode.NONE:
-        return refuse(token, problem)
-    assert request.transactional_id is not None, "any broker answers these without a coordinator"
+) -> TxnOutcome:
+    code = check(request, state.settings)
+    if code is not ErrorCode.NONE:
+        return reject(token, code)
+    assert request.transactional_id is not None, "such requests need no coordinator"
     transaction = state.transactions.get(request.transactional_id)
     if transaction is not None:
-        refusal = _refusal(transaction, request, info)
-        if refusal is not ErrorCode.NONE:
-            return refuse(token, refusal)
+        code = _check_transaction(transaction, request, info)
+        if code is not ErrorCode.NONE:
+            return reject(token, code)
     if new_producer_id is None and _needs_producer_id(state, transaction, request):
-        return state.want_producer_id(
+        return state.allocate_producer_id(
             token, lambda producer_id: handle(state, request, info, token, producer_id)
         )
     if transaction is not None and transaction.metadata.state is TxnState.ONGOING:
         fence = begin_fence_abort(
             state, transaction, new_producer_id if needs_producer_id(state, transaction) else None
         )
-        return Decision([fence], [Reply(token, KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))])
+        return Outcome([fence], [Reply(token, KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))])
     if transaction is None:
         assert new_producer_id is not None
-        transaction = _newborn(state, request.transactional_id, new_producer_id)
-        return _initialised(state, transaction, request, token, new_producer_id, 0, NO_EPOCH)
+        transaction = _new_transaction(state, request.transactional_id, new_producer_id)
+        return _initialize(state, transaction, request, token, new_producer_id, 0, NO_EPOCH)
     return _next_epoch(state, transaction, request, info, token, new_producer_id)
 
 
-def _refusal(transaction: Transaction, request: InitProducerIdRequest, info: RequestInfo) -> ErrorCode:
+def _check_transaction(
+    transaction: Transaction, request: InitProducerIdRequest, info: RequestInfo
+) -> ErrorCode:
     metadata = transaction.metadata
     if transaction.pending is not None or metadata.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     given = request.producer_id
-    # A producer whose epochs ran out may have missed the answer that gave it another id.
-    came_from_before = given == metadata.previous_producer_id and request.producer_epoch >= EXHAUSTED_FROM
-    if given not in (NO_PRODUCER_ID, metadata.producer_id) and not came_from_before:
-        return fenced_code(info.api_version, KNOWS_PRODUCER_FENCED_FROM)
+    # A producer whose epochs were exhausted may have missed the response with its next producer id.
+    missed_rotation = given == metadata.previous_producer_id and request.producer_epoch >= EXHAUSTED_FROM
+    if given not in (NO_PRODUCER_ID, metadata.producer_id) and not missed_rotation:
+        return fenced_code(info.api_version, PRODUCER_FENCED_MIN_VERSION)
     return ErrorCode.NONE
 
 
@@ -118,8 +120,8 @@ def _rotates(metadata: TxnMetadata, request: InitProducerIdRequest) -> bool:
     return metadata.is_exhausted and request.producer_epoch in (NO_EPOCH, metadata.epoch)
 
 
-def _newborn(state: ShardState, transactional_id: str, producer_id: int) -> Transaction:
-    """Known from now on, so that nobody else makes the same id; it exists once its first record does."""
+def _new_transaction(state: ShardState, transactional_id: str, producer_id: int) -> Transaction:
+    """Reserve the transactional id; it exists when its first record is committed."""
     unwritten = TxnMetadata(
         producer_id=producer_id,
         epoch=NO_EPOCH,
@@ -139,21 +141,21 @@ def _next_epoch(
     info: RequestInfo,
     token: Hashable,
     new_producer_id: int | None,
-) -> Decision:
+) -> TxnOutcome:
     metadata, given = transaction.metadata, request.producer_epoch
     if _rotates(metadata, request):
         assert new_producer_id is not None
-        return _initialised(state, transaction, request, token, new_producer_id, 0, given)
+        return _initialize(state, transaction, request, token, new_producer_id, 0, given)
     if given in (NO_EPOCH, metadata.epoch):
-        return _initialised(
+        return _initialize(
             state, transaction, request, token, metadata.producer_id, metadata.epoch + 1, given
         )
     if given == transaction.last_epoch:
-        return _initialised(state, transaction, request, token, metadata.producer_id, metadata.epoch, given)
-    return refuse(token, fenced_code(info.api_version, KNOWS_PRODUCER_FENCED_FROM))
+        return _initialize(state, transaction, request, token, metadata.producer_id, metadata.epoch, given)
+    return reject(token, fenced_code(info.api_version, PRODUCER_FENCED_MIN_VERSION))
 
 
-def _initialised(
+def _initialize(
     state: ShardState,
     transaction: Transaction,
     request: InitProducerIdRequest,
@@ -161,7 +163,7 @@ def _initialised(
     producer_id: int,
     epoch: int,
     last_epoch: int,
-) -> Decision:
+) -> TxnOutcome:
     empty = transaction.metadata.moved(
         TxnState.EMPTY,
         state.wall_ms,
@@ -172,4 +174,4 @@ def _initialised(
         partitions=frozenset(),
     )
     response = InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
-    return Decision([state.begin(transaction, empty, last_epoch=last_epoch)], [Reply(token, response)])
+    return Outcome([state.begin(transaction, empty, last_epoch=last_epoch)], [Reply(token, response)])

@@ -1,20 +1,20 @@
-"""Markers: how the partitions of a decided transaction hear of it (WriteTxnMarkers v1-2).
+"""Markers: how a coordinator completes a prepared transaction (WriteTxnMarkers v1-2).
 
-A completion begins when Prepare* is committed, or found in the log by a new coordinator. It sends one request
-to each node that leads partitions of the transactions at hand, and ends with the Complete* record.
+A completion starts when Prepare* is committed, or when a new coordinator loads it from the log. It sends one
+request to each node that leads partitions of the prepared transactions, and ends with the Complete* record.
 
-| answer for a partition                                 | then                            |
-|--------------------------------------------------------|---------------------------------|
-| NONE                                                   | done                            |
-| INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED | a newer epoch rules there: stop |
-| any other error, no answer, no leader                  | again, at whoever leads it then |
-| the partition does not exist any more                  | done                            |
+| response for a partition                               | action                                        |
+|--------------------------------------------------------|-----------------------------------------------|
+| NONE                                                   | the partition is done                         |
+| INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED | stop: the partition knows a newer epoch       |
+| any other error, no response, no leader                | retry with the leader of that time            |
+| the partition was deleted                              | the partition is done                         |
 
-A transaction whose markers were stopped stays Prepare* until the shard is loaded again, by this node or
-another, under a newer coordinator epoch.
+A transaction whose markers are fenced stays Prepare* until this node or another loads the shard again, with a
+newer coordinator epoch.
 
-A marker may thus be written twice, but never two different ones: a decision does not change, and the next
-transaction of the id cannot begin before this one is complete.
+A marker may be written twice, but two different markers are never written: a prepared transaction does not
+change, and the next transaction of the id cannot start before this one is complete.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
+from ruslo.machines.machine import Outcome
 from ruslo.machines.txns.cluster_view import NO_LEADER
-from ruslo.machines.txns.decision import BYTES_PER_STEP, Decision
 from ruslo.machines.txns.end_txn import complete
-from ruslo.machines.txns.events import MarkersAnswered, MarkerSend
+from ruslo.machines.txns.events import MarkersAnswered, MarkersFenced, SendMarkers, TxnEffect
 from ruslo.machines.txns.marker_requests import EndMarker
 from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.outcome import BYTES_PER_STEP, TxnOutcome
+from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import TxnState
 from ruslo.machines.txns.timers import TimerKey, TimerKind
-from ruslo.machines.txns.transaction import Transaction, Transition
+from ruslo.machines.txns.transaction import Transaction
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 
@@ -43,15 +45,16 @@ _RETRY = TimerKey(TimerKind.RETRY)
 
 @dataclass(slots=True, eq=False)
 class _Completion:
-    """A decided transaction whose partitions are being told."""
+    """A prepared transaction whose markers are being written."""
 
     prepared: TxnMetadata
-    transition: Transition
-    left: set[TopicPartition]
-    """Not known to have the marker."""
+    record: TxnRecord
+    """The Complete* record."""
+    unmarked: set[TopicPartition]
+    """Partitions that are not known to have the marker."""
     unsent: set[TopicPartition] = field(default_factory=set)
-    """Of those: not on their way either."""
-    stopped: bool = False
+    """Unmarked partitions without a request in flight."""
+    fenced: bool = False
 
 
 class Markers:
@@ -59,61 +62,62 @@ class Markers:
         self._send_ids = count(1)
         self._in_flight: dict[int, list[tuple[_Completion, list[TopicPartition]]]] = {}
         self._unsent: dict[str, _Completion] = {}
-        self._unwritten: dict[str, Transition] = {}
-        """Complete, but the log refused the record."""
+        self._unwritten: dict[str, TxnRecord] = {}
+        """Complete* records whose append failed, by transactional id."""
 
-    def complete(self, state: ShardState, transactions: Iterable[Transaction]) -> Decision:
-        """Their ends are decided: tell all partitions."""
-        begun: list[_Completion] = []
+    def complete(self, state: ShardState, transactions: Iterable[Transaction]) -> TxnOutcome:
+        """Send the markers of these prepared transactions."""
+        completions: list[_Completion] = []
         for transaction in transactions:
             prepared = transaction.metadata
-            transition = state.begin(
+            record = state.begin(
                 transaction, complete(prepared, state.wall_ms), last_epoch=transaction.last_epoch
             )
-            begun.append(
-                _Completion(prepared, transition, set(prepared.partitions), set(prepared.partitions))
+            completions.append(
+                _Completion(prepared, record, set(prepared.partitions), set(prepared.partitions))
             )
-        return self._send(state, begun)
+        return self._send(state, completions)
 
-    def answered(self, state: ShardState, event: MarkersAnswered) -> Decision:
-        completed: list[Transition] = []
-        stopped: list[str] = []
+    def answered(self, state: ShardState, event: MarkersAnswered) -> TxnOutcome:
+        completed: list[TxnRecord] = []
+        fenced: list[TxnEffect] = []
         codes = {} if event.codes is None else event.codes
         for completion, partitions in self._in_flight.pop(event.send_id, ()):
-            if completion.stopped:
+            if completion.fenced:
                 continue
             producer_id = completion.prepared.producer_id
-            told = [codes.get((producer_id, partition)) for partition in partitions]
-            if not _FENCED.isdisjoint(told):
-                completion.stopped = True
-                self._unsent.pop(completion.transition.transaction.id, None)
-                stopped.append(completion.transition.transaction.id)
+            results = [codes.get((producer_id, partition)) for partition in partitions]
+            if not _FENCED.isdisjoint(results):
+                completion.fenced = True
+                self._unsent.pop(completion.record.transactional_id, None)
+                fenced.append(MarkersFenced(completion.record.transactional_id))
                 continue
-            for partition, code in zip(partitions, told, strict=True):
+            for partition, code in zip(partitions, results, strict=True):
                 if code == ErrorCode.NONE:
-                    completion.left.discard(partition)
+                    completion.unmarked.discard(partition)
                 else:
                     completion.unsent.add(partition)
-            self._settle(state, completion, completed)
-        return Decision(completed, stopped=stopped)
+            self._update(state, completion, completed)
+        return Outcome(completed, effects=fenced)
 
-    def retry(self, state: ShardState) -> Decision:
-        """What did not get through, again; after a while, or because leaders changed."""
+    def retry(self, state: ShardState) -> TxnOutcome:
+        """Send and write again what failed, after the retry backoff or because leaders changed."""
         unsent, self._unsent = self._unsent, {}
-        decision = self._send(state, unsent.values())
-        unwritten: list[Transition] = []
-        size = 0
-        while self._unwritten and size < BYTES_PER_STEP:
-            transition = self._unwritten.pop(next(iter(self._unwritten)))
-            unwritten.append(transition)
-            size += transition.size
+        outcome = self._send(state, unsent.values())
+        unwritten: list[TxnRecord] = []
+        size_bytes = 0
+        while self._unwritten and size_bytes < BYTES_PER_STEP:
+            record = self._unwritten.pop(next(iter(self._unwritten)))
+            unwritten.append(record)
+            size_bytes += record.size_bytes
         if self._unwritten:
             state.timers.set(_RETRY, state.now_ms)
-        return decision.add(Decision(unwritten))
+        outcome.append(unwritten)
+        return outcome
 
-    def write_again(self, state: ShardState, transition: Transition) -> None:
-        """The record that ends a completion could not be written. Nothing else can follow Prepare*."""
-        self._unwritten[transition.transaction.id] = transition
+    def write_again(self, state: ShardState, record: TxnRecord) -> None:
+        """Retry the append of a Complete* record: Prepare* has no other successor."""
+        self._unwritten[record.transactional_id] = record
         state.timers.set_once(_RETRY, state.now_ms + state.settings.retry_backoff_ms)
 
     def clear(self) -> None:
@@ -121,9 +125,9 @@ class Markers:
         self._unsent.clear()
         self._unwritten.clear()
 
-    def _send(self, state: ShardState, completions: Iterable[_Completion]) -> Decision:
-        completed: list[Transition] = []
-        sends: list[MarkerSend] = []
+    def _send(self, state: ShardState, completions: Iterable[_Completion]) -> TxnOutcome:
+        completed: list[TxnRecord] = []
+        sends: list[TxnEffect] = []
         by_node: defaultdict[int, list[tuple[_Completion, list[TopicPartition]]]] = defaultdict(list)
         leader_of = state.cluster.leader_of
         for completion in completions:
@@ -134,24 +138,24 @@ class Markers:
                     continue
                 completion.unsent.discard(partition)
                 if leader is None:
-                    completion.left.discard(partition)
+                    completion.unmarked.discard(partition)
                 else:
                     of_node[leader].append(partition)
             for node, partitions in of_node.items():
                 by_node[node].append((completion, partitions))
-            self._settle(state, completion, completed)
+            self._update(state, completion, completed)
         for node, parts in by_node.items():
             send_id = next(self._send_ids)
             self._in_flight[send_id] = parts
-            sends.append(MarkerSend(node, [_marker(state, *part) for part in parts], send_id))
-        return Decision(completed, sends=sends)
+            sends.append(SendMarkers(node, [_marker(state, *part) for part in parts], send_id))
+        return Outcome(completed, effects=sends)
 
-    def _settle(self, state: ShardState, completion: _Completion, completed: list[Transition]) -> None:
-        """Is it done, or is there something to come back to?"""
-        if not completion.left:
-            completed.append(completion.transition)
+    def _update(self, state: ShardState, completion: _Completion, completed: list[TxnRecord]) -> None:
+        """Write the Complete* record if every partition is marked; else schedule a retry if one is unsent."""
+        if not completion.unmarked:
+            completed.append(completion.record)
         elif completion.unsent:
-            self._unsent[completion.transition.transaction.id] = completion
+            self._unsent[completion.record.transactional_id] = completion
             state.timers.set_once(_RETRY, state.now_ms + state.settings.retry_backoff_ms)
 
 

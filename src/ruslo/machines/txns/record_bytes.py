@@ -10,7 +10,7 @@ from struct import Struct, pack
 from typing import TypeAlias
 
 from ruslo.machines.txns.metadata import NO_PRODUCER_ID, TxnMetadata
-from ruslo.machines.txns.records import TAGGED_VERSION, by_topic
+from ruslo.machines.txns.records import TAGGED_VERSION, TxnRecord, by_topic
 from ruslo.machines.txns.states import TV0, TxnState
 from ruslo.protocol.primitives import write_uvarint
 
@@ -26,6 +26,12 @@ _PLAIN_LENGTH = Struct(">i")
 _PLAIN_STRING = Struct(">h")
 _ID_TAG = Struct(">BBq")  # tag, its size, a producer id
 _VERSION_TAG = Struct(">BBh")
+
+
+def record_bytes(record: TxnRecord) -> RecordBytes:
+    if record.metadata is None:
+        return tombstone_bytes(record.transactional_id)
+    return state_bytes(record.transactional_id, record.metadata, record.version)
 
 
 def tombstone_bytes(transactional_id: str) -> RecordBytes:

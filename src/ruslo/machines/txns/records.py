@@ -22,7 +22,6 @@ from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.states import LOGGED, TxnState
 from ruslo.model.errors import CorruptLogError
 from ruslo.model.topics import TopicPartition
-from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
 
 PLAIN_VERSION = 0
@@ -30,11 +29,17 @@ TAGGED_VERSION = 1
 
 
 class TxnRecord(NamedTuple):
-    key: TransactionLogKey
-    value: TransactionLogValue | None
-    """None: the id is forgotten."""
+    transactional_id: str
+    metadata: TxnMetadata | None
+    """None: a tombstone, the id has expired."""
     version: int = TAGGED_VERSION
-    """Of the value; means nothing for a tombstone."""
+    """The version of the value; it has no meaning for a tombstone."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size of the record in a batch."""
+        partitions = () if self.metadata is None else self.metadata.partitions
+        return 64 + len(self.transactional_id) + sum(len(topic) + 8 for topic, _ in partitions)
 
 
 def state_of(value: TransactionLogValue) -> TxnMetadata:

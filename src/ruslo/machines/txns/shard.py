@@ -1,51 +1,50 @@
-"""The machine of one partition of ``__transaction_state``: every transactional id that falls there.
+"""The machine of one partition of ``__transaction_state``: every transactional id that hashes to it.
 
-The driver's part:
+Its records are replayed when they are committed, not when they are appended (ADR 14): a state that is not
+committed must not be acted on, and a pending transition blocks the next one of its id. After ``replay`` the
+event ``AppendCommitted`` starts what follows: markers, completions, delayed requests. When an append is not
+committed in time its records may still commit later; the next decision for the id is written after them.
 
-- before leading: ``replay`` every record of the log, in order, and when the high watermark has reached what
-  was replayed ``handle(Loaded(leader epoch))``: a decision must be safe before its markers are sent;
-- for each event: ``handle`` it, append the records of the transitions that the outcome names as one batch
-  (outcomes may share one, in their order), send what it sends, get what it asks for;
-- when appends have committed: release their replies and call ``append_committed`` with their outcomes. Only
-  now do their states change (the records need no ``replay``), and what follows is another outcome: markers,
-  and completions;
-- if an append fails, or is not committed in time: drop the outcome's replies and call ``append_failed`` with
-  it instead; the replies of that outcome go out at once;
-- when leadership ends: ``append_failed`` for what is under way, ``handle(Unloaded())``, and throw the shard
-  away.
-
-Whatever the order in which appends settle, an id has at most one of them under way.
+``Loaded`` must follow only when everything replayed is committed: markers are sent at once for every
+transaction that is prepared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import (
+    AppendCommitted,
+    AppendFailed,
+    Instant,
+    Loaded,
+    Outcome,
+    Reply,
+    Requested,
+    TimerFired,
+)
 from ruslo.machines.txns import (
     add_offsets,
     add_partitions,
     admin,
+    delayed_requests,
     end_txn,
-    holding,
     init_producer,
     timeouts,
 )
 from ruslo.machines.txns.cluster_view import ClusterView
-from ruslo.machines.txns.decision import BYTES_PER_STEP, Answer, Decision, TxnReply, answer, refuse
+from ruslo.machines.txns.errors import append_error
 from ruslo.machines.txns.events import (
     ClusterChanged,
-    Loaded,
     MarkersAnswered,
-    ProducerIdGiven,
-    Requested,
+    ProducerIdAllocated,
     RequestInfo,
-    TimerFired,
+    TxnEffect,
     TxnEvent,
 )
 from ruslo.machines.txns.markers import Markers
-from ruslo.machines.txns.records import TxnRecord, state_of
-from ruslo.machines.txns.refusals import append_error
+from ruslo.machines.txns.outcome import BYTES_PER_STEP, Response, TxnOutcome, reject, respond
+from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.state import CompilePattern, ShardState
 from ruslo.machines.txns.states import PREPARED, TxnState
@@ -62,7 +61,7 @@ from ruslo.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 
 TIMERS_PER_STEP = 64
-"""Many transactions may time out in the same moment; the loop must not stand still for all of them."""
+"""Many transactions may time out together; one event must not block the event loop for all of them."""
 
 
 class TxnShard:
@@ -73,184 +72,167 @@ class TxnShard:
         self._markers = Markers()
 
     def change_settings(self, settings: TxnSettings) -> None:
-        """From the next event on; deadlines that are set stay as they are."""
+        """Use these settings from the next event on; timers that are set keep their deadlines."""
         self.state.settings = settings
 
-    def replay(self, record: TxnRecord) -> None:
-        """Take in one record while the partition is loaded.
-
-        Raises CorruptLogError if nobody could make sense of it; the partition must not be led then.
-        """
-        transactional_id = record.key.transactional_id
-        if record.value is None:
-            self.state.transactions.pop(transactional_id, None)
-        else:
-            self.state.transactions[transactional_id] = Transaction(transactional_id, state_of(record.value))
-
-    def handle(self, event: TxnEvent, now_ms: int, wall_ms: int) -> Decision:
-        """``now_ms``: monotonic, for deadlines. ``wall_ms``: for records and the age of transactions."""
+    def handle(self, event: TxnEvent, now: Instant) -> TxnOutcome:
         state = self.state
-        state.now_ms, state.wall_ms = now_ms, wall_ms
+        state.now_ms, state.wall_ms = now
         if isinstance(event, Requested):
             if not state.active:
-                lost = KafkaError(ErrorCode.NOT_COORDINATOR, "this node does not lead the id's partition")
-                return answer(event.token, lost)
-            return self._answer(event.request, event.context, event.token)
+                error = KafkaError(ErrorCode.NOT_COORDINATOR, "this node does not lead the id's partition")
+                return respond(event.token, error)
+            return self._request(event.request, event.context, event.token)
+        if isinstance(event, AppendCommitted):
+            return self._append_committed(event)
         if isinstance(event, MarkersAnswered):
             return self._markers.answered(state, event)
-        if isinstance(event, Loaded):
-            return self._load(event)
+        if isinstance(event, AppendFailed):
+            return self._append_failed(event, now)
         if isinstance(event, ClusterChanged):
             state.cluster = event.view
             return self._markers.retry(state)
-        if isinstance(event, ProducerIdGiven):
+        if isinstance(event, ProducerIdAllocated):
             return self._resume(event)
         if isinstance(event, TimerFired):
             return self._fire()
+        if isinstance(event, Loaded):
+            return self._load(event)
         return self._unload()
+
+    def replay(self, record: TxnRecord, offset: int) -> None:
+        """Apply one committed record."""
+        transactions, transactional_id = self.state.transactions, record.transactional_id
+        if record.metadata is None:
+            transactions.pop(transactional_id, None)
+        elif transactional_id in transactions:
+            transactions[transactional_id].metadata = record.metadata
+        else:
+            transactions[transactional_id] = Transaction(transactional_id, record.metadata)
+
+    def deadline_ms(self) -> int | None:
+        return self.state.timers.deadline_ms()
 
     def verify(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
     ) -> ErrorCode:
-        """What a leader on this node would be answered that asks whether a partition was added (KIP-890).
+        """Verify for a leader on this node that the partition is in the ongoing transaction (KIP-890).
 
-        Nothing changes by it, so that it needs no event.
+        It changes nothing, so it needs no event.
         """
         return add_partitions.verify_one(
-            self.state,
-            transactional_id,
-            producer_id,
-            epoch,
-            partition,
-            add_partitions.SEVERAL_TRANSACTIONS_FROM,
+            self.state, transactional_id, producer_id, epoch, partition, add_partitions.BATCHED_MIN_VERSION
         )
 
-    def append_committed(self, outcomes: Iterable[Decision], now_ms: int, wall_ms: int) -> Decision:
-        """The records of these outcomes are safe. Given together they need fewer requests for markers."""
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _append_committed(self, event: AppendCommitted[TxnRecord, Response, TxnEffect]) -> TxnOutcome:
         state = self.state
-        state.now_ms, state.wall_ms = now_ms, wall_ms
-        decided: list[Transaction] = []
-        awaited: list[str] = []
-        for transition in self._settled(outcomes):
-            transaction = transition.transaction
+        prepared: list[Transaction] = []
+        completed: list[str] = []
+        for transaction, transition in self._end_transitions(event.outcomes):
             transaction.pending = None
-            if transition.to is None:
-                del state.transactions[transaction.id]
-                continue
-            transaction.metadata = transition.to
             transaction.last_epoch = transition.last_epoch
             transaction.fence_failed = False
-            if transition.to.state is TxnState.ONGOING:
-                timeouts.watch(state, transaction)
-            elif transition.to.state in PREPARED:
-                transaction.late_from_ms = None
-                decided.append(transaction)
-            elif transaction.id in state.held:
-                awaited.append(transaction.id)
-        decision = self._markers.complete(state, decided) if decided else Decision()
-        for transactional_id in awaited:
-            decision.add(holding.resume(state, transactional_id))
-        return decision
+            if transaction.metadata.state is TxnState.ONGOING:
+                timeouts.start_timeout(state, transaction)
+            elif transaction.metadata.state in PREPARED:
+                transaction.deadline_ms = None
+                prepared.append(transaction)
+            elif transaction.id in state.delayed:
+                completed.append(transaction.id)
+        outcome = self._markers.complete(state, prepared) if prepared else Outcome()
+        for transactional_id in completed:
+            outcome.add(delayed_requests.resume(state, transactional_id))
+        return outcome
 
-    def append_failed(self, outcome: Decision, code: ErrorCode, now_ms: int, wall_ms: int) -> Decision:
-        """The outcome's records were not written, or not committed in time. Its own replies must be dropped.
-
-        ``code``: what the log said, or REQUEST_TIMED_OUT. In that case the records may turn up in the log all
-        the same; whatever is decided next is written behind them, and until then nobody acted on them.
-        """
+    def _append_failed(self, event: AppendFailed[TxnRecord, Response, TxnEffect], now: Instant) -> TxnOutcome:
         state = self.state
-        state.now_ms, state.wall_ms = now_ms, wall_ms
-        for transition in self._settled((outcome,)):
-            transaction = transition.transaction
+        for transaction, transition in self._end_transitions(event.outcomes):
             if transaction.metadata.state in PREPARED:
-                self._markers.write_again(state, transition)
+                self._markers.write_again(state, transition.record)
                 continue
             transaction.pending = None
             if not transaction.exists:
                 del state.transactions[transaction.id]
                 continue
             transaction.fence_failed |= transition.fences
-            timeouts.watch_failed(state, transaction)
-        told = append_error(code)
-        instead: Answer = KafkaError(told, f"the transaction's record could not be written: {code.name}")
-        if outcome.on_failure is not None:
-            instead = outcome.on_failure(told)
-        return Decision(replies=[Reply(reply.token, instead) for reply in outcome.replies])
+            timeouts.retry_timeout(state, transaction)
+        code = append_error(event.code)
+        error = KafkaError(code, f"the transaction's record could not be written: {event.code.name}")
+        failed: TxnOutcome = Outcome()
+        for outcome in event.outcomes:
+            failed.add(outcome.failure(code, error, now))
+        return failed
 
-    def deadline_ms(self) -> int | None:
-        """When ``TimerFired`` is due, on the clock of ``now_ms``."""
-        return self.state.timers.deadline_ms()
-
-    # -- events ----------------------------------------------------------------------------------------------
-
-    def _settled(self, outcomes: Iterable[Decision]) -> Iterable[Transition]:
-        """What these outcomes had under way, unless the shard has been unloaded since."""
+    def _end_transitions(self, outcomes: Iterable[TxnOutcome]) -> Iterator[tuple[Transaction, Transition]]:
+        """The pending transitions of these outcomes; none of an id that has expired or is unloaded."""
         for outcome in outcomes:
-            for transition in outcome.transitions:
-                if transition.transaction.pending is transition:
-                    yield transition
+            for record in outcome.records:
+                transaction = self.state.transactions.get(record.transactional_id)
+                if transaction is not None:
+                    transition = transaction.pending
+                    if transition is not None and transition.record is record:
+                        yield transaction, transition
 
-    def _load(self, event: Loaded) -> Decision:
+    def _load(self, event: Loaded) -> TxnOutcome:
         state = self.state
         state.active = True
-        state.coordinator_epoch = event.coordinator_epoch
+        state.coordinator_epoch = event.leader_epoch
         timeouts.start_expiry(state)
         for transaction in state.transactions.values():
-            timeouts.watch(state, transaction)
-        decided = [each for each in state.transactions.values() if each.metadata.state in PREPARED]
-        return self._markers.complete(state, decided)
+            timeouts.start_timeout(state, transaction)
+        prepared = [each for each in state.transactions.values() if each.metadata.state in PREPARED]
+        return self._markers.complete(state, prepared)
 
-    def _unload(self) -> Decision:
+    def _unload(self) -> TxnOutcome:
         state = self.state
         state.active = False
         state.timers.clear()
         self._markers.clear()
-        for transaction in state.transactions.values():
-            transaction.pending = None
         state.transactions.clear()
-        lost = KafkaError(ErrorCode.NOT_COORDINATOR, "another node leads the id's partition now")
-        replies: list[TxnReply] = [
-            Reply(parked.token, lost) for parked in state.parked.values() if parked.token is not None
-        ]
-        replies += [Reply(held.token, lost) for waiting in state.held.values() for held in waiting]
+        error = KafkaError(ErrorCode.NOT_COORDINATOR, "another node leads the id's partition now")
+        tokens = [parked.token for parked in state.parked.values() if parked.token is not None]
+        tokens += [request.token for requests in state.delayed.values() for request in requests]
         state.parked.clear()
-        state.held.clear()
-        return Decision(replies=replies)
+        state.delayed.clear()
+        return Outcome(replies=[Reply(token, error) for token in tokens])
 
-    def _resume(self, event: ProducerIdGiven) -> Decision:
-        parked = self.state.parked.pop(event.ask_id, None)
+    def _resume(self, event: ProducerIdAllocated) -> TxnOutcome:
+        parked = self.state.parked.pop(event.allocation, None)
         if parked is None:
-            return Decision()
+            return Outcome()
         if event.producer_id is not None:
             return parked.resume(event.producer_id)
         if parked.token is None:
-            return Decision()
-        return refuse(parked.token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return Outcome()
+        return reject(parked.token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def _fire(self) -> Decision:
-        state, decision = self.state, Decision()
-        size = 0
+    def _fire(self) -> TxnOutcome:
+        state = self.state
+        outcome: TxnOutcome = Outcome()
+        size_bytes = 0
         for _ in range(TIMERS_PER_STEP):
-            key = state.timers.pop_due(state.now_ms) if size < BYTES_PER_STEP else None
+            key = state.timers.pop_due(state.now_ms) if size_bytes < BYTES_PER_STEP else None
             if key is None:
                 break
             match key.kind:
                 case TimerKind.ABORT:
-                    fired = timeouts.abort_if_late(state, key.transactional_id)
+                    fired = timeouts.abort_timed_out(state, key.transactional_id)
                 case TimerKind.RETRY:
                     fired = self._markers.retry(state)
                 case TimerKind.EXPIRY:
-                    # If there is more to forget it is due at once, but in a batch of its own.
-                    return decision.add(timeouts.expire_ids(state))
-                case TimerKind.HELD:
-                    fired = holding.give_up(state, key.transactional_id)
-            size += sum(transition.size for transition in fired.transitions)
-            decision.add(fired)
-        return decision
+                    # If more ids expire, the timer is due again at once, and they get a batch of their own.
+                    return outcome.add(timeouts.expire_ids(state))
+                case TimerKind.DELAYED:
+                    fired = delayed_requests.expire(state, key.transactional_id)
+            size_bytes += sum(record.size_bytes for record in fired.records)
+            outcome.add(fired)
+        return outcome
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def _answer(self, request: Message, info: RequestInfo, token: Hashable) -> Decision:
+    def _request(self, request: Message, info: RequestInfo, token: Hashable) -> TxnOutcome:
         state = self.state
         match request:
             case AddPartitionsToTxnRequest():
@@ -263,10 +245,10 @@ class TxnShard:
                 return init_producer.handle(state, request, info, token)
             case ListTransactionsRequest():
                 try:
-                    return answer(token, admin.list_transactions(state, request))
+                    return respond(token, admin.list_transactions(state, request))
                 except KafkaError as error:
-                    return answer(token, error)
+                    return respond(token, error)
             case DescribeTransactionsRequest():
-                return answer(token, admin.describe_transactions(state, request))
+                return respond(token, admin.describe_transactions(state, request))
         unsupported = f"{type(request).__name__} is not served by transaction coordinators"
-        return answer(token, KafkaError(ErrorCode.UNSUPPORTED_VERSION, unsupported))
+        return respond(token, KafkaError(ErrorCode.UNSUPPORTED_VERSION, unsupported))

@@ -1,4 +1,4 @@
-"""What one shard knows: its transactional ids, and the little beside them that no record holds."""
+"""The state of one shard: its transactional ids, and its soft state."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Hashable
 from itertools import count
 from typing import NamedTuple, TypeAlias
 
+from ruslo.machines.machine import Outcome
 from ruslo.machines.timers import Timers
 from ruslo.machines.txns.cluster_view import ClusterView, NoCluster
-from ruslo.machines.txns.decision import Decision
-from ruslo.machines.txns.events import WantProducerId
-from ruslo.machines.txns.metadata import NO_EPOCH, TxnMetadata
-from ruslo.machines.txns.record_bytes import state_bytes, tombstone_bytes
+from ruslo.machines.txns.events import AllocateProducerId
+from ruslo.machines.txns.metadata import TxnMetadata
+from ruslo.machines.txns.outcome import TxnOutcome
+from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.states import TxnState, is_legal
 from ruslo.machines.txns.timers import TimerKey
@@ -19,35 +20,35 @@ from ruslo.machines.txns.transaction import Transaction, Transition
 
 IdMatcher: TypeAlias = Callable[[str], bool]
 CompilePattern: TypeAlias = Callable[[str], IdMatcher]
-"""RE2, whole match. Raises KafkaError(INVALID_REGULAR_EXPRESSION) for what is no pattern."""
+"""Compiles an RE2 pattern that must match the whole id; raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
 
 
 class Parked(NamedTuple):
-    """Something that needs a new producer id before it can be decided."""
+    """A decision that needs a new producer id."""
 
     token: Hashable | None
-    """Whom to answer; None: nobody waits."""
-    resume: Callable[[int], Decision]
-    """Decides from the beginning, on the state of that moment, with this producer id at hand."""
+    """The token of the waiting request; None: no client waits."""
+    resume: Callable[[int], TxnOutcome]
+    """Decides from the start, on the state of that time, with this producer id."""
 
 
-class Held(NamedTuple):
-    """A request that waits for the end of a transaction, see ``holding``."""
+class DelayedRequest(NamedTuple):
+    """A request that waits for the completion of a transaction, see ``delayed_requests``."""
 
     token: Hashable
-    resume: Callable[[], Decision]
+    resume: Callable[[], TxnOutcome]
 
 
 class ShardState:
-    """Every part of the machine works on this one object."""
+    """The one object that every module of the machine reads and changes."""
 
     __slots__ = (
-        "_ask_ids",
+        "_allocations",
         "active",
         "cluster",
         "compile_pattern",
         "coordinator_epoch",
-        "held",
+        "delayed",
         "now_ms",
         "parked",
         "settings",
@@ -65,36 +66,37 @@ class ShardState:
         self.transactions: dict[str, Transaction] = {}
         self.timers: Timers[TimerKey] = Timers()
         self.parked: dict[int, Parked] = {}
-        self.held: dict[str, list[Held]] = {}
-        self._ask_ids = count(1)
+        self.delayed: dict[str, list[DelayedRequest]] = {}
+        self._allocations = count(1)
         self.active = False
-        """Loaded and leading. Before that ``replay`` alone is called, and nothing soft exists."""
+        """Whether the shard is loaded. Before that only ``replay`` is called, and there is no soft state."""
         self.coordinator_epoch = -1
         self.now_ms = 0
-        """Of the event under way: for deadlines."""
+        """The monotonic time of the current event, for deadlines."""
         self.wall_ms = 0
-        """Of the event under way: what goes into records, and what transactions are timed by."""
+        """The wall-clock time of the current event, for records and the age of transactions."""
 
     def begin(
         self, transaction: Transaction, to: TxnMetadata, *, last_epoch: int, fences: bool = False
-    ) -> Transition:
-        """Set out for another state. It counts when the record is committed."""
+    ) -> TxnRecord:
+        """Start a transition to another state. It takes effect when the record is committed."""
         before = TxnState.PREPARE_EPOCH_FENCE if fences else transaction.metadata.state
-        assert transaction.pending is None, f"{transaction.id} is on its way to another state already"
+        assert transaction.pending is None, f"{transaction.id} has a pending transition already"
         assert is_legal(before, to.state, to.client_version), f"{before.name} to {to.state.name}"
-        record = state_bytes(transaction.id, to, self.settings.value_version)
-        transaction.pending = Transition(transaction, to, record, last_epoch, fences)
-        return transaction.pending
+        record = TxnRecord(transaction.id, to, self.settings.value_version)
+        transaction.pending = Transition(record, last_epoch, fences)
+        return record
 
-    def begin_end(self, transaction: Transaction) -> Transition:
-        """Set out to forget the id."""
-        assert transaction.pending is None, f"{transaction.id} is on its way to another state already"
+    def begin_expiry(self, transaction: Transaction) -> TxnRecord:
+        """Start the removal of the transactional id."""
+        assert transaction.pending is None, f"{transaction.id} has a pending transition already"
         assert is_legal(transaction.metadata.state, TxnState.DEAD, transaction.metadata.client_version)
-        transaction.pending = Transition(transaction, None, tombstone_bytes(transaction.id), NO_EPOCH)
-        return transaction.pending
+        record = TxnRecord(transaction.id, None)
+        transaction.pending = Transition(record)
+        return record
 
-    def want_producer_id(self, token: Hashable | None, resume: Callable[[int], Decision]) -> Decision:
-        """Nothing changes until there is one."""
-        ask_id = next(self._ask_ids)
-        self.parked[ask_id] = Parked(token, resume)
-        return Decision(asks=(WantProducerId(ask_id),))
+    def allocate_producer_id(self, token: Hashable | None, resume: Callable[[int], TxnOutcome]) -> TxnOutcome:
+        """Decide later, with a new producer id; nothing changes before that."""
+        allocation = next(self._allocations)
+        self.parked[allocation] = Parked(token, resume)
+        return Outcome(effects=[AllocateProducerId(allocation)])

@@ -13,7 +13,7 @@ class TimerKind(enum.IntEnum):
     """Markers and completions that failed are sent or written again (no id)."""
     EXPIRY = 2
     """Transactional ids that have not been used for a long time expire (no id)."""
-    HELD = 3
+    DELAYED = 3
     """Requests have waited long enough for the completion of their client's last transaction."""
 
 

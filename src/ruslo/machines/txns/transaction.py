@@ -1,55 +1,46 @@
-"""One transactional id: what the log says of it, and the little beside that only its coordinator knows."""
+"""One transactional id: its logged state, and the soft state of its coordinator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ruslo.machines.txns.metadata import LAST_EPOCH, NO_EPOCH, TxnMetadata
-from ruslo.machines.txns.record_bytes import RecordBytes
+from ruslo.machines.txns.records import TxnRecord
+
+
+class Transition(NamedTuple):
+    """A state change of one transactional id, from the decision until its record is committed or given up."""
+
+    record: TxnRecord
+    last_epoch: int = NO_EPOCH
+    fences: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class Transaction:
     id: str
     metadata: TxnMetadata
-    """Committed: what a new coordinator would find."""
+    """The committed state, which a new coordinator would load."""
     last_epoch: int = NO_EPOCH
-    """The epoch before the last bump, for a producer that repeats itself because it missed the answer
-    (KIP-360). Not in the log: a new coordinator knows none."""
+    """The epoch before the last bump, for a producer that retries because it missed a response (KIP-360).
+    It is not in the log, so a new coordinator does not know it."""
     pending: Transition | None = None
-    """A transition on its way into the log; while there is one no other may begin. In Prepare* there always
-    is: the completion, whose markers are being written."""
+    """The transition whose record is not committed yet; no other may begin. In Prepare* it is always set: it
+    is the completion, whose markers are being written."""
     fence_failed: bool = False
-    """The coordinator set out to fence the producer and could not write it. Nobody was told the new epoch, so
-    the next try uses it again; the old one stays refused."""
+    """The coordinator failed to write the epoch that fences the producer. No client received that epoch, so
+    the next attempt uses it again; the old one stays fenced."""
 
-    late_from_ms: int | None = None
-    """While it is Ongoing: when its time is up, on the clock of deadlines."""
+    deadline_ms: int | None = None
+    """While the state is Ongoing: the monotonic time at which the transaction times out."""
 
     @property
     def epoch(self) -> int:
-        """What a producer must have to be heard."""
+        """The epoch that requests must carry."""
         return min(self.metadata.epoch + 1, LAST_EPOCH) if self.fence_failed else self.metadata.epoch
 
     @property
     def exists(self) -> bool:
-        """Whether anything of this id is in the log yet."""
+        """Whether the log contains a record of this id."""
         return self.metadata.epoch != NO_EPOCH
-
-
-@dataclass(slots=True, eq=False)
-class Transition:
-    """One step of one id, from the decision until its record is committed or given up."""
-
-    transaction: Transaction
-    to: TxnMetadata | None
-    """None: the id is forgotten."""
-    record: RecordBytes
-    last_epoch: int = NO_EPOCH
-    fences: bool = False
-
-    @property
-    def size(self) -> int:
-        """Bytes that its record adds to a batch, nearly."""
-        key, value = self.record
-        return len(key) + (0 if value is None else len(value))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.groups.events import Requested, RequestInfo, TimerFired, Unloaded
+from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.outcome import Append
+from ruslo.machines.machine import Instant, Requested, TimerFired, Unloaded
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -20,6 +20,7 @@ from tests.support.groups.group_bench import GroupBench
 from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch, fetch_all
 
 INFO = RequestInfo(0)
+ZERO = Instant(0, 0)
 
 
 def test_groups_come_back_as_they_were_written() -> None:
@@ -189,8 +190,9 @@ def test_group_that_could_not_be_written_as_empty_is_empty_nevertheless() -> Non
 
 def test_answers_from_state_wait_for_the_writes_before_them() -> None:
     bench = GroupBench()
-    outcome = bench.shard.handle(Requested("t", ListGroupsRequest(), INFO), 0, 0)
-    assert outcome.append == Append(())
+    outcome = bench.shard.handle(Requested("t", ListGroupsRequest(), INFO), ZERO)
+    assert outcome.linearizable
+    assert not outcome.records
     assert [reply.token for reply in outcome.replies] == ["t"]
 
 
@@ -198,20 +200,21 @@ def test_a_completed_join_waits_for_nothing() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
-    outcome = bench.shard.handle(TimerFired(), 3_000, 3_000)
-    assert outcome.append is None
+    outcome = bench.shard.handle(TimerFired(), Instant(3_000, 3_000))
+    assert not outcome.linearizable
+    assert not outcome.records
     assert [reply.token for reply in outcome.replies] == [a.token]
 
 
 def test_nothing_to_do_is_nothing_to_wait_for() -> None:
     bench = GroupBench()
-    outcome = bench.shard.handle(TimerFired(), 0, 0)
-    assert (outcome.append, outcome.replies, outcome.asks) == (None, (), ())
+    outcome = bench.shard.handle(TimerFired(), ZERO)
+    assert (outcome.records, outcome.replies, outcome.effects) == ((), [], [])
 
 
 def test_requests_that_are_no_groups_business() -> None:
     bench = GroupBench()
-    outcome = bench.shard.handle(Requested("t", ApiVersionsRequest(), INFO), 0, 0)
+    outcome = bench.shard.handle(Requested("t", ApiVersionsRequest(), INFO), ZERO)
     (reply,) = outcome.replies
     assert isinstance(reply.message, KafkaError)
     assert reply.message.code is ErrorCode.UNSUPPORTED_VERSION
@@ -220,7 +223,7 @@ def test_requests_that_are_no_groups_business() -> None:
 def test_requests_before_the_load_are_refused() -> None:
     bench = GroupBench()
     bench.shard.state.active = False
-    outcome = bench.shard.handle(Requested("t", HeartbeatRequest(), INFO), 0, 0)
+    outcome = bench.shard.handle(Requested("t", HeartbeatRequest(), INFO), ZERO)
     (reply,) = outcome.replies
     assert isinstance(reply.message, KafkaError)
     assert reply.message.code is ErrorCode.NOT_COORDINATOR

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.txns.events import MarkersAnswered, TimerFired
+from ruslo.machines.machine import TimerFired
+from ruslo.machines.txns.events import MarkersAnswered
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
@@ -176,7 +177,7 @@ def test_transaction_whose_topics_are_all_deleted_completes() -> None:
 def test_fenced_markers_stop_until_the_shard_is_loaded_again(code: ErrorCode) -> None:
     bench = ending(ORDERS_0, ORDERS_1)
     bench.answer_markers(code)
-    assert bench.stopped == ["t"]
+    assert bench.fenced == ["t"]
     bench.answer_markers(ErrorCode.REQUEST_TIMED_OUT)
     bench.advance(10 * RETRY_MS)
     bench.change_cluster(default_cluster())

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ruslo.machines.machine import Instant, Loaded, Requested, Unloaded
 from ruslo.machines.txns.cluster_view import NO_LEADER, NoCluster
-from ruslo.machines.txns.events import (
-    Loaded,
-    MarkersAnswered,
-    ProducerIdGiven,
-    Requested,
-    RequestInfo,
-    Unloaded,
-)
+from ruslo.machines.txns.events import MarkersAnswered, ProducerIdAllocated, RequestInfo
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import TxnState
@@ -25,6 +19,8 @@ from tests.support.txns.txn_bench import Cluster, TxnBench, compile_pattern
 from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_request, init_request
 
 # -- load ----------------------------------------------------------------------------------------------------
+
+ZERO = Instant(0, 0)
 
 
 def test_transactions_come_back_as_they_were_written() -> None:
@@ -126,21 +122,21 @@ def test_requests_before_and_after_leading_are_sent_elsewhere() -> None:
     shard = TxnShard(TxnSettings(), compile_pattern, Cluster({}))
     event = Requested("token", init_request(), RequestInfo(5))
     for _ in range(2):
-        (reply,) = shard.handle(event, 0, 0).replies
+        (reply,) = shard.handle(event, ZERO).replies
         assert isinstance(reply.message, KafkaError)
         assert reply.message.code is ErrorCode.NOT_COORDINATOR
-        shard.handle(Loaded(1), 0, 0)
-        shard.handle(Unloaded(), 0, 0)
+        shard.handle(Loaded(1), ZERO)
+        shard.handle(Unloaded(), ZERO)
 
 
 def test_whoever_waits_for_a_producer_id_is_answered() -> None:
     bench = TxnBench()
     bench.ids_at_hand = False
     token = bench.send(init_request())
-    ask = bench.asks[0]
+    ask = bench.allocations[0]
     bench.run(Unloaded())
     assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
-    bench.run(ProducerIdGiven(ask.ask_id, 77))
+    bench.run(ProducerIdAllocated(ask.allocation, 77))
     assert bench.log == []
 
 
@@ -222,7 +218,7 @@ def test_settings_change_while_leading() -> None:
 
 def test_requests_of_others_are_refused() -> None:
     shard = TxnShard(TxnSettings(), compile_pattern)
-    shard.handle(Loaded(1), 0, 0)
-    (reply,) = shard.handle(Requested("token", ApiVersionsRequest(), RequestInfo(0)), 0, 0).replies
+    shard.handle(Loaded(1), ZERO)
+    (reply,) = shard.handle(Requested("token", ApiVersionsRequest(), RequestInfo(0)), ZERO).replies
     assert isinstance(reply.message, KafkaError)
     assert reply.message.code is ErrorCode.UNSUPPORTED_VERSION

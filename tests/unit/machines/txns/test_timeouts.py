@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.txns.events import TimerFired
+from ruslo.machines.machine import TimerFired
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TIMERS_PER_STEP
 from ruslo.machines.txns.states import TxnState
-from ruslo.machines.txns.timeouts import IDS_PER_STEP
+from ruslo.machines.txns.timeouts import EXPIRED_IDS_PER_STEP
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, Cluster, TxnBench
@@ -255,12 +255,12 @@ def test_tombstone_that_could_not_be_written() -> None:
 
 def test_many_ids_are_forgotten_in_steps() -> None:
     bench = TxnBench(EXPIRY)
-    for number in range(IDS_PER_STEP + 3):
+    for number in range(EXPIRED_IDS_PER_STEP + 3):
         TxnClient(bench, f"t{number}").init()
     before = len(bench.log)
     bench.advance(10_000_000)
     assert not bench.shard.state.transactions
-    assert len(bench.log) == before + IDS_PER_STEP + 3
+    assert len(bench.log) == before + EXPIRED_IDS_PER_STEP + 3
 
 
 def largest_batch(bench: TxnBench) -> int:
@@ -278,7 +278,7 @@ def largest_batch(bench: TxnBench) -> int:
 
 def test_ids_that_are_forgotten_together_fit_into_batches() -> None:
     bench = TxnBench(EXPIRY)
-    for number in range(4 * IDS_PER_STEP):
+    for number in range(4 * EXPIRED_IDS_PER_STEP):
         TxnClient(bench, f"{number}-" + "t" * 1_500).init()
     bench.now_ms = 10_000_000
     assert largest_batch(bench) < MAX_MESSAGE_BYTES

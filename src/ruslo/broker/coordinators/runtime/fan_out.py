@@ -1,4 +1,4 @@
-"""Requests about several ids: asked of each one's shard, answered together."""
+"""Requests about several ids: each shard handles its part, and the responses are joined."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ ItemT = TypeVar("ItemT")
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 
-class Coordinator(Protocol):
+class Partitioner(Protocol):
     def partition_of(self, key: str, /) -> int: ...
 
 
 def by_partition(
-    coordinator: Coordinator, items: Iterable[ItemT], id_of: Callable[[ItemT], str]
+    partitioner: Partitioner, items: Iterable[ItemT], id_of: Callable[[ItemT], str]
 ) -> dict[int, list[ItemT]]:
     parts: dict[int, list[ItemT]] = {}
     for item in items:
-        parts.setdefault(coordinator.partition_of(id_of(item)), []).append(item)
+        parts.setdefault(partitioner.partition_of(id_of(item)), []).append(item)
     return parts
 
 
-async def all_answers(
-    pending: Sequence[Message | asyncio.Future[Message]], response: type[ResponseT]
+async def all_responses(
+    pending: Sequence[Message | asyncio.Future[Message]], response_type: type[ResponseT]
 ) -> list[ResponseT]:
-    answers: list[ResponseT] = []
+    responses: list[ResponseT] = []
     for each in pending:
-        answer = await each if isinstance(each, asyncio.Future) else each
-        assert isinstance(answer, response)
-        answers.append(answer)
-    return answers
+        response = await each if isinstance(each, asyncio.Future) else each
+        assert isinstance(response, response_type)
+        responses.append(response)
+    return responses

@@ -21,7 +21,7 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.txn_verification import TransactionVerifier, Verification
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.broker import BrokerConfig
-from ruslo.machines.groups.refusals import refusal
+from ruslo.machines.groups.errors import error_response
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
@@ -104,7 +104,7 @@ class TransactionalOffsetCommits:
             code = codes[name]
             if code is not ErrorCode.NONE:
                 told = _commit_error(code, context.api_version)
-                promise.set_result(refusal(request, context.api_version, told))
+                promise.set_result(error_response(request, context.api_version, told))
                 return
             if adds and producers.is_overtaken(producer_id, epoch, guard):
                 # By the marker of the transaction before. Had it been its own, the coordinator's epoch would
@@ -132,7 +132,7 @@ class TransactionalOffsetCommits:
         try:
             partition.log.producers.check_epoch_and_guard(request.producer_id, request.producer_epoch, guard)
         except KafkaError as error:
-            return refusal(request, context.api_version, error.code)
+            return error_response(request, context.api_version, error.code)
         return self._groups.submit(request.group_id, request, context)
 
 

@@ -18,8 +18,8 @@ from typing import ClassVar
 
 from ruslo.machines.groups.classic.member import ClassicMember, Protocols
 from ruslo.machines.groups.classic.subscription import subscribed_topics
-from ruslo.machines.groups.decision import GroupReply
 from ruslo.machines.groups.group import CLASSIC, CONSUMER_PROTOCOL, Committer, Group
+from ruslo.machines.groups.outcome import GroupReply
 from ruslo.machines.groups.records import (
     NO_TIMESTAMP,
     GroupRecord,
@@ -27,7 +27,7 @@ from ruslo.machines.groups.records import (
     classic_group_tombstone,
 )
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Reply
 from ruslo.machines.timers import Timers
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
-from ruslo.machines.groups.decision import Decision, answer
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -15,8 +15,8 @@ from ruslo.protocol.messages.heartbeat_response import HeartbeatResponse
 
 def handle(
     shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, token: Hashable, now_ms: int
-) -> Decision:
-    return answer(token, HeartbeatResponse(error_code=_beat(shard, group, request, now_ms)))
+) -> GroupOutcome:
+    return respond(token, HeartbeatResponse(error_code=_beat(shard, group, request, now_ms)))
 
 
 def _beat(shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:

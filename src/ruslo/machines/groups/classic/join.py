@@ -14,12 +14,12 @@ from ruslo.machines.groups.classic.answers import join_refused, joined
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, refused
 from ruslo.machines.groups.classic.member import ClassicMember, ParkedCall, Protocols
 from ruslo.machines.groups.classic.replacement import replace_static_member
-from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest
 
@@ -28,17 +28,17 @@ MEMBER_ID_REQUIRED_FROM = 4
 
 def handle(
     shard: ShardState, request: JoinGroupRequest, info: RequestInfo, token: Hashable, now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     """For an absent group, a classic one, or an empty group of another kind, which is converted."""
     version = info.api_version
     code = check(shard, request)
     if code is not ErrorCode.NONE:
-        return answer(token, join_refused(code, request.member_id, version))
+        return respond(token, join_refused(code, request.member_id, version))
     known = shard.groups.get(request.group_id)
     if isinstance(known, ClassicGroup):
         return _Join(shard, known, request, info, token, now_ms).decide()
     if request.member_id:
-        return answer(token, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, version))
+        return respond(token, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, version))
     return _create(shard, known, request, info, token, now_ms)
 
 
@@ -59,19 +59,19 @@ def _create(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     group = ClassicGroup(request.group_id, state_ms=shard.wall_ms)
     # The record shows the group before anybody is in it, and is written even if this member is refused.
     records = [] if replaced is None else replaced.tombstones()
     records.append(group.to_record())
     group_id = group.group_id
     shard.groups[group_id] = group
-    decision = _Join(shard, group, request, info, token, now_ms).decide()
-    decision.records[:0] = records
+    outcome = _Join(shard, group, request, info, token, now_ms).decide()
+    outcome.records = [*records, *outcome.records]
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         """Take the joiner out again, and the group with it unless the log has it or somebody else uses it."""
-        undone = Decision(at_once=True)
+        undone: GroupOutcome = Outcome()
         for member in list(group.members.values()):
             if member.join is not None and member.join.token == token:
                 undone.replies += rebalance.remove_member(shard, group, member.member_id, code)
@@ -86,8 +86,8 @@ def _create(
             del shard.groups[group_id]
         return undone
 
-    decision.undo = undo
-    return decision
+    outcome.on_failure = on_failure
+    return outcome
 
 
 class _Join:
@@ -110,7 +110,7 @@ class _Join:
         self.now_ms = now_ms
         self.protocols: Protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
 
-    def decide(self) -> Decision:
+    def decide(self) -> GroupOutcome:
         group, request = self.group, self.request
         if not self._fits():
             return self._turn_away()
@@ -140,17 +140,17 @@ class _Join:
             return (member is not None and member.join is not None) or group.waiting < limit
         return member is not None or len(group.members) < limit
 
-    def _turn_away(self) -> Decision:
+    def _turn_away(self) -> GroupOutcome:
         group, member_id = self.group, self.request.member_id
-        decision = Decision()
+        outcome: GroupOutcome = Outcome(linearizable=True)
         if member_id in group.members:
-            decision.replies += rebalance.remove_member(self.shard, group, member_id)
-            decision.add(rebalance.complete_if_all_joined(self.shard, group, self.now_ms))
-        return decision.reply(
+            outcome.replies += rebalance.remove_member(self.shard, group, member_id)
+            outcome.add(rebalance.complete_if_all_joined(self.shard, group, self.now_ms))
+        return outcome.reply(
             self.token, join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "", self.info.api_version)
         )
 
-    def _join_first_time(self) -> Decision:
+    def _join_first_time(self) -> GroupOutcome:
         shard, group, request = self.shard, self.group, self.request
         instance_id = request.group_instance_id
         if instance_id is not None:
@@ -168,9 +168,9 @@ class _Join:
         group.pending_joins.add(new_id)
         deadline_ms = self.now_ms + request.session_timeout_ms
         shard.timers.set(TimerKey(group.group_id, new_id, TimerKind.PENDING), deadline_ms)
-        return answer(self.token, join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id, self.info.api_version))
+        return respond(self.token, join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id, self.info.api_version))
 
-    def _add(self, member_id: str) -> Decision:
+    def _add(self, member_id: str) -> GroupOutcome:
         shard, group, request = self.shard, self.group, self.request
         member = ClassicMember(
             member_id,
@@ -190,24 +190,24 @@ class _Join:
         shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), deadline_ms)
         return rebalance.membership_changed(shard, group, self.now_ms)
 
-    def _rejoin(self, member: ClassicMember) -> Decision:
+    def _rejoin(self, member: ClassicMember) -> GroupOutcome:
         group = self.group
         same = member.protocols == self.protocols
         if group.state is ClassicState.COMPLETING and same:
             # The answer to its JoinGroup was lost: it hears of this generation again.
-            return answer(self.token, joined(group, member))
+            return respond(self.token, joined(group, member))
         if group.state is ClassicState.STABLE and same and group.leader != member.member_id:
-            return answer(self.token, joined(group, member))
-        decision = Decision(at_once=True)
+            return respond(self.token, joined(group, member))
+        outcome: GroupOutcome = Outcome()
         if member.join is not None:
             # It has given that call up, but its connection may still be there.
-            decision.reply(member.join.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
+            outcome.reply(member.join.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
         else:
             group.waiting += 1
         self._renewed(member)
         member.join = self._park()
         changed = rebalance.membership_changed(self.shard, group, self.now_ms)
-        changed.replies[:0] = decision.replies
+        changed.replies[:0] = outcome.replies
         return changed
 
     def _renewed(self, member: ClassicMember) -> None:
@@ -224,7 +224,5 @@ class _Join:
     def _park(self) -> ParkedCall:
         return ParkedCall(self.token, self.info.api_version)
 
-    def _refuse(self, code: ErrorCode) -> Decision:
-        return Decision(
-            replies=[Reply(self.token, join_refused(code, self.request.member_id, self.info.api_version))]
-        )
+    def _refuse(self, code: ErrorCode) -> GroupOutcome:
+        return respond(self.token, join_refused(code, self.request.member_id, self.info.api_version))

@@ -10,10 +10,11 @@ from collections.abc import Hashable
 
 from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.group import ClassicGroup
-from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
@@ -49,20 +50,22 @@ def handle(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     if not request.group_id:
-        return answer(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        return respond(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     members = leaving_members(request, info)
     if group is None:
-        return answer(token, left([(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in members], info))
-    decision = Decision()
-    results = [(each, _remove(shard, group, each, decision)) for each in members]
+        return respond(token, left([(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in members], info))
+    outcome: GroupOutcome = Outcome(linearizable=True)
+    results = [(each, _remove(shard, group, each, outcome)) for each in members]
     if any(code is ErrorCode.NONE for _, code in results):
-        decision.add(rebalance.member_left(shard, group, now_ms))
-    return decision.reply(token, left(results, info))
+        outcome.add(rebalance.member_left(shard, group, now_ms))
+    return outcome.reply(token, left(results, info))
 
 
-def _remove(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, decision: Decision) -> ErrorCode:
+def _remove(
+    shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, outcome: GroupOutcome
+) -> ErrorCode:
     member_id, instance_id = leaving.member_id, leaving.group_instance_id
     if not member_id:
         holder = None if instance_id is None else group.static_members.get(instance_id)
@@ -77,5 +80,5 @@ def _remove(shard: ShardState, group: ClassicGroup, leaving: MemberIdentity, dec
         code = group.check_member(member_id, instance_id)
         if code is not ErrorCode.NONE:
             return code
-    decision.replies += rebalance.remove_member(shard, group, member_id)
+    outcome.replies += rebalance.remove_member(shard, group, member_id)
     return ErrorCode.NONE

@@ -11,10 +11,10 @@ from __future__ import annotations
 from ruslo.machines.groups.classic.answers import joined
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.classic.member import ClassicMember
-from ruslo.machines.groups.decision import Decision, GroupReply
+from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Outcome, Reply
 from ruslo.model.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
@@ -37,33 +37,33 @@ def remove_member(
     return replies
 
 
-def membership_changed(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def membership_changed(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     """Somebody came, went or changed its mind: begin a rebalance, or see whether this one is done."""
     if group.state is ClassicState.PREPARING:
         return complete_if_all_joined(shard, group, now_ms)
     return prepare(shard, group, now_ms)
 
 
-def member_left(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def member_left(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     """As ``membership_changed``, but an empty group stays as it is."""
     if group.state is ClassicState.EMPTY:
-        return Decision(at_once=True)
+        return Outcome()
     return membership_changed(shard, group, now_ms)
 
 
-def complete_if_all_joined(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def complete_if_all_joined(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     # After Empty only the initial delay decides: it is there to let others come.
     preparing = group.state is ClassicState.PREPARING
     if preparing and group.previous_state is not ClassicState.EMPTY and group.all_joined:
         return complete_join(shard, group, now_ms)
-    return Decision(at_once=True)
+    return Outcome()
 
 
-def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     timers, group_id = shard.timers, group.group_id
-    decision = Decision(at_once=True)
+    outcome: GroupOutcome = Outcome()
     if group.state is ClassicState.COMPLETING:
-        decision.replies += _refuse_syncs(shard, group, now_ms)
+        outcome.replies += _refuse_syncs(shard, group, now_ms)
     group.pending_syncs.clear()
     timers.cancel(TimerKey(group_id, None, TimerKind.SYNC))
     was_empty = group.is_empty
@@ -73,53 +73,53 @@ def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
         group.newcomers_during_delay = False
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         timers.set(TimerKey(group_id, None, TimerKind.INITIAL_DELAY), now_ms + delay_ms)
-        return decision
+        return outcome
     if group.all_joined:
         completed = complete_join(shard, group, now_ms)
-        completed.replies[:0] = decision.replies
+        completed.replies[:0] = outcome.replies
         return completed
     timers.set(TimerKey(group_id, None, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
-    return decision
+    return outcome
 
 
-def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     """Wait once more if somebody came meanwhile, at most for the rebalance timeout in all."""
     if group.newcomers_during_delay and group.initial_delay_left_ms > 0:
         group.newcomers_during_delay = False
         delay_ms = min(shard.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
         group.initial_delay_left_ms -= delay_ms
         shard.timers.set(TimerKey(group.group_id, None, TimerKind.INITIAL_DELAY), now_ms + delay_ms)
-        return Decision()
+        return Outcome()
     return complete_join(shard, group, now_ms)
 
 
-def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     """Begin the next generation with those who have joined."""
     timers, group_id = shard.timers, group.group_id
     timers.cancel(TimerKey(group_id, None, TimerKind.JOIN))
     timers.cancel(TimerKey(group_id, None, TimerKind.INITIAL_DELAY))
-    decision = Decision(at_once=True)
+    outcome: GroupOutcome = Outcome()
     silent = [each for each in group.members.values() if each.join is None and each.instance_id is None]
     for member in silent:
-        decision.replies += remove_member(shard, group, member.member_id)
+        outcome.replies += remove_member(shard, group, member.member_id)
     if group.members and not group.elect_joined_leader():
         # Only silent static members are left: their sessions decide, not this rebalance (KIP-345).
         timers.set(TimerKey(group_id, None, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
-        return decision
+        return outcome
     group.next_generation(shard.wall_ms)
     if group.is_empty:
-        decision.records.append(group.to_record())
-        return decision
+        outcome.append([group.to_record()])
+        return outcome
     for member in group.members.values():
         if member.join is not None:
-            decision.replies.append(Reply(member.join.token, joined(group, member)))
+            outcome.replies.append(Reply(member.join.token, joined(group, member)))
             member.join = None
         member.is_new = False
         renew_session(shard, group, member, now_ms)
         group.pending_syncs.add(member.member_id)
     group.waiting = 0
     timers.set(TimerKey(group_id, None, TimerKind.SYNC), now_ms + group.rebalance_timeout_ms)
-    return decision
+    return outcome
 
 
 def member_synced(shard: ShardState, group: ClassicGroup, member: ClassicMember) -> None:
@@ -127,14 +127,14 @@ def member_synced(shard: ShardState, group: ClassicGroup, member: ClassicMember)
     _stop_waiting_for_syncs(shard, group)
 
 
-def syncs_overdue(shard: ShardState, group: ClassicGroup, now_ms: int) -> Decision:
+def syncs_overdue(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
     """Whoever has not asked for its assignment by now is taken to be gone."""
     replies: list[GroupReply] = []
     for member_id in sorted(group.pending_syncs):
         replies += remove_member(shard, group, member_id)
-    decision = prepare(shard, group, now_ms)
-    decision.replies[:0] = replies
-    return decision
+    outcome = prepare(shard, group, now_ms)
+    outcome.replies[:0] = replies
+    return outcome
 
 
 def _refuse_syncs(shard: ShardState, group: ClassicGroup, now_ms: int) -> list[GroupReply]:

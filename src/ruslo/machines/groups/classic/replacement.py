@@ -14,9 +14,10 @@ from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.answers import joined
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.classic.member import ClassicMember, ParkedCall
-from ruslo.machines.groups.decision import Decision, GroupReply
+from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
 SKIP_ASSIGNMENT_FROM = 9
@@ -30,11 +31,11 @@ def replace_static_member(
     renew: Callable[[ClassicMember], None],
     call: ParkedCall,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     """``renew`` puts into the member what the new JoinGroup says of it."""
     old_id, old_leader = member.member_id, group.leader
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
-    decision = Decision(replies=_rename(shard, group, member, new_id))
+    outcome: GroupOutcome = Outcome(replies=_rename(shard, group, member, new_id))
     renew(member)
     rebalance.renew_session(shard, group, member, now_ms)
 
@@ -42,7 +43,7 @@ def replace_static_member(
         member.join = call
         group.waiting += 1
         changed = rebalance.membership_changed(shard, group, now_ms)
-        changed.replies[:0] = decision.replies
+        changed.replies[:0] = outcome.replies
         return changed
 
     group.forget_subscription()
@@ -50,21 +51,21 @@ def replace_static_member(
         response = joined(group, member, skip_assignment=True)
     else:
         response = joined(group, member, leader=old_leader)
-    decision.reply(call.token, response)
-    decision.records.append(group.to_record())
+    outcome.reply(call.token, response)
+    outcome.append([group.to_record()])
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         if group.members.get(new_id) is not member or group.state is not ClassicState.STABLE:
-            return Decision()
+            return Outcome()
         protocols, member.rebalance_timeout_ms, member.session_timeout_ms = before
         group.set_protocols(member, protocols)
         group.forget_subscription()
         replies = _rename(shard, group, member, old_id)
-        rebalance.renew_session(shard, group, member, now_ms)
-        return Decision(replies=replies)
+        rebalance.renew_session(shard, group, member, now.monotonic_ms)
+        return Outcome(replies=replies)
 
-    decision.undo = undo
-    return decision
+    outcome.on_failure = on_failure
+    return outcome
 
 
 def _rename(shard: ShardState, group: ClassicGroup, member: ClassicMember, new_id: str) -> list[GroupReply]:

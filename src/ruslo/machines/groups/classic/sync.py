@@ -11,10 +11,10 @@ from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.answers import synced
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, refused
 from ruslo.machines.groups.classic.member import ParkedCall
-from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Instant, Outcome, Reply
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
@@ -38,25 +38,25 @@ def handle(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     code = check(request, info)
     if code is ErrorCode.NONE:
         code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _problem(group, request)
     if code is not ErrorCode.NONE or group is None:
-        return answer(token, SyncGroupResponse(error_code=code))
+        return respond(token, SyncGroupResponse(error_code=code))
     member = group.members[request.member_id]
     rebalance.member_synced(shard, group, member)
     if group.state is ClassicState.STABLE:
         rebalance.renew_session(shard, group, member, now_ms)
-        return answer(token, synced(group, member))
-    decision = Decision()
+        return respond(token, synced(group, member))
+    outcome: GroupOutcome = Outcome(linearizable=True)
     if member.sync is not None:
         # It has given that call up, but its connection may still be there.
-        decision.reply(member.sync.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
+        outcome.reply(member.sync.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
     member.sync = ParkedCall(token, info.api_version)
     if group.leader == request.member_id:
-        decision.add(_assign(shard, group, request, now_ms))
-    return decision
+        outcome.add(_assign(shard, group, request, now_ms))
+    return outcome
 
 
 def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
@@ -74,27 +74,27 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> Decision:
+def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> GroupOutcome:
     """The leader's assignment makes the group Stable, once it is written."""
     assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
     for member in group.members.values():
         # Whom the leader left out has nothing to do in this generation.
         member.assignment = assignments.get(member.member_id, b"")
-    decision = Decision(records=[group.to_record()])
+    outcome: GroupOutcome = Outcome(records=[group.to_record()])
     for member in group.members.values():
         if member.sync is not None:
-            decision.replies.append(Reply(member.sync.token, synced(group, member)))
+            outcome.replies.append(Reply(member.sync.token, synced(group, member)))
             member.sync = None
             rebalance.renew_session(shard, group, member, now_ms)
     group.move_to(ClassicState.STABLE, shard.wall_ms)
     generation = group.generation
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         if group.generation != generation or group.state is not ClassicState.STABLE:
-            return Decision()
+            return Outcome()
         for member in group.members.values():
             member.assignment = b""
-        return rebalance.prepare(shard, group, now_ms)
+        return rebalance.prepare(shard, group, now.monotonic_ms)
 
-    decision.undo = undo
-    return decision
+    outcome.on_failure = on_failure
+    return outcome

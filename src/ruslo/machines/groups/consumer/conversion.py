@@ -31,12 +31,13 @@ from ruslo.machines.groups.consumer.records import (
     target_record,
 )
 from ruslo.machines.groups.consumer.replay import replay
-from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.ids import Uuid
 
@@ -46,8 +47,8 @@ _UPGRADE_POLICIES = ("bidirectional", "upgrade")
 _DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
 
 
-def upgrade(shard: ShardState, classic: ClassicGroup, decision: Decision) -> ConsumerGroup:
-    """The consumer group that the classic one is about to become: its records are in the decision.
+def upgrade(shard: ShardState, classic: ClassicGroup, outcome: GroupOutcome) -> ConsumerGroup:
+    """The consumer group that the classic one is about to become: its records are in the outcome.
 
     Nothing else has happened to the classic group yet; ``upgraded`` must follow once nothing can go wrong.
     """
@@ -64,29 +65,29 @@ def upgrade(shard: ShardState, classic: ClassicGroup, decision: Decision) -> Con
     groups: dict[str, Group] = {}
     for record in records:
         replay(groups, record)
-    decision.records += [*classic.tombstones(), *records]
+    outcome.append([*classic.tombstones(), *records])
     group = groups[classic.group_id]
     assert isinstance(group, ConsumerGroup)
     return group
 
 
 def upgraded(
-    shard: ShardState, group: ConsumerGroup, joined_id: str, now_ms: int, decision: Decision
+    shard: ShardState, group: ConsumerGroup, joined_id: str, now_ms: int, outcome: GroupOutcome
 ) -> None:
-    """If the decision upgrades the group: classic members' calls are answered, their sessions begin."""
+    """If the outcome upgrades the group: classic members' calls are answered, their sessions begin."""
     classic = shard.groups.get(group.group_id)
     if not isinstance(classic, ClassicGroup) or classic.is_empty:
         return
     group_id = group.group_id
-    decision.replies += classic.drop_parked(ErrorCode.REBALANCE_IN_PROGRESS)
+    outcome.replies += classic.drop_parked(ErrorCode.REBALANCE_IN_PROGRESS)
     # The classic group's timers end with it, so the sessions can only begin after that.
     shard.timers.set(TimerKey(group_id, joined_id, TimerKind.ADOPT), now_ms)
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         shard.timers.cancel(TimerKey(group_id, joined_id, TimerKind.ADOPT))
-        return Decision()
+        return Outcome()
 
-    decision.add(Decision(undo=undo))
+    outcome.add(Outcome(on_failure=on_failure))
 
 
 def downgrades_without(
@@ -107,7 +108,7 @@ def downgrade(
     group: ConsumerGroup,
     staying: Sequence[ConsumerMember],
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
     *,
     member_ids: Sequence[str] | None = None,
 ) -> None:
@@ -139,15 +140,15 @@ def downgrade(
             group.target_of(member), shard.topics, into.metadata(classic.protocol)
         )
     ended = group.members if member_ids is None else member_ids
-    decision.records += group_tombstones(group_id, ended, group.resolved)
-    decision.records.append(classic.to_record())
+    outcome.append(group_tombstones(group_id, ended, group.resolved))
+    outcome.append([classic.to_record()])
     shard.timers.set(TimerKey(group_id, None, TimerKind.ADOPT), now_ms)
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         shard.timers.cancel(TimerKey(group_id, None, TimerKind.ADOPT))
-        return Decision()
+        return Outcome()
 
-    decision.add(Decision(undo=undo))
+    outcome.add(Outcome(on_failure=on_failure))
 
 
 def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecord]:

@@ -15,9 +15,10 @@ from ruslo.machines.groups.consumer.records import (
     member_tombstones,
     regex_tombstone,
 )
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
 RETRY_MS = 500
@@ -28,38 +29,40 @@ _MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerK
 
 def remove(
     shard: ShardState, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     """Take members out; the others get another target, or a classic group if only classic members stay."""
     if not members:
-        return Decision()
+        return Outcome()
     member_ids = [member.member_id for member in members]
     for member_id in member_ids:
         cancel_timers(shard, group, member_id)
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         # What was written, but not confirmed in time, stays: then they are gone, or have come back already.
         for member_id in member_ids:
             watched = shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is not None
             if shard.groups.get(group.group_id) is group and member_id in group.members and not watched:
-                shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + RETRY_MS)
-        return Decision()
+                shard.timers.set(
+                    TimerKey(group.group_id, member_id, TimerKind.SESSION), now.monotonic_ms + RETRY_MS
+                )
+        return Outcome()
 
-    decision = Decision(undo=undo)
+    outcome: GroupOutcome = Outcome(on_failure=on_failure)
     if conversion.downgrades_without(shard, group, members):
         staying = [member for member in group.members.values() if member.member_id not in member_ids]
-        conversion.downgrade(shard, group, staying, now_ms, decision)
-        return decision
+        conversion.downgrade(shard, group, staying, now_ms, outcome)
+        return outcome
     for member in members:
-        decision.records += member_tombstones(group.group_id, member.member_id)
+        outcome.append(member_tombstones(group.group_id, member.member_id))
     users = Counter(member.regex for member in members if member.regex)
     unused = [regex for regex, count in users.items() if group.regex_count(regex) == count]
-    decision.records += [regex_tombstone(group.group_id, regex) for regex in unused]
+    outcome.append([regex_tombstone(group.group_id, regex) for regex in unused])
     metadata_hash = topic_hash.of_topics(shard.topics, group.topics_without(members, unused))
-    decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
-    return decision
+    outcome.append([epoch_record(group.group_id, group.epoch + 1, metadata_hash)])
+    return outcome
 
 
-def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> Decision:
+def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> GroupOutcome:
     """A static member goes but means to return: its partitions wait for it until its session ends.
 
     Their assignment epochs begin anew, since another member id will have them then.
@@ -71,7 +74,7 @@ def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) ->
         assigned={topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()},
         pending_revocation={},
     )
-    return Decision(records=[current_record(group.group_id, gone)])
+    return Outcome(records=[current_record(group.group_id, gone)])
 
 
 def cancel_timers(shard: ShardState, group: ConsumerGroup, member_id: str) -> None:

@@ -29,10 +29,11 @@ from ruslo.machines.groups.consumer.member import (
     ConsumerMember,
 )
 from ruslo.machines.groups.consumer.reconcile import Owned
-from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -52,7 +53,7 @@ def handle(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     try:
         _check(shard, request, info.api_version)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
@@ -60,7 +61,7 @@ def handle(
         return _beat(shard, request, info, token, now_ms)
     except KafkaError as error:
         refused = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-        return answer(token, refused)
+        return respond(token, refused)
 
 
 def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
@@ -102,22 +103,22 @@ def _beat(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
-    decision = Decision()
+) -> GroupOutcome:
+    outcome: GroupOutcome = Outcome(linearizable=True)
     joins = request.member_epoch == JOIN_EPOCH
-    group = _group(shard, request.group_id, decision, create=joins)
+    group = _group(shard, request.group_id, outcome, create=joins)
     membership.check_room(group, request.member_id, shard.settings.consumer_max_size)
     member_id = request.member_id or shard.new_uuid()
     owned = _owned(request)
     if joins:
-        member = membership.admitted(group, member_id, request.instance_id, decision, classic=False)
+        member = membership.admitted(group, member_id, request.instance_id, outcome, classic=False)
     else:
         member = membership.identified(group, member_id, request.instance_id)
         membership.check_epoch(member, request.member_epoch, owned)
 
     told = _told(member, request, info)
-    change = subscription.save(shard, group, member, told, now_ms, decision)
-    target_epoch, partitions = target.update(shard, group, change.group_epoch, member, told, now_ms, decision)
+    change = subscription.save(shard, group, member, told, now_ms, outcome)
+    target_epoch, partitions = target.update(shard, group, change.group_epoch, member, told, now_ms, outcome)
     moved = progress.move(
         shard,
         group,
@@ -126,10 +127,10 @@ def _beat(
         partitions,
         owned,
         now_ms,
-        decision,
+        outcome,
         subscription_changed=change.of_subscription,
     )
-    conversion.upgraded(shard, group, member_id, now_ms, decision)
+    conversion.upgraded(shard, group, member_id, now_ms, outcome)
     session_ms = shard.settings.consumer_session_timeout_of(group.group_id)
     shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + session_ms)
 
@@ -146,25 +147,25 @@ def _beat(
         heartbeat_interval_ms=shard.settings.consumer_heartbeat_interval_of(group.group_id),
         assignment=_assignment(moved) if with_assignment else None,
     )
-    return decision.reply(token, response)
+    return outcome.reply(token, response)
 
 
 def _leave(
     shard: ShardState, request: ConsumerGroupHeartbeatRequest, token: Hashable, now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
         raise _not_found(request.group_id)
     member = membership.identified(group, request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
-        decision = fencing.step_out(shard, group, member)
+        outcome = fencing.step_out(shard, group, member)
     else:
-        decision = fencing.remove(shard, group, [member], now_ms)
+        outcome = fencing.remove(shard, group, [member], now_ms)
     response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-    return decision.reply(token, response)
+    return outcome.reply(token, response)
 
 
-def _group(shard: ShardState, group_id: str, decision: Decision, *, create: bool) -> ConsumerGroup:
+def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: bool) -> ConsumerGroup:
     """The group; one that is made, emptied or converted here exists once the records are replayed."""
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -174,10 +175,10 @@ def _group(shard: ShardState, group_id: str, decision: Decision, *, create: bool
     if group is None:
         return ConsumerGroup(group_id)
     if group.is_empty:
-        decision.records += group.tombstones()
+        outcome.append(group.tombstones())
         return ConsumerGroup(group_id)
     if isinstance(group, ClassicGroup):
-        return conversion.upgrade(shard, group, decision)
+        return conversion.upgrade(shard, group, outcome)
     raise _not_found(group_id)
 
 

@@ -7,13 +7,14 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.consumer.progress import watch_revocation
 from ruslo.machines.groups.consumer.timers import start_sessions
-from ruslo.machines.groups.decision import Decision, GroupReply
 from ruslo.machines.groups.events import RegexResolved, TargetComputed
+from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 
 
-def loaded(shard: ShardState, now_ms: int) -> Decision:
+def loaded(shard: ShardState, now_ms: int) -> GroupOutcome:
     """Every member gets a whole session, and whoever has to revoke the whole of its time for that."""
     for group in shard.groups.values():
         if not isinstance(group, ConsumerGroup):
@@ -24,7 +25,7 @@ def loaded(shard: ShardState, now_ms: int) -> Decision:
         for member in group.members.values():
             if member.state is MemberState.UNREVOKED and member.classic is None:
                 watch_revocation(shard, group, member, now_ms)
-    return Decision()
+    return Outcome()
 
 
 def unloaded(shard: ShardState) -> list[GroupReply]:
@@ -32,7 +33,7 @@ def unloaded(shard: ShardState) -> list[GroupReply]:
     return []
 
 
-def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: int) -> Decision:
+def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: int) -> GroupOutcome:
     """Groups look at the change with their next heartbeat."""
     may_be_new = any(shard.topics.by_name(name) is not None for name in changed_topics)
     for group in shard.groups.values():
@@ -42,21 +43,21 @@ def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: in
             group.refreshed_epoch = None
         if may_be_new:
             group.topics_created_version = shard.topics.version
-    return Decision()
+    return Outcome()
 
 
-def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> Decision:
+def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> GroupOutcome:
     group = shard.groups.get(event.group_id)
     if isinstance(group, ConsumerGroup):
         return regexes.resolved(shard, group, event)
     # The group has ended meanwhile. If it is made anew, it need not wait for this answer.
     shard.timers.cancel(TimerKey(event.group_id, None, TimerKind.REGEX))
-    return Decision()
+    return Outcome()
 
 
-def target_computed(shard: ShardState, event: TargetComputed, now_ms: int) -> Decision:
+def target_computed(shard: ShardState, event: TargetComputed, now_ms: int) -> GroupOutcome:
     group = shard.groups.get(event.group_id)
     if isinstance(group, ConsumerGroup):
         return target.computed(shard, group, event, now_ms)
     shard.timers.cancel(TimerKey(event.group_id, None, TimerKind.ASSIGNMENT))
-    return Decision()
+    return Outcome()

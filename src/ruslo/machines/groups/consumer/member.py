@@ -8,7 +8,7 @@ A member walks towards the group's target assignment in three states:
 | UNREVOKED  | it still has to give up partitions; until it says that it did, its epoch stays          |
 | UNRELEASED | it is at the target's epoch, but others have not given up some of its partitions        |
 
-Members are values: a change makes a new one, so that a decision can look at before and after.
+Members are values: a change makes a new one, so that a outcome can look at before and after.
 """
 
 from __future__ import annotations

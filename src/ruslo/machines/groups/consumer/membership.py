@@ -13,7 +13,7 @@ from ruslo.machines.groups.consumer.records import (
     member_tombstones,
     target_record,
 )
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.model.errors import ErrorCode, KafkaError
 
 
@@ -56,7 +56,7 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
 
 
 def admitted(
-    group: ConsumerGroup, member_id: str, instance_id: str | None, decision: Decision, *, classic: bool
+    group: ConsumerGroup, member_id: str, instance_id: str | None, outcome: GroupOutcome, *, classic: bool
 ) -> ConsumerMember:
     """The member that joins, known or not; a static one takes the place of the last holder of its id."""
     holder = group.static_member(instance_id)
@@ -71,12 +71,14 @@ def admitted(
     member = replace(holder, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     group_id = group.group_id
     # The old member's timers run on, in case this is never written; afterwards they find nobody.
-    decision.records += member_tombstones(group_id, holder.member_id)
-    decision.records += [
-        member_record(group_id, member),
-        target_record(group_id, member_id, group.target.get(holder.member_id, {})),
-        current_record(group_id, member),
-    ]
+    outcome.append(member_tombstones(group_id, holder.member_id))
+    outcome.append(
+        [
+            member_record(group_id, member),
+            target_record(group_id, member_id, group.target.get(holder.member_id, {})),
+            current_record(group_id, member),
+        ]
+    )
     return member
 
 

@@ -26,11 +26,12 @@ from ruslo.machines.groups.consumer import (
 from ruslo.machines.groups.consumer.embedded import partitions_by_id, read_subscription, write_assignment
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember, MemberState
-from ruslo.machines.groups.decision import Decision, answer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL
+from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -49,17 +50,17 @@ def join(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     code = join_problem(shard, request)
     if code is not ErrorCode.NONE:
-        return answer(token, join_refused(code, request.member_id, info.api_version))
+        return respond(token, join_refused(code, request.member_id, info.api_version))
     try:
         if shard.settings.consumer_migration_policy == conversion.NO_MIGRATION:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return _join(shard, group, request, info, token, now_ms)
     except KafkaError as error:
         # As from Apache Kafka, which names the member only where a classic group refuses it.
-        return answer(token, join_refused(error.code, "", info.api_version))
+        return respond(token, join_refused(error.code, "", info.api_version))
 
 
 def sync(
@@ -69,10 +70,10 @@ def sync(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     code = sync_problem(request, info)
     if code is not ErrorCode.NONE:
-        return answer(token, SyncGroupResponse(error_code=code))
+        return respond(token, SyncGroupResponse(error_code=code))
     try:
         member, classic = _classic_member(
             group, request.member_id, request.group_instance_id, request.generation_id
@@ -83,13 +84,13 @@ def sync(
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         assignment = write_assignment(member.assigned, shard.topics, classic.protocols[0][1])
     except KafkaError as error:
-        return answer(token, SyncGroupResponse(error_code=error.code))
+        return respond(token, SyncGroupResponse(error_code=error.code))
     shard.timers.cancel(TimerKey(group.group_id, member.member_id, TimerKind.SYNC))
     _renew_session(shard, group, member.member_id, classic.session_timeout_ms, now_ms)
     response = SyncGroupResponse(
         protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
     )
-    return answer(token, response)
+    return respond(token, response)
 
 
 def heartbeat(
@@ -99,13 +100,13 @@ def heartbeat(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     try:
         member, classic = _classic_member(
             group, request.member_id, request.group_instance_id, request.generation_id
         )
     except KafkaError as error:
-        return answer(token, HeartbeatResponse(error_code=error.code))
+        return respond(token, HeartbeatResponse(error_code=error.code))
     _renew_session(shard, group, member.member_id, classic.session_timeout_ms, now_ms)
     # Targets are made by heartbeats of the new protocol. Among classic members alone, a join has to do it.
     latest_epoch = group.epoch if group.all_classic_without(()) else group.target_epoch
@@ -117,7 +118,7 @@ def heartbeat(
     if must_join:
         _expect_join(shard, group, member, now_ms)
     code = ErrorCode.REBALANCE_IN_PROGRESS if must_join else ErrorCode.NONE
-    return answer(token, HeartbeatResponse(error_code=code))
+    return respond(token, HeartbeatResponse(error_code=code))
 
 
 def leave(
@@ -127,7 +128,7 @@ def leave(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     """Also how operators remove members, of either protocol."""
     leaving: dict[str, ConsumerMember] = {}
     results: list[tuple[MemberIdentity, ErrorCode]] = []
@@ -139,8 +140,8 @@ def leave(
         else:
             leaving[member.member_id] = member
             results.append((identity, ErrorCode.NONE))
-    decision = fencing.remove(shard, group, list(leaving.values()), now_ms)
-    return decision.reply(token, left(results, info))
+    outcome = fencing.remove(shard, group, list(leaving.values()), now_ms)
+    return outcome.reply(token, left(results, info))
 
 
 def _join(
@@ -150,7 +151,7 @@ def _join(
     info: RequestInfo,
     token: Hashable,
     now_ms: int,
-) -> Decision:
+) -> GroupOutcome:
     instance_id = request.group_instance_id
     is_unknown = not request.member_id
     member_id = request.member_id or f"{instance_id or info.client_id}-{shard.new_uuid()}"
@@ -159,16 +160,16 @@ def _join(
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if is_unknown and instance_id is None and info.api_version >= MEMBER_ID_REQUIRED_FROM:
         response = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, info.api_version)
-        return answer(token, response)
-    decision = Decision()
+        return respond(token, response)
+    outcome: GroupOutcome = Outcome(linearizable=True)
     holder = group.static_member(instance_id)
     if instance_id is None or is_unknown:
-        member = membership.admitted(group, member_id, instance_id, decision, classic=True)
+        member = membership.admitted(group, member_id, instance_id, outcome, classic=True)
     else:
         member = membership.identified(group, member_id, instance_id)
     subscribed = _subscription(request)
     told = _told(member, request, subscribed, info)
-    change = subscription.save(shard, group, member, told, now_ms, decision, unresolved_bumps=True)
+    change = subscription.save(shard, group, member, told, now_ms, outcome, unresolved_bumps=True)
     owned = partitions_by_id(
         ((topic.topic, topic.partitions) for topic in subscribed.owned_partitions), shard.topics
     )
@@ -181,7 +182,7 @@ def _join(
     target_epoch, partitions = group.target_epoch, group.target_of(told)
     if not downgrades:
         target_epoch, partitions = target.update(
-            shard, group, change.group_epoch, member, told, now_ms, decision
+            shard, group, change.group_epoch, member, told, now_ms, outcome
         )
     if not downgrades or target_epoch >= change.group_epoch:
         told = progress.move(
@@ -192,7 +193,7 @@ def _join(
             partitions,
             owned,
             now_ms,
-            decision,
+            outcome,
             subscription_changed=change.of_subscription,
         )
     shard.timers.cancel(TimerKey(group.group_id, member_id, TimerKind.JOIN))
@@ -200,7 +201,7 @@ def _join(
         staying = [each for each in group.members.values() if each.member_id != holder.member_id]
         staying.append(told)
         member_ids = [each.member_id for each in staying]
-        conversion.downgrade(shard, group, staying, now_ms, decision, member_ids=member_ids)
+        conversion.downgrade(shard, group, staying, now_ms, outcome, member_ids=member_ids)
     else:
         _renew_session(shard, group, member_id, request.session_timeout_ms, now_ms)
         deadline_ms = now_ms + told.rebalance_timeout_ms
@@ -211,7 +212,7 @@ def _join(
         protocol_type=CONSUMER_PROTOCOL,
         protocol_name=request.protocols[0].name,
     )
-    return decision.reply(token, response)
+    return outcome.reply(token, response)
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:

@@ -8,7 +8,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
 from ruslo.machines.groups.consumer.reconcile import Owned, reconcile
 from ruslo.machines.groups.consumer.records import current_record
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 
@@ -21,7 +21,7 @@ def move(
     partitions: Partitions,
     owned: Owned,
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
     *,
     subscription_changed: bool,
 ) -> ConsumerMember:
@@ -37,7 +37,7 @@ def move(
     )
     if moved == member:
         return member
-    decision.records.append(current_record(group.group_id, moved))
+    outcome.append([current_record(group.group_id, moved)])
     if moved.classic is None:
         # Classic members have deadlines of their own: for joining again, and for asking what they got.
         if moved.state is MemberState.UNREVOKED:

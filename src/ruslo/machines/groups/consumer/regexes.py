@@ -14,10 +14,11 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.patterns import check_pattern
 from ruslo.machines.groups.consumer.records import epoch_record, regex_record, regex_tombstone
-from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.events import RegexResolved, ResolvedRegex, ResolveRegex
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
 REFRESH_INTERVAL_MIN_MS = 10_000
@@ -40,7 +41,7 @@ def changed(
     old: ConsumerMember,
     new: ConsumerMember,
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
 ) -> RegexChange:
     """Look at a member's new pattern, and ask for topics where that is due."""
     change = RegexChange.NONE
@@ -48,7 +49,7 @@ def changed(
     if old.regex != new.regex:
         change = RegexChange.UNRESOLVED
         if old.regex and group.regex_count(old.regex) == 1:
-            decision.records.append(regex_tombstone(group.group_id, old.regex))
+            outcome.append([regex_tombstone(group.group_id, old.regex)])
         if not new.regex:
             change = RegexChange.RESOLVED
         elif group.regex_count(new.regex) == 0:
@@ -58,26 +59,26 @@ def changed(
             change = RegexChange.RESOLVED
     patterns = group.regexes_with(old, new)
     if patterns and (must_ask or _is_due(shard, group, patterns)) and _may_ask(shard, group):
-        _ask(shard, group, patterns, now_ms, decision)
+        _ask(shard, group, patterns, now_ms, outcome)
     return change
 
 
-def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> Decision:
+def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> GroupOutcome:
     """Write down what was found; raise the epoch if it makes a difference."""
     shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.REGEX))
     # Meanwhile the last member with a pattern may have left.
     fresh = {regex: found for regex, found in event.resolved.items() if group.regex_count(regex)}
-    decision = Decision()
+    outcome: GroupOutcome = Outcome(linearizable=True)
     bump = False
     for regex, found in fresh.items():
         known = group.resolved.get(regex)
         bump |= set(known.topics if known is not None else ()) != set(found.topics)
-        decision.records.append(regex_record(group.group_id, regex, found))
+        outcome.append([regex_record(group.group_id, regex, found)])
     metadata_hash = topic_hash.of_topics(shard.topics, group.topics_of_regexes(fresh))
     if bump or metadata_hash != group.metadata_hash:
-        decision.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        outcome.append([epoch_record(group.group_id, group.epoch + 1, metadata_hash)])
         group.refreshed_epoch = group.epoch + 1
-    return decision
+    return outcome
 
 
 def _may_ask(shard: ShardState, group: ConsumerGroup) -> bool:
@@ -102,14 +103,14 @@ def _is_older(shard: ShardState, last: ResolvedRegex, age_ms: int) -> bool:
 
 
 def _ask(
-    shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, decision: Decision
+    shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, outcome: GroupOutcome
 ) -> None:
     group_id = group.group_id
     shard.timers.set(TimerKey(group_id, None, TimerKind.REGEX), now_ms + ANSWER_TIMEOUT_MS)
-    decision.asks.append(ResolveRegex(group_id, tuple(sorted(patterns))))
+    outcome.effects.append(ResolveRegex(group_id, tuple(sorted(patterns))))
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         shard.timers.cancel(TimerKey(group_id, None, TimerKind.REGEX))
-        return Decision()
+        return Outcome()
 
-    decision.add(Decision(undo=undo))
+    outcome.add(Outcome(on_failure=on_failure))

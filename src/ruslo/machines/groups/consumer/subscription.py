@@ -13,7 +13,7 @@ from ruslo.machines.groups.consumer.records import (
     partition_metadata_tombstone,
 )
 from ruslo.machines.groups.consumer.regexes import RegexChange
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 
 
@@ -30,7 +30,7 @@ def save(
     old: ConsumerMember,
     new: ConsumerMember,
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
     *,
     unresolved_bumps: bool = False,
 ) -> Change:
@@ -39,9 +39,9 @@ def save(
     ``unresolved_bumps``: a pattern that changed raises the epoch even if it is not resolved.
     """
     if new != old:
-        decision.records.append(member_record(group.group_id, new))
+        outcome.append([member_record(group.group_id, new)])
     names_changed = new.topic_names != old.topic_names
-    regex_change = regexes.changed(shard, group, old, new, now_ms, decision)
+    regex_change = regexes.changed(shard, group, old, new, now_ms, outcome)
     bump = names_changed or regex_change is RegexChange.RESOLVED
     if unresolved_bumps and regex_change is RegexChange.UNRESOLVED:
         bump = True
@@ -50,8 +50,8 @@ def save(
         metadata_hash = topic_hash.of_topics(shard.topics, group.topics_with(old, new))
         if bump or metadata_hash != group.metadata_hash:
             epoch += 1
-            decision.records.append(epoch_record(group.group_id, epoch, metadata_hash))
+            outcome.append([epoch_record(group.group_id, epoch, metadata_hash)])
         group.refreshed_epoch = epoch
         if group.has_partition_metadata:
-            decision.records.append(partition_metadata_tombstone(group.group_id))
+            outcome.append([partition_metadata_tombstone(group.group_id)])
     return Change(epoch, names_changed or regex_change is not RegexChange.NONE)

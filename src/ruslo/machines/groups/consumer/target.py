@@ -14,12 +14,13 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.consumer.records import target_epoch_record, target_record
-from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.events import ComputeTarget, TargetComputed
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
 
@@ -38,11 +39,11 @@ def update(
     old: ConsumerMember,
     new: ConsumerMember,
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
 ) -> tuple[int, Partitions]:
     """Compute a new target if that is due: the target epoch from now on, and what it gives to ``new``.
 
-    ``old`` is becoming ``new`` in this very decision, and the group is going to be at ``group_epoch``.
+    ``old`` is becoming ``new`` in this very outcome, and the group is going to be at ``group_epoch``.
     """
     present = group.target_epoch, group.target_of(new)
     if group.target_epoch >= group_epoch or not _is_due(shard, group, now_ms):
@@ -53,37 +54,37 @@ def update(
     spec = group_spec(group, shard.topics, _members_with(group, new))
     result = shard.assignors.assign(assignor, spec)
     if result is None:
-        _ask(shard, group, group_epoch, assignor, spec, now_ms, decision)
+        _ask(shard, group, group_epoch, assignor, spec, now_ms, outcome)
         return present
     if isinstance(result, AssignorFailure):
         _failed(group, result, now_ms)
         return present
     group.failure = None
-    decision.records += _records(shard, group, spec.members, result, group_epoch)
+    outcome.append(_records(shard, group, spec.members, result, group_epoch))
     return group_epoch, result.get(new.member_id, _NOTHING)
 
 
-def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> Decision:
+def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> GroupOutcome:
     """The answer to ``ComputeTarget``."""
     shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT))
-    decision = Decision()
+    outcome: GroupOutcome = Outcome(linearizable=True)
     result = event.result
     if group.target_epoch >= group.epoch:
-        return decision
+        return outcome
     is_late = event.group_epoch != group.epoch
     if isinstance(result, AssignorFailure):
         _failed(group, result, now_ms)
         if is_late:
-            _ask_anew(shard, group, now_ms, decision)
-        return decision
+            _ask_anew(shard, group, now_ms, outcome)
+        return outcome
     assert isinstance(result, Mapping), f"the driver answers with a checked target, not {result!r}"
     # A static member may also have come back under another id, which raises no epoch.
     if is_late or not result.keys() <= group.members.keys():
-        _ask_anew(shard, group, now_ms, decision)
-        return decision
+        _ask_anew(shard, group, now_ms, outcome)
+        return outcome
     group.failure = None
-    decision.records += _records(shard, group, group.members, result, group.epoch)
-    return decision
+    outcome.append(_records(shard, group, group.members, result, group.epoch))
+    return outcome
 
 
 def group_spec(group: ConsumerGroup, view: TopicsView, members: Iterable[ConsumerMember]) -> GroupSpec:
@@ -168,11 +169,11 @@ def _failed(group: ConsumerGroup, failure: AssignorFailure, now_ms: int) -> None
     group.failure_retry_ms = now_ms + FAILURE_RETRY_MS
 
 
-def _ask_anew(shard: ShardState, group: ConsumerGroup, now_ms: int, decision: Decision) -> None:
+def _ask_anew(shard: ShardState, group: ConsumerGroup, now_ms: int, outcome: GroupOutcome) -> None:
     """The group has moved on while the assignor worked, and what it found is of no use any more."""
     assignor = group.preferred_assignor(shard.settings.consumer_assignors)
     spec = group_spec(group, shard.topics, group.members.values())
-    _ask(shard, group, group.epoch, assignor, spec, now_ms, decision)
+    _ask(shard, group, group.epoch, assignor, spec, now_ms, outcome)
 
 
 def _ask(
@@ -182,14 +183,14 @@ def _ask(
     assignor: str,
     spec: GroupSpec,
     now_ms: int,
-    decision: Decision,
+    outcome: GroupOutcome,
 ) -> None:
     group_id = group.group_id
     shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + ANSWER_TIMEOUT_MS)
-    decision.asks.append(ComputeTarget(group_id, group_epoch, assignor, spec))
+    outcome.effects.append(ComputeTarget(group_id, group_epoch, assignor, spec))
 
-    def undo(code: ErrorCode, now_ms: int) -> Decision:
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         shard.timers.cancel(TimerKey(group_id, None, TimerKind.ASSIGNMENT))
-        return Decision()
+        return Outcome()
 
-    decision.add(Decision(undo=undo))
+    outcome.add(Outcome(on_failure=on_failure))

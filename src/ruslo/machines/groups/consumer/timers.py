@@ -5,27 +5,28 @@ from __future__ import annotations
 from ruslo.machines.groups.consumer import fencing
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
-from ruslo.machines.groups.decision import Decision
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 
 
 def fired(
     shard: ShardState, group: ConsumerGroup, member_id: str | None, kind: TimerKind, now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     if kind is TimerKind.ADOPT:
         start_sessions(shard, group, now_ms)
-        return Decision()
+        return Outcome()
     # Timers of the group itself: an answer that never came, or what a classic group has left behind.
     member = None if member_id is None else group.members.get(member_id)
     if member is None:
-        return Decision()
+        return Outcome()
     is_over = (
         kind is TimerKind.SESSION
         or (kind is TimerKind.REBALANCE and member.state is MemberState.UNREVOKED)
         or (kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is not None)
     )
-    return fencing.remove(shard, group, [member], now_ms) if is_over else Decision()
+    return fencing.remove(shard, group, [member], now_ms) if is_over else Outcome()
 
 
 def start_sessions(shard: ShardState, group: ConsumerGroup, now_ms: int) -> None:

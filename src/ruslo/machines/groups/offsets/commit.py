@@ -14,13 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
-from ruslo.machines.groups.decision import Decision, Producer
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import Committer, Group
-from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_record
+from ruslo.machines.groups.outcome import GroupOutcome, respond
+from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, Producer, offset_record
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.topics_view import TopicInfo
-from ruslo.machines.outcome import Reply
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
@@ -58,7 +57,7 @@ class _Accepted(NamedTuple):
 
 def commit(
     shard: ShardState, request: OffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     by_id = info.api_version >= TOPIC_IDS_FROM
     accepted: list[_Accepted] = []
     response = OffsetCommitResponse()
@@ -76,9 +75,9 @@ def commit(
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 accepted.append(_Accepted(found, offset, result))
-    decision = Decision(replies=[Reply(token, response)])
+    outcome = respond(token, response)
     if not accepted:
-        return decision
+        return outcome
     group = shard.groups.get(request.group_id)
     committer = Committer(
         request.member_id,
@@ -90,7 +89,7 @@ def commit(
     )
     code = _check(group, committer)
     if code is not ErrorCode.NONE:
-        return _refuse(decision, accepted, code)
+        return _refuse(outcome, accepted, code)
     if isinstance(group, ClassicGroup) and group.state is not ClassicState.COMPLETING:
         member = group.members.get(request.member_id)
         if member is not None:
@@ -98,13 +97,13 @@ def commit(
     retention_ms = request.retention_time_ms
     # The longest retention there is means "for ever"; added to the time it would not fit into its field.
     expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(shard.wall_ms + retention_ms, _LAST_MS)
-    decision.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=True)
-    return decision
+    outcome.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=True)
+    return outcome
 
 
 def commit_in_transaction(
     shard: ShardState, request: TxnOffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
-) -> Decision:
+) -> GroupOutcome:
     """The transaction is known to hold this group's partition; that was asked before."""
     accepted: list[_Accepted] = []
     response = TxnOffsetCommitResponse()
@@ -119,9 +118,9 @@ def commit_in_transaction(
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 accepted.append(_Accepted(found, offset, result))
-    decision = Decision(replies=[Reply(token, response)])
+    outcome = respond(token, response)
     if not accepted:
-        return decision
+        return outcome
     committer = Committer(
         request.member_id,
         request.group_instance_id,
@@ -134,11 +133,13 @@ def commit_in_transaction(
     if code is ErrorCode.NONE:
         code = _check(shard.groups.get(request.group_id), committer)
     if code is not ErrorCode.NONE:
-        return _refuse(decision, accepted, code)
-    decision.records = _records(shard, request.group_id, accepted, NO_TIMESTAMP, with_topic_id=False)
-    if decision.records:
-        decision.producer = Producer(request.producer_id, request.producer_epoch)
-    return decision
+        return _refuse(outcome, accepted, code)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    outcome.records = [
+        record._replace(producer=producer)
+        for record in _records(shard, request.group_id, accepted, NO_TIMESTAMP, with_topic_id=False)
+    ]
+    return outcome
 
 
 def _check(group: Group | None, committer: Committer) -> ErrorCode:
@@ -155,10 +156,10 @@ def _check(group: Group | None, committer: Committer) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION
 
 
-def _refuse(decision: Decision, accepted: list[_Accepted], code: ErrorCode) -> Decision:
+def _refuse(outcome: GroupOutcome, accepted: list[_Accepted], code: ErrorCode) -> GroupOutcome:
     for each in accepted:
         each.result.error_code = code
-    return decision
+    return outcome
 
 
 def _records(

@@ -124,8 +124,8 @@ class OffsetStore:
         for producer_id in list(producers):
             self._take_pending(producer_id, (group_id, topic, partition))
 
-    def settle(self, producer_id: int, *, committed: bool) -> None:
-        """The transaction's marker: publish what it holds, or drop it."""
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Apply the transaction's marker: publish its pending offsets, or drop them."""
         for place in list(self._pending.get(producer_id, ())):
             offset = self._take_pending(producer_id, place)
             if committed:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from ruslo.machines.groups.decision import Decision
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.offsets.store import CommittedOffset
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_tombstone
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
+from ruslo.machines.machine import Outcome
 
 GROUPS_PER_STEP = 200
 RECORDS_PER_STEP = 400
@@ -48,7 +49,7 @@ class Sweeps:
             self._deletions.append(_Deletion(topics, shard.next_offset, groups))
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
 
-    def expire(self, shard: ShardState, now_ms: int) -> Decision:
+    def expire(self, shard: ShardState, now_ms: int) -> GroupOutcome:
         """One step over the groups; the next follows at once, or after the interval."""
         queue = self._expiring
         if not queue:
@@ -65,9 +66,9 @@ class Sweeps:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.SWEEP), now_ms)
         else:
             self.start(shard, now_ms)
-        return Decision(records=records)
+        return Outcome(records=records)
 
-    def forget_deleted(self, shard: ShardState, now_ms: int) -> Decision:
+    def forget_deleted(self, shard: ShardState, now_ms: int) -> GroupOutcome:
         records: list[GroupRecord] = []
         for _ in range(GROUPS_PER_STEP):
             if not self._deletions or len(records) >= RECORDS_PER_STEP:
@@ -83,7 +84,7 @@ class Sweeps:
                 self._deletions.popleft()
         if self._deletions:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
-        return Decision(records=records)
+        return Outcome(records=records)
 
 
 def _expired(shard: ShardState, group: Group) -> list[GroupRecord]:

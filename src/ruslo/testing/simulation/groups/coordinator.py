@@ -18,24 +18,21 @@ from ruslo.machines.assignors.builtin import BUILTIN_ASSIGNORS
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.groups.consumer.patterns import matching_topics
 from ruslo.machines.groups.consumer.ports import AssignorFailure, InlineAssignors
-from ruslo.machines.groups.decision import GroupOutcome, GroupReply
+from ruslo.machines.groups.errors import error_response
 from ruslo.machines.groups.events import (
-    Ask,
     GroupEvent,
-    Loaded,
+    GroupQuery,
     MetadataChanged,
     RegexResolved,
-    Requested,
     RequestInfo,
     ResolvedRegex,
     ResolveRegex,
     TargetComputed,
-    TimerFired,
-    Unloaded,
 )
-from ruslo.machines.groups.refusals import refusal
+from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.machine import AppendFailed, Instant, Loaded, Requested, TimerFired, Unloaded
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -45,7 +42,7 @@ from ruslo.testing.simulation.groups.topics import SimTopics
 
 COMMIT_TIMEOUT_MS = 5_000
 LOAD_MS = 300
-ASK_MS = 200
+QUERY_MS = 200
 TRACE_LENGTH = 200
 
 OnReply: TypeAlias = Callable[[Message | None], None]
@@ -118,7 +115,7 @@ class SimCoordinator:
             on_reply(None)
             return
         if self.shard is None:
-            on_reply(refusal(request, api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            on_reply(error_response(request, api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
         token = next(self._tokens)
         self.calls[token] = _Call(request, api_version, self.clock.monotonic_ms(), on_reply)
@@ -144,7 +141,7 @@ class SimCoordinator:
             self._waiting.clear()
             for outcome in outcomes:
                 self._give_up(shard, outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            unloaded = shard.handle(Unloaded(), self.clock.monotonic_ms(), self.clock.now_ms())
+            unloaded = shard.handle(Unloaded(), self._now())
             self._release(unloaded.replies)
         self._stop()
         self._come_back(down_ms)
@@ -162,28 +159,29 @@ class SimCoordinator:
         shard = self.shard
         assert shard is not None
         self.trace.append((self.clock.monotonic_ms(), event))
-        outcome = shard.handle(event, self.clock.monotonic_ms(), self.clock.now_ms())
+        outcome = shard.handle(event, self._now())
         self._carry_out(shard, outcome)
         self._arm_timer(shard)
         self._on_step(self, event)
 
     def _carry_out(self, shard: GroupShard, outcome: GroupOutcome) -> None:
-        if outcome.append is None or (not outcome.append.records and self.log.all_safe):
+        records = list(outcome.records)
+        if not records and (not outcome.linearizable or self.log.all_safe):
             self._release(outcome.replies)
-        elif not outcome.append.records:
+        elif not records:
             self._wait(shard, outcome)
         elif self.clock.random.random() < self.faults.refused:
             self._give_up(shard, outcome, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
-            batch = self.log.append(outcome.append.records)
-            self.trace.append((self.clock.monotonic_ms(), outcome.append))
-            for logged, record in zip(batch, outcome.append.records, strict=True):
+            batch = self.log.append(records)
+            self.trace.append((self.clock.monotonic_ms(), records))
+            for logged, record in zip(batch, records, strict=True):
                 shard.replay(record, logged.offset)
             self._note_undone(outcome, undone=False)
             self._wait(shard, outcome)
             self._confirm_later()
-        for ask in outcome.asks:
-            self.clock.call_later(ASK_MS, partial(self._answer, ask, self._life))
+        for query in outcome.effects:
+            self.clock.call_later(QUERY_MS, partial(self._execute, query, self._life))
 
     def _confirm_later(self) -> None:
         random = self.clock.random
@@ -221,48 +219,48 @@ class SimCoordinator:
 
     def _give_up(self, shard: GroupShard, outcome: GroupOutcome, code: ErrorCode) -> None:
         self.trace.append((self.clock.monotonic_ms(), code))
-        undone = shard.append_failed(outcome, code, self.clock.monotonic_ms(), self.clock.now_ms())
+        failed = shard.handle(AppendFailed([outcome], code), self._now())
         self._note_undone(outcome, undone=True)
-        assert undone.append is None or not undone.append.records, "nothing can be written in place of it"
-        self._release(undone.replies)
+        assert not failed.records, "a failed append is not replaced by another one"
+        self._release(failed.replies)
 
     def _note_undone(self, outcome: GroupOutcome, *, undone: bool) -> None:
-        if outcome.append is None:
-            return
-        for record in outcome.append.records:
+        for record in outcome.records:
             if isinstance(record.key, GroupMetadataKey):
                 if undone:
                     self.undone.add(record.key.group)
                 else:
                     self.undone.discard(record.key.group)
 
-    def _release(self, replies: tuple[GroupReply, ...]) -> None:
+    def _release(self, replies: list[GroupReply]) -> None:
         for reply in replies:
             call = self.calls.pop(reply.token, None)
             assert call is not None, f"answered twice: {reply}"
             message = reply.message
             if isinstance(message, KafkaError):
-                message = refusal(call.request, call.api_version, message.code)
+                message = error_response(call.request, call.api_version, message.code)
             self.trace.append((self.clock.monotonic_ms(), message))
             call.on_reply(message)
 
-    def _answer(self, ask: Ask, life: int) -> None:
+    def _execute(self, query: GroupQuery, life: int) -> None:
         if life != self._life or self.shard is None:
             return
-        if isinstance(ask, ResolveRegex):
+        if isinstance(query, ResolveRegex):
             names = list(self.topics.all_names())
             resolved = {
                 pattern: ResolvedRegex(
                     matching_topics(pattern, names), self.topics.version, self.clock.now_ms()
                 )
-                for pattern in ask.patterns
+                for pattern in query.patterns
             }
-            self.run(RegexResolved(ask.group_id, resolved))
+            self.run(RegexResolved(query.group_id, resolved))
         elif self.clock.random.random() < self.faults.failing_assignor:
-            self.run(TargetComputed(ask.group_id, ask.group_epoch, AssignorFailure(ask.assignor, "chance")))
+            self.run(
+                TargetComputed(query.group_id, query.group_epoch, AssignorFailure(query.assignor, "chance"))
+            )
         else:
-            result = InlineAssignors(BUILTIN_ASSIGNORS).assign("uniform", cast(GroupSpec, ask.spec))
-            self.run(TargetComputed(ask.group_id, ask.group_epoch, result))
+            result = InlineAssignors(BUILTIN_ASSIGNORS).assign("uniform", cast(GroupSpec, query.spec))
+            self.run(TargetComputed(query.group_id, query.group_epoch, result))
 
     # -- up and down -----------------------------------------------------------------------------------------
 
@@ -297,7 +295,7 @@ class SimCoordinator:
         self.undone.clear()
         self.shard = self.replayed()
         self._reachable = True
-        self.run(Loaded())
+        self.run(Loaded(self._life))
 
     def _arm_timer(self, shard: GroupShard) -> None:
         deadline_ms = shard.deadline_ms()
@@ -319,6 +317,9 @@ class SimCoordinator:
         if deadline_ms is not None and deadline_ms <= self.clock.monotonic_ms():
             self.run(TimerFired())
         self._arm_timer(shard)
+
+    def _now(self) -> Instant:
+        return Instant(self.clock.monotonic_ms(), self.clock.now_ms())
 
     def _random_uuid(self) -> bytes:
         return self.clock.random.randbytes(16)

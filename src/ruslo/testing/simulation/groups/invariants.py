@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.patterns import matching_topics
-from ruslo.machines.groups.events import GroupEvent, Requested
+from ruslo.machines.groups.events import GroupEvent
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.machine import Requested
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey

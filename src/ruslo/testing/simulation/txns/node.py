@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias
 
-from ruslo.broker.coordinators.groups.shard_driver import ADAPTIVE_LINGER_MS, ShardDriver, WriteSettings
+from ruslo.broker.coordinators.groups.kind import group_kind
+from ruslo.broker.coordinators.runtime.kind import CoordinatorKind, MachineT
+from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
+from ruslo.broker.coordinators.txns.coordinator import answered
+from ruslo.broker.coordinators.txns.kind import txn_kind
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
-from ruslo.broker.coordinators.txns.shard_driver import TxnShardDriver
 from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
@@ -18,15 +21,22 @@ from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.groups.consumer.ports import InlineAssignors
+from ruslo.machines.groups.errors import error_response as group_error_response
 from ruslo.machines.groups.events import RequestInfo as GroupRequestInfo
-from ruslo.machines.groups.refusals import refusal as group_refusal
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.txns.cluster_view import ClusterView
-from ruslo.machines.txns.events import ClusterChanged, MarkerSend, RequestInfo
+from ruslo.machines.txns.errors import error_response
+from ruslo.machines.txns.events import (
+    AllocateProducerId,
+    ClusterChanged,
+    ProducerIdAllocated,
+    RequestInfo,
+    SendMarkers,
+    TxnEffect,
+)
 from ruslo.machines.txns.marker_requests import request_of
-from ruslo.machines.txns.refusals import refusal
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -59,9 +69,8 @@ LOOK_MS = 2
 STATE_INDEX = OFFSETS_INDEX = 0
 """There is one partition of each."""
 
-ShardT = TypeVar("ShardT", TxnShardDriver, ShardDriver)
-
-_WRITES = WriteSettings(commit_timeout_ms=REQUEST_TIMEOUT_MS, codec=0, linger_ms=ADAPTIVE_LINGER_MS)
+TxnCoordinatorShard: TypeAlias = CoordinatorShard[TxnShard]
+GroupCoordinatorShard: TypeAlias = CoordinatorShard[GroupShard]
 
 
 class Surroundings(Protocol):
@@ -89,9 +98,19 @@ class SimTxnNode:
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
         self._cluster = cluster
         self._clock = cluster.clock
+        self._txn_kind = txn_kind(
+            lambda: TxnShard(cluster.txn_settings, compile_pattern, cluster.view),
+            self._execute,
+            commit_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
+        self._group_kind = group_kind(
+            lambda: GroupShard(GroupSettings(), InlineAssignors(), cluster.topics),
+            lambda shard, query: None,
+            commit_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
         self._scheduler = Scheduler(SliceClock(self._clock, self._clock.random))
-        self._txns: dict[int, TxnShardDriver] = {}
-        self._groups: dict[int, ShardDriver] = {}
+        self._txns: dict[int, TxnCoordinatorShard] = {}
+        self._groups: dict[int, GroupCoordinatorShard] = {}
         verifier = TransactionVerifier(self, self._verify_locally)
         appends = TransactionalAppends(verifier, lambda: cluster.config, self._clock)
         self._data = DataPath(self, appends, self._clock)
@@ -106,14 +125,14 @@ class SimTxnNode:
         self.by_name.setdefault(partition.topic, {})[partition.index] = partition
         partition.become_leader(leader_epoch)
         if partition.topic == TRANSACTION_STATE_TOPIC:
-            self._txns[partition.index] = self._load(self._new_txn_shard(partition))
+            self._txns[partition.index] = self._load(self._new_shard(self._txn_kind, partition))
         elif partition.topic == GROUP_OFFSETS_TOPIC:
-            self._groups[partition.index] = self._load(self._new_group_shard(partition))
+            self._groups[partition.index] = self._load(self._new_shard(self._group_kind, partition))
 
     def stop_leading(self, place: TopicPartition) -> None:
         """Another node does: whoever waits here is told so."""
         partition = self.by_name[place.topic].pop(place.partition)
-        shards: dict[str, dict[int, TxnShardDriver] | dict[int, ShardDriver]] = {
+        shards: dict[str, dict[int, TxnCoordinatorShard] | dict[int, GroupCoordinatorShard]] = {
             TRANSACTION_STATE_TOPIC: self._txns,
             GROUP_OFFSETS_TOPIC: self._groups,
         }
@@ -130,33 +149,19 @@ class SimTxnNode:
     def leaders_changed(self) -> None:
         for shard in self._txns.values():
             if shard.active:
-                shard.run(ClusterChanged(self._cluster.view))
+                shard.handle(ClusterChanged(self._cluster.view))
 
-    def _new_txn_shard(self, partition: Partition) -> TxnShardDriver:
-        return TxnShardDriver(
-            TxnShard(self._cluster.txn_settings, compile_pattern, self._cluster.view),
+    def _new_shard(self, kind: CoordinatorKind[MachineT], partition: Partition) -> CoordinatorShard[MachineT]:
+        return CoordinatorShard(
+            kind,
             partition,
             self._clock,
             self._scheduler,
-            commit_timeout_ms=REQUEST_TIMEOUT_MS,
-            send_markers=self._send_markers,
-            get_producer_id=lambda give: give(self._cluster.new_producer_id()),
             on_storage_error=disk_failed,
+            reload=lambda shard: None,
         )
 
-    def _new_group_shard(self, partition: Partition) -> ShardDriver:
-        return ShardDriver(
-            GroupShard(GroupSettings(), InlineAssignors(), self._cluster.topics),
-            partition,
-            self._clock,
-            _WRITES,
-            self._scheduler,
-            on_ask=lambda shard, ask: None,
-            on_storage_error=disk_failed,
-            on_broken=lambda shard: None,
-        )
-
-    def _load(self, shard: ShardT) -> ShardT:
+    def _load(self, shard: CoordinatorShard[MachineT]) -> CoordinatorShard[MachineT]:
         log = shard.partition.log
         offset = log.start_offset
         while offset < log.end_offset:
@@ -167,16 +172,16 @@ class SimTxnNode:
                 for _ in shard.replay_batch(header, data[at : at + header.size]):
                     pass
                 offset = header.last_offset + 1
-        self._activate_when_safe(shard)
+        self._activate_when_committed(shard)
         return shard
 
-    def _activate_when_safe(self, shard: TxnShardDriver | ShardDriver) -> None:
-        """A decision must be safe before anybody acts on it."""
+    def _activate_when_committed(self, shard: CoordinatorShard[MachineT]) -> None:
+        """Activate the shard when everything it has replayed is committed."""
         log = shard.partition.log
         if shard.closed:
             return
         if log.high_watermark < log.end_offset:
-            self._clock.call_later(LOOK_MS, lambda: self._activate_when_safe(shard))
+            self._clock.call_later(LOOK_MS, lambda: self._activate_when_committed(shard))
             return
         shard.activate()
 
@@ -202,9 +207,9 @@ class SimTxnNode:
     ) -> Message | asyncio.Future[Message]:
         shard = self._groups.get(self.partition_of(group_id))
         if shard is None or not shard.active:
-            code = ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
-            return group_refusal(request, context.api_version, code)
-        return shard.submit(request, GroupRequestInfo(context.api_version, "sim"))
+            code = ErrorCode.NOT_COORDINATOR if shard is None else shard.error
+            return group_error_response(request, context.api_version, code)
+        return shard.submit(request, context.api_version, GroupRequestInfo(context.api_version, "sim"))
 
     def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended:
         shard = self._groups.get(index)
@@ -221,13 +226,18 @@ class SimTxnNode:
         shard = self._txns.get(STATE_INDEX)
         if shard is None or not shard.active:
             return None
-        return shard.shard.verify(transactional_id, producer_id, epoch, place)
+        return shard.machine.verify(transactional_id, producer_id, epoch, place)
 
     def add_partitions(self, node: int, request: AddPartitionsToTxnRequest) -> asyncio.Future[Message]:
         return self._cluster.call(self, node, request, ADD_PARTITIONS_VERSION)
 
-    def _send_markers(self, send: MarkerSend) -> asyncio.Future[Message]:
-        return self._cluster.call(self, send.node, request_of(send.markers), MARKERS_VERSION)
+    def _execute(self, shard: TxnCoordinatorShard, effect: TxnEffect) -> None:
+        if isinstance(effect, SendMarkers):
+            send = effect
+            sent = self._cluster.call(self, send.node, request_of(send.markers), MARKERS_VERSION)
+            sent.add_done_callback(lambda done: shard.handle(answered(send.send_id, done)))
+        elif isinstance(effect, AllocateProducerId):
+            shard.handle(ProducerIdAllocated(effect.allocation, self._cluster.new_producer_id()))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -242,10 +252,10 @@ class SimTxnNode:
             case _:
                 shard = self._txns.get(STATE_INDEX)
                 if shard is not None and shard.active:
-                    reply = shard.submit(request, RequestInfo(version))
+                    reply = shard.submit(request, version, RequestInfo(version))
                 else:
-                    code = ErrorCode.NOT_COORDINATOR if shard is None else shard.refusal
-                    reply = refusal(request, version, code)
+                    code = ErrorCode.NOT_COORDINATOR if shard is None else shard.error
+                    reply = error_response(request, version, code)
         speak = self._while_alive(answer)
         if isinstance(reply, asyncio.Future):
             reply.add_done_callback(lambda done: speak(done.result()))

@@ -39,7 +39,7 @@ def committed(offset: int, partition: int = 0) -> tuple[bytes, bytes | None]:
     record = offset_record(
         "g", "t", partition, offset=offset, leader_epoch=-1, metadata="", commit_ms=4_000_000_000_000
     )
-    return encode_record(record)
+    return encode_record(record.key, record.value, record.version)
 
 
 def write(node: LiveNode, *records: tuple[bytes | None, bytes | None], **settings: int) -> None:

@@ -247,10 +247,10 @@ async def test_what_the_machine_cannot_replay_never_reaches_the_log(
         await ready(node, client)
         real = GroupShard.replay
 
-        def stumbling(shard: GroupShard, record: GroupRecord, offset: int, producer_id: int = -1) -> None:
+        def stumbling(shard: GroupShard, record: GroupRecord, offset: int) -> None:
             if isinstance(record.key, OffsetCommitKey) and record.key.group == "bad":
                 raise ValueError("a bug of ours")
-            real(shard, record, offset, producer_id)
+            real(shard, record, offset)
 
         monkeypatch.setattr(GroupShard, "replay", stumbling)
         client.send(commit_request("g", {0: 1}), BY_NAME)

@@ -4,10 +4,13 @@ import logging
 
 import pytest
 
-from ruslo.broker.coordinators.groups.batch import encode_batch
-from ruslo.broker.coordinators.runtime.record_codec import decode_records, encode_record, size_of
-from ruslo.machines.groups.decision import Producer
-from ruslo.machines.groups.records import GroupRecord, classic_group_tombstone, offset_record
+from ruslo.broker.coordinators.runtime.record_codec import (
+    decode_records,
+    encode_batch,
+    encode_record,
+    size_of,
+)
+from ruslo.machines.groups.records import Producer, classic_group_tombstone, offset_record
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.records.batch import read_header
@@ -16,53 +19,53 @@ from ruslo.records.record import Record
 
 NOW = 1_700_000_000_000
 COMMIT = offset_record("g", "t", 3, offset=42, leader_epoch=7, metadata="note", commit_ms=NOW)
+ENCODED = encode_record(COMMIT.key, COMMIT.value, COMMIT.version)
 
 
 def test_records_come_back_as_they_were_written() -> None:
-    records = [COMMIT, classic_group_tombstone("other")]
-    batch = encode_batch(map(encode_record, records), NOW, codec=0, producer=None)
-    assert [offset for offset, _ in decode_records(batch, GROUP_RECORDS, GroupRecord)] == [0, 1]
-    (_, first), (_, second) = decode_records(batch, GROUP_RECORDS, GroupRecord)
-    assert first == COMMIT
-    assert (second.key, second.value) == (records[1].key, None)
+    other = classic_group_tombstone("other")
+    batch = encode_batch([ENCODED, encode_record(other.key, None, 0)], NOW)
+    first, second = decode_records(batch, GROUP_RECORDS)
+    assert first == (0, COMMIT.key, COMMIT.value, COMMIT.version)
+    assert second == (1, other.key, None, 0)
 
 
 def test_a_batch_looks_as_kafkas_coordinator_writes_it() -> None:
-    header = read_header(encode_batch([encode_record(COMMIT)], NOW, codec=3, producer=None))
+    header = read_header(encode_batch([ENCODED], NOW, compression=3, base_sequence=0))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, 0)
     assert (header.codec, header.is_transactional, header.base_timestamp) == (3, False, NOW)
 
 
 def test_a_transactional_batch_names_its_producer() -> None:
-    header = read_header(encode_batch([encode_record(COMMIT)], NOW, codec=0, producer=Producer(9, 2)))
+    header = read_header(encode_batch([ENCODED], NOW, base_sequence=0, producer=Producer(9, 2)))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 0)
     assert header.is_transactional
     assert not header.is_control
 
 
 def test_the_size_is_never_underestimated() -> None:
-    encoded = [encode_record(COMMIT) for _ in range(200)]
-    assert len(encode_batch(encoded, NOW, codec=0, producer=None)) <= size_of(encoded) + 61
+    encoded = [ENCODED] * 200
+    assert len(encode_batch(encoded, NOW)) <= size_of(encoded) + 61
 
 
 @pytest.mark.parametrize("record_type", [11, 99])
 def test_unsupported_record_types_are_skipped(record_type: int, caplog: pytest.LogCaptureFixture) -> None:
-    key, value = encode_record(COMMIT)
+    key, value = ENCODED
     stranger = record_type.to_bytes(2, "big") + b"whatever"
     batch = build_batch([Record(0, NOW, stranger, b"?"), Record(1, NOW, key, value)])
     with caplog.at_level(logging.WARNING):
-        assert list(decode_records(batch, GROUP_RECORDS, GroupRecord)) == [(1, COMMIT)]
+        assert list(decode_records(batch, GROUP_RECORDS)) == [(1, COMMIT.key, COMMIT.value, COMMIT.version)]
     assert f"type {record_type}" in caplog.text
 
 
 def test_an_unknown_value_version_is_an_error() -> None:
-    key, value = encode_record(COMMIT)
+    key, value = ENCODED
     assert value is not None
     newer = (77).to_bytes(2, "big") + value[2:]
     with pytest.raises(ProtocolError, match="offset 0"):
-        list(decode_records(build_batch([Record(0, NOW, key, newer)]), GROUP_RECORDS, GroupRecord))
+        list(decode_records(build_batch([Record(0, NOW, key, newer)]), GROUP_RECORDS))
 
 
 def test_a_record_without_key_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="no key"):
-        list(decode_records(build_batch([Record(0, NOW, None, b"v")]), GROUP_RECORDS, GroupRecord))
+        list(decode_records(build_batch([Record(0, NOW, None, b"v")]), GROUP_RECORDS))

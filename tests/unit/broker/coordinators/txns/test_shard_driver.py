@@ -15,7 +15,6 @@ from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.coordinator_records import TRANSACTION_RECORDS
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
 from ruslo.records.batch import BatchHeader
 from ruslo.records.builder import build_batch
@@ -42,12 +41,9 @@ def logged(node: LiveNode) -> list[tuple[BatchHeader, TransactionLogValue | None
     data = memoryview(b"" if part is None else part.read())
     found: list[tuple[BatchHeader, TransactionLogValue | None]] = []
 
-    def value_of(_: Message, value: Message | None, __: int) -> TransactionLogValue | None:
-        assert value is None or isinstance(value, TransactionLogValue)
-        return value
-
     for at, header in iter_batches(data):
-        for _, value in decode_records(data[at : at + header.size], TRANSACTION_RECORDS, value_of):
+        for _, _, value, _ in decode_records(data[at : at + header.size], TRANSACTION_RECORDS):
+            assert value is None or isinstance(value, TransactionLogValue)
             found.append((header, value))
     return found
 
@@ -135,7 +131,7 @@ def test_a_record_that_cannot_be_read_refuses_the_partition(
 
     with caplog.at_level(logging.ERROR):
         run(story())
-    assert "its transactions are refused" in caplog.text
+    assert "its transactions are rejected" in caplog.text
 
 
 async def test_nothing_is_answered_before_it_is_safe(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
@@ -209,7 +205,7 @@ async def test_markers_wait_until_the_groups_are_loaded(tmp_path: Path) -> None:
         await producer.init()
         assert await producer.add_offsets("g") is ErrorCode.NONE
         assert await producer.commit_offsets("g", {0: 3}) == [ErrorCode.NONE]
-        shard = node.node.broker.groups._shards.get(0)
+        shard = node.node.broker.groups.get(0)
         assert shard is not None
         shard.active = False
         refused = await write_marker(client, producer.producer_id, producer.epoch, topic=OFFSETS)
@@ -226,11 +222,11 @@ async def test_a_new_leader_epoch_is_a_new_coordinator(tmp_path: Path) -> None:
         producer = TxnProducer(node, client)
         await producer.init()
         await producer.send(b"a")
-        before = node.node.broker.transactions._shards.get(0)
+        before = node.node.broker.transactions.get(0)
         assert before is not None
         partition = node.partition(STATE)
-        assert before.is_of(partition)
+        assert before.serves(partition)
         partition.become_leader(partition.leader_epoch + 1)
-        assert not before.is_of(partition)
+        assert not before.serves(partition)
         before.close()
         assert (await producer.end(commit=True)) is ErrorCode.NOT_COORDINATOR

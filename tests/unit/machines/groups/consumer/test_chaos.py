@@ -119,8 +119,8 @@ class Chaos:
             consumer.owned = {}
 
     def answer(self, *, fail: bool) -> None:
-        asks = list(self.bench.asks)
-        self.bench.asks.clear()
+        asks = list(self.bench.queries)
+        self.bench.queries.clear()
         for ask in asks:
             if isinstance(ask, ResolveRegex):
                 found = ResolvedRegex(("orders",), self.bench.topics.version, self.bench.wall_ms)

@@ -23,7 +23,7 @@ def test_first_pattern_is_resolved_in_the_background() -> None:
     b = Consumer(story, "b", regex="ord.*")
     story.bench.advance(1_000)
     b.join()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     assert story.text == (
         """\
 > a joins ~ord.*
@@ -61,7 +61,7 @@ def test_created_topics_are_looked_at_ten_seconds_later() -> None:
     topics = Topics({"orders": 4, "parcels": 2, "ordinary": 1}, version=7)
     story.change_topics("ordinary is created", topics)
     a.beat()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     story.bench.advance(10_001)
     story.lines.clear()
     a.beat()
@@ -69,7 +69,7 @@ def test_created_topics_are_looked_at_ten_seconds_later() -> None:
     a.beat()
     story.bench.advance(10_001)
     a.beat()
-    assert story.bench.asks == [], "nothing was created since"
+    assert story.bench.queries == [], "nothing was created since"
     assert story.text == (
         """\
 > a beats
@@ -96,7 +96,7 @@ def test_patterns_are_looked_at_again_after_ten_minutes() -> None:
     for _ in range(20):
         story.bench.advance(30_000)
         a.beat()
-        assert story.bench.asks == []
+        assert story.bench.queries == []
     story.bench.advance(1)
     story.lines.clear()
     a.beat()
@@ -108,13 +108,13 @@ def test_answer_that_got_lost_is_asked_for_again() -> None:
     story = Story()
     a = Consumer(story, "a", regex="ord.*")
     a.join()
-    story.bench.asks.clear()
+    story.bench.queries.clear()
     story.bench.advance(30_000)
     a.beat()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     story.bench.advance(30_000)
     a.beat()
-    assert story.bench.asks == [ResolveRegex("g", ("ord.*",))]
+    assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
 def test_question_is_asked_again_if_the_member_could_not_be_written() -> None:
@@ -122,9 +122,9 @@ def test_question_is_asked_again_if_the_member_could_not_be_written() -> None:
     story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(story, "a", regex="ord.*")
     a.join()
-    story.bench.asks.clear()
+    story.bench.queries.clear()
     a.join()
-    assert story.bench.asks == [ResolveRegex("g", ("ord.*",))]
+    assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
 def test_pattern_goes_with_its_last_member() -> None:
@@ -208,7 +208,7 @@ def test_patterns_come_back_with_the_log() -> None:
     a.beat()
     assert story.lines[-1] == "a at 2"
     assert story.bench.shard.state.groups["g"].subscribes_to("orders")
-    assert story.bench.asks == []
+    assert story.bench.queries == []
 
 
 @pytest.mark.parametrize(

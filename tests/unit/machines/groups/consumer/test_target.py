@@ -24,9 +24,9 @@ def own_story() -> Story:
 
 
 def the_ask(story: Story) -> ComputeTarget:
-    (ask,) = story.bench.asks
+    (ask,) = story.bench.queries
     assert isinstance(ask, ComputeTarget)
-    story.bench.asks.clear()
+    story.bench.queries.clear()
     return ask
 
 
@@ -48,7 +48,7 @@ def test_users_assignor_is_asked_and_its_target_used() -> None:
     a.join()
     ask = the_ask(story)
     a.beat("beats meanwhile")
-    assert story.bench.asks == [], "one question at a time"
+    assert story.bench.queries == [], "one question at a time"
     answer(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     a.beat()
     assert story.text == (
@@ -90,7 +90,7 @@ def test_failure_keeps_the_previous_target() -> None:
     a.beat()
     b.beat()
     assert story.lines == ["> a beats", "a at 2", "> b beats", "b at 2"]
-    assert story.bench.asks == [], "it is not tried again with every heartbeat"
+    assert story.bench.queries == [], "it is not tried again with every heartbeat"
     assert the_group(story).failure == failure
     assert the_group(story).state_name == "Assigning"
 
@@ -116,14 +116,14 @@ def test_target_for_an_epoch_that_is_gone_is_asked_for_anew() -> None:
     a.join()
     late = the_ask(story)
     b.join()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     answer(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     ask = the_ask(story)
     assert ask.group_epoch == 3
     assert isinstance(ask.spec, GroupSpec)
     assert list(ask.spec.members) == ["a", "b"]
     answer(story, ask, AssignorFailure("own", "does not like b"))
-    assert story.bench.asks == []
+    assert story.bench.queries == []
 
 
 def test_target_for_a_member_id_that_was_replaced_is_asked_for_anew() -> None:
@@ -176,14 +176,14 @@ def test_refused_append_takes_the_question_back() -> None:
 def test_most_members_decide_on_the_assignor() -> None:
     story = own_story()
     Consumer(story, "a", "orders", assignor="range").join()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     b = Consumer(story, "b", "orders", assignor="own")
     story.bench.advance(1_000)
     b.join()
     assert the_ask(story).assignor == "own", "of two that are named as often the first configured"
     story.bench.advance(60_000)
     Consumer(story, "c", "orders", assignor="range").join()
-    assert story.bench.asks == []
+    assert story.bench.queries == []
     assert the_group(story).preferred_assignor(OWN.consumer_assignors) == "range"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ruslo.machines.groups.events import MetadataChanged, TimerFired
+from ruslo.machines.groups.events import MetadataChanged
 from ruslo.machines.groups.offsets.sweeps import GROUPS_PER_STEP, RECORDS_PER_STEP
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.machine import TimerFired
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey

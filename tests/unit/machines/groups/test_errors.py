@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.groups.refusals import append_error, refusal
+from ruslo.machines.groups.errors import append_error, error_response
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.message import Message
@@ -81,34 +81,34 @@ def codes(message: object) -> set[int]:
 def test_every_request_can_be_refused_in_every_version(request_: Message) -> None:
     api = API_BY_KEY[request_.API_KEY]
     for version in range(api.min_version, api.max_version + 1):
-        response = refusal(request_, version, ErrorCode.NOT_COORDINATOR)
+        response = error_response(request_, version, ErrorCode.NOT_COORDINATOR)
         received = type(response).from_bytes(response.to_bytes(version), version)
         assert ErrorCode.NOT_COORDINATOR in codes(received), version
 
 
 def test_while_loading() -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    heartbeat = refusal(HeartbeatRequest(), 4, loading)
+    heartbeat = error_response(HeartbeatRequest(), 4, loading)
     assert heartbeat == HeartbeatResponse(error_code=ErrorCode.NONE)
     for version, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, loading)):
-        response = refusal(TXN_COMMIT, version, loading)
+        response = error_response(TXN_COMMIT, version, loading)
         assert isinstance(response, TxnOffsetCommitResponse)
         assert response.topics[0].partitions[0].error_code == code
-    assert codes(refusal(JoinGroupRequest(), 9, loading)) == {loading}
+    assert codes(error_response(JoinGroupRequest(), 9, loading)) == {loading}
 
 
 def test_stable_fetch_looks_for_another_coordinator() -> None:
-    plain = refusal(FETCH, 8, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    plain = error_response(FETCH, 8, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert isinstance(plain, OffsetFetchResponse)
     assert plain.groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     stable = OffsetFetchRequest(groups=FETCH.groups, require_stable=True)
-    response = refusal(stable, 8, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    response = error_response(stable, 8, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert isinstance(response, OffsetFetchResponse)
     assert response.groups[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_oldest_fetch_has_its_error_in_the_partitions() -> None:
-    response = refusal(FETCH, 1, ErrorCode.NOT_COORDINATOR)
+    response = error_response(FETCH, 1, ErrorCode.NOT_COORDINATOR)
     assert isinstance(response, OffsetFetchResponse)
     partition = response.topics[0].partitions[0]
     assert (partition.error_code, partition.committed_offset) == (ErrorCode.NOT_COORDINATOR, -1)
@@ -132,4 +132,4 @@ def test_what_the_log_says_is_not_what_clients_are_told(said: ErrorCode, told: E
 
 def test_other_requests_are_a_bug() -> None:
     with pytest.raises(TypeError, match="ApiVersionsRequest"):
-        refusal(ApiVersionsRequest(), 4, ErrorCode.NOT_COORDINATOR)
+        error_response(ApiVersionsRequest(), 4, ErrorCode.NOT_COORDINATOR)

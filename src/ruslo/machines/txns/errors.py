@@ -44,7 +44,7 @@ def append_error(code: ErrorCode) -> ErrorCode:
     return _APPEND_ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
+def error_response(request: Message, api_version: int, code: ErrorCode) -> Message:
     """The response that says ``code``. TypeError for a request that is no coordinator's business."""
     match request:
         case InitProducerIdRequest():

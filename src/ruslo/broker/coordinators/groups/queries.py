@@ -1,6 +1,6 @@
-"""What a shard asks its driver to find out: patterns and targets.
+"""Executes the queries of group shards: topics that match a regular expression, and target assignments.
 
-Each answer is another event of the shard.
+The result of a query is another event of its shard.
 """
 
 from __future__ import annotations
@@ -8,31 +8,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
-from ruslo.broker.coordinators.groups.shard_driver import ShardDriver
+from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.groups.consumer.patterns import matching_topics
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.events import (
-    Ask,
     ComputeTarget,
+    GroupQuery,
     RegexResolved,
     ResolvedRegex,
     ResolveRegex,
     TargetComputed,
 )
+from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.model.clock import Clock
 from ruslo.model.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
+Shard: TypeAlias = CoordinatorShard[GroupShard]
 
-class Asks:
+
+class GroupQueries:
     def __init__(
         self,
         runner: AssignorRunner,
@@ -48,8 +52,8 @@ class Asks:
         self._scheduler = scheduler
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def ask(self, shard: ShardDriver, ask: Ask) -> None:
-        work = self._resolve(shard, ask) if isinstance(ask, ResolveRegex) else self._compute(shard, ask)
+    def execute(self, shard: Shard, query: GroupQuery) -> None:
+        work = self._resolve(shard, query) if isinstance(query, ResolveRegex) else self._compute(shard, query)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -63,49 +67,44 @@ class Asks:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a group's question could not be answered", exc_info=error)
+            logger.error("A query of a group failed", exc_info=error)
 
-    async def _resolve(self, shard: ShardDriver, ask: ResolveRegex) -> None:
+    async def _resolve(self, shard: Shard, query: ResolveRegex) -> None:
         names, version = list(self._topics.all_names()), self._topics.version
-        found = await asyncio.to_thread(_matching, ask.patterns, names)
+        found = await asyncio.to_thread(_matching, query.patterns, names)
         resolved_ms = self._clock.now_ms()
-        if shard.active:
-            shard.run(
-                RegexResolved(
-                    ask.group_id,
-                    {
-                        pattern: ResolvedRegex(topics, version, resolved_ms)
-                        for pattern, topics in found.items()
-                    },
-                )
+        shard.handle(
+            RegexResolved(
+                query.group_id,
+                {pattern: ResolvedRegex(topics, version, resolved_ms) for pattern, topics in found.items()},
             )
+        )
 
-    async def _compute(self, shard: ShardDriver, ask: ComputeTarget) -> None:
-        assert isinstance(ask.spec, GroupSpec)
-        group = ask.spec
-        if self._runner.needs_lag(ask.assignor):
-            steps = with_lags(group, shard.shard.state.offsets, self._partitions)
+    async def _compute(self, shard: Shard, query: ComputeTarget) -> None:
+        assert isinstance(query.spec, GroupSpec)
+        group = query.spec
+        if self._runner.needs_lag(query.assignor):
+            steps = with_lags(group, shard.machine.state.offsets, self._partitions)
             group = await self._scheduler.run(steps, priority=Priority.REQUEST, name="lags of a group")
-        result = await self._runner.run(ask.assignor, group)
+        result = await self._runner.run(query.assignor, group)
         if isinstance(result, AssignorFailure):
             logger.error(
-                "assignor %r failed for group %r, which keeps the assignment it has: it %s",
+                "Assignor %r failed for group %r, which keeps its assignment: it %s",
                 result.assignor,
-                ask.group_id,
+                query.group_id,
                 result.message,
             )
-        if shard.active:
-            shard.run(TargetComputed(ask.group_id, ask.group_epoch, result))
+        shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
 
 
 def _matching(patterns: Iterable[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """In a thread: topics by pattern."""
+    """The matching topics by pattern; runs in a thread."""
     found: dict[str, tuple[str, ...]] = {}
     for pattern in patterns:
         try:
             found[pattern] = matching_topics(pattern, names)
         except KafkaError as error:
-            # Accepted by another system's coordinator, whose syntax differs in corners.
-            logger.warning("a stored pattern matches no topics: %s", error.message)
+            # Another system's coordinator has accepted it; its regular expressions differ slightly.
+            logger.warning("A stored pattern matches no topics: %s", error.message)
             found[pattern] = ()
     return found

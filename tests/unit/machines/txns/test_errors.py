@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.txns.refusals import append_error, refusal
+from ruslo.machines.txns.errors import append_error, error_response
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -30,34 +30,34 @@ CODE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     ],
 )
 def test_one_code_for_all(request_: Message, version: int) -> None:
-    response = refusal(request_, version, CODE)
+    response = error_response(request_, version, CODE)
     assert getattr(response, "error_code") == CODE  # noqa: B009
     assert type(response).from_bytes(response.to_bytes(version), version) == response
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_partition_is_refused(version: int) -> None:
-    response = refusal(add_request(version, 1, 0, ORDERS_0, ORDERS_1), version, CODE)
+    response = error_response(add_request(version, 1, 0, ORDERS_0, ORDERS_1), version, CODE)
     assert isinstance(response, AddPartitionsToTxnResponse)
     assert codes_of(response) == {ORDERS_0: CODE, ORDERS_1: CODE}
 
 
 def test_every_description_is_refused() -> None:
-    response = refusal(DescribeTransactionsRequest(transactional_ids=["a", "b"]), 0, CODE)
+    response = error_response(DescribeTransactionsRequest(transactional_ids=["a", "b"]), 0, CODE)
     assert isinstance(response, DescribeTransactionsResponse)
     told = [(each.transactional_id, each.error_code) for each in response.transaction_states]
     assert told == [("a", CODE), ("b", CODE)]
 
 
 def test_refused_init_has_no_producer() -> None:
-    response = refusal(init_request(), 5, CODE)
+    response = error_response(init_request(), 5, CODE)
     assert isinstance(response, InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
 
 def test_what_no_coordinator_answers() -> None:
     with pytest.raises(TypeError, match="ApiVersionsRequest"):
-        refusal(ApiVersionsRequest(), 0, CODE)
+        error_response(ApiVersionsRequest(), 0, CODE)
 
 
 def test_unexpected_errors_of_the_log_are_ours() -> None:

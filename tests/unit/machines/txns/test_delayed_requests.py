@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.txns.holding import HOLD_MS
+from ruslo.machines.txns.delayed_requests import MAX_DELAY_MS
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -94,7 +94,7 @@ def test_it_does_not_wait_for_ever() -> None:
     client = ended()
     bench = client.bench
     first = send_add(client)
-    bench.advance(HOLD_MS - 1)
+    bench.advance(MAX_DELAY_MS - 1)
     second = send_add(client)
     assert bench.is_parked(first)
     bench.advance(1)
@@ -108,12 +108,12 @@ def test_a_second_wait_has_its_full_time() -> None:
     client = ended()
     bench = client.bench
     first = send_add(client)
-    bench.advance(HOLD_MS // 2)
+    bench.advance(MAX_DELAY_MS // 2)
     write_markers(bench)
     assert code_of(client, first) is ErrorCode.NONE
     client.send_end(commit=True)
     second = send_add(client)
-    bench.advance(HOLD_MS - 1)
+    bench.advance(MAX_DELAY_MS - 1)
     assert bench.is_parked(second)
     write_markers(bench)
     assert code_of(client, second) is ErrorCode.NONE

@@ -82,7 +82,7 @@ def append_error(code: ErrorCode) -> ErrorCode:
     return _APPEND_ERRORS.get(code, code)
 
 
-def refusal(request: Message, api_version: int, code: ErrorCode) -> Message:
+def error_response(request: Message, api_version: int, code: ErrorCode) -> Message:
     """The response that says ``code``. TypeError for a request that is no group's business."""
     match request:
         case JoinGroupRequest():
