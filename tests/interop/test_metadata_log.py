@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.node.bootstrap_features import initial_features
 from ruslo.broker.node.format import QuorumOptions, format_storage
 from ruslo.broker.quorum.raft import RaftDriver
@@ -119,7 +119,7 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
     disk = LocalDisk(str(directory))
     meta = read_meta_properties(disk)
     assert meta is not None
-    collector, image = Collector(), MetadataDriver()
+    collector, image = Collector(), MetadataLoader()
     failures: list[BaseException] = []
     driver = RaftDriver(
         config=BrokerConfig.from_properties(node.server_properties() | CUT_AT_ONCE),

@@ -1,4 +1,4 @@
-"""The controller machine with a list for its log, and the whole admin corridor over a log in memory."""
+"""The controller machine on a list as its log, and the path of admin requests over a log in memory."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.dispatch.api_table import broker_catalog
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_transactions import TransactionFilter
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint
-from ruslo.machines.controller.events import Activated, Requested, TimerFired
+from ruslo.machines.controller.events import Activated, ControllerEvent
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.machines.controller.image import MetadataImage
-from ruslo.machines.controller.machine import ControllerEvent, ControllerMachine
+from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
+from ruslo.machines.machine import Instant, Requested, TimerFired
 from ruslo.machines.raft.leader import Progress
 from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
@@ -73,7 +74,7 @@ def broker_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
 
 
 def numbered_uuid(number: int) -> Uuid:
-    """Recognizable, and outside the reserved ones."""
+    """A recognizable uuid outside the reserved range."""
     return bytes([0xAA]) + number.to_bytes(15, "big")
 
 
@@ -130,7 +131,7 @@ def registration(
 
 @dataclass
 class MachineBench:
-    """Gives the machine events and plays its driver: appends, replays at once, takes it all for committed."""
+    """Passes events to the machine and plays its driver: appends, replays and commits at once."""
 
     machine: ControllerMachine
     now_ms: int = 0
@@ -153,28 +154,32 @@ class MachineBench:
     def image(self) -> MetadataImage:
         return self.machine.image
 
+    @property
+    def now(self) -> Instant:
+        return Instant(self.now_ms, self.now_ms)
+
     def activate(self) -> list[VersionedRecord]:
         return self._run(Activated(kraft_version=1))[0]
 
-    def ask(self, request: Message) -> tuple[list[VersionedRecord], Message]:
-        """Raises the KafkaError that the machine answers."""
-        records, answers = self._run(Requested("token", request, len(self.log)))
-        (answer,) = answers
-        if isinstance(answer, KafkaError):
-            assert not records, "a refused request must change nothing"
-            raise answer
-        assert isinstance(answer, Message)
-        return records, answer
+    def submit(self, request: Message) -> tuple[list[VersionedRecord], Message]:
+        """Raises the KafkaError of the reply."""
+        records, replies = self._run(Requested("token", request, len(self.log)))
+        (reply,) = replies
+        if isinstance(reply, KafkaError):
+            assert not records, "a rejected request must change nothing"
+            raise reply
+        assert isinstance(reply, Message)
+        return records, reply
 
-    def answer(self, request: Message, expected: type[MessageT]) -> MessageT:
-        answer = self.ask(request)[1]
-        assert isinstance(answer, expected)
-        return answer
+    def respond(self, request: Message, expected: type[MessageT]) -> MessageT:
+        response = self.submit(request)[1]
+        assert isinstance(response, expected)
+        return response
 
     def code(self, request: Message) -> ErrorCode:
-        """Of a request that is refused as a whole."""
+        """The error of a request that is rejected as a whole."""
         try:
-            self.ask(request)
+            self.submit(request)
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE
@@ -188,17 +193,16 @@ class MachineBench:
         self.now_ms = end_ms
         return records
 
-    def tell(self, event: ControllerEvent) -> list[VersionedRecord]:
-        """Of an event that nobody waits for an answer to."""
-        records, answers = self._run(event)
-        assert not answers
+    def handle(self, event: ControllerEvent) -> list[VersionedRecord]:
+        """The records of an event that has no reply."""
+        records, replies = self._run(event)
+        assert not replies
         return records
 
     def join(self, broker_id: int, **how: str | int | None) -> None:
         """Register a broker and have it unfenced."""
-        self.answer(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]
-        answer = self.heartbeat(broker_id)
-        assert not answer.is_fenced
+        self.respond(registration(broker_id, **how), BrokerRegistrationResponse)  # type: ignore[arg-type]
+        assert not self.heartbeat(broker_id).is_fenced
 
     def heartbeat(
         self,
@@ -216,18 +220,19 @@ class MachineBench:
             want_shut_down=want_shut_down,
             cordoned_log_dirs=[],
         )
-        return self.answer(request, BrokerHeartbeatResponse)
+        return self.respond(request, BrokerHeartbeatResponse)
 
     def _run(self, event: ControllerEvent) -> tuple[list[VersionedRecord], list[object]]:
-        outcome = self.machine.handle(event, self.now_ms)
-        records = list(outcome.append or ())
-        self.machine.replay(len(self.log), [record for record, _ in records])
+        outcome = self.machine.handle(event, self.now)
+        records = list(outcome.records)
+        for offset, (record, _) in enumerate(records, len(self.log)):
+            self.machine.replay(record, offset)
         self.log += records
         return records, [reply.message for reply in outcome.replies]
 
 
-class CalmQuorum:
-    """Nothing is decided that this node does not know."""
+class UndisturbedQuorum:
+    """This node always has everything that is committed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -251,7 +256,7 @@ class MemoryMetadataLog:
         )
         self.high_watermark = 0
         self.replicas: dict[ReplicaKey, Progress] = {}
-        self.commits_by_itself = True
+        self.commits_automatically = True
         self._transactions = TransactionFilter()
 
     @property
@@ -265,7 +270,7 @@ class MemoryMetadataLog:
             listener.handle_leader_change(1, self.epoch)
 
     def resign(self) -> None:
-        """Another node leads, and what was not committed is gone."""
+        """Another node leads, and uncommitted records are lost."""
         del self.records[self.high_watermark :]
         self.epoch += 1
         self.leader_id = 2
@@ -280,7 +285,7 @@ class MemoryMetadataLog:
         for record, version in records:
             record.to_bytes(version)
         self.records += records
-        if self.commits_by_itself:
+        if self.commits_automatically:
             asyncio.get_running_loop().call_soon(self.commit)
         return len(self.records) - 1
 
@@ -295,14 +300,14 @@ class MemoryMetadataLog:
 
 
 class NoGroups:
-    """A coordinator whose groups have nothing to complain about."""
+    """A coordinator without assignor errors."""
 
     def assignor_error(self, group_id: str) -> str | None:
         return None
 
 
 class AdminNode:
-    """What the admin handlers use of a node: attributes as in ``Services``."""
+    """The parts of a node that admin handlers use: attributes as in ``Services``."""
 
     def __init__(
         self,
@@ -316,7 +321,7 @@ class AdminNode:
         self.clock = clock or SystemClock()
         self.scheduler = Scheduler(self.clock) if scheduler is None else scheduler
         self.raft = MemoryMetadataLog()
-        self.metadata = MetadataDriver()
+        self.metadata = MetadataLoader()
         self.dynamic_config = DynamicConfig(self.config, self.metadata, node_id=self.node_id)
         self.machine = new_machine(self.config, features)
         self.controller = ControllerDriver(
@@ -326,6 +331,7 @@ class AdminNode:
             node_id=self.node_id,
             clock=self.clock,
             scheduler=self.scheduler,
+            probe=lambda broker_id, broker_epoch: None,
         )
         self.raft.listeners += [self.metadata, self.controller]
         self.lifecycle = self.new_lifecycle()
@@ -347,7 +353,7 @@ class AdminNode:
             log_dirs=log_dirs,
             previous_epoch=previous_epoch,
         )
-        quorum = CalmQuorum(self.clock)
+        quorum = UndisturbedQuorum(self.clock)
         return BrokerLifecycle(identity, self.controller, self.metadata, quorum, clock=self.clock, **settings)
 
     @property
@@ -378,7 +384,7 @@ async def admin_node(
 
 
 def replayed(records: Iterable[VersionedRecord]) -> MetadataImage:
-    """The image that the records add up to after they were written and read back."""
+    """The image of the records after they were encoded and decoded."""
     image = MetadataImage()
     for record, version in records:
         image.replay(type(record).from_bytes(record.to_bytes(version), version))

@@ -18,9 +18,9 @@ from ruslo.broker.partitions.lost_replicas import LostReplicas
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.quorum import quorum_state_file
-from ruslo.machines.controller import partitions as controller_partitions
-from ruslo.machines.controller.elections import PartitionChange
+from ruslo.machines.controller import alter_partition as controller_partitions
 from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.controller.partition_change_builder import PartitionChangeBuilder
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState
 from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
@@ -149,7 +149,7 @@ def produce_waits_without_a_check_of_the_watermark() -> None:
 
 
 def moves_end_before_the_new_replicas_are_in_sync() -> None:
-    def complete(self: PartitionChange) -> None:
+    def complete(self: PartitionChangeBuilder) -> None:
         isr = tuple(each for each in self.target_isr if each not in self.target_removing)
         if isr:
             self.target_isr = isr
@@ -158,7 +158,7 @@ def moves_end_before_the_new_replicas_are_in_sync() -> None:
             )
             self.target_adding = self.target_removing = ()
 
-    PartitionChange._complete_reassignment = complete  # type: ignore[method-assign]
+    PartitionChangeBuilder._complete_reassignment = complete  # type: ignore[method-assign]
 
 
 def copies_go_when_their_move_begins() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from ruslo.machines.machine import Instant
+from ruslo.machines.machine import Instant, TimerFired
 from ruslo.machines.raft.effects import (
     AppendControlRecords,
     AppendFetchedBatches,
@@ -28,7 +28,6 @@ from ruslo.machines.raft.events import (
     SnapshotWritten,
     Started,
     Stopping,
-    TimerFired,
     Truncated,
     UpgradeRequested,
 )

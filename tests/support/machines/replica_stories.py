@@ -150,10 +150,10 @@ class OurWorld:
                 for index, replicas in enumerate(assignments)
             ],
         )
-        self.bench.ask(CreateTopicsRequest(topics=[topic]))
+        self.bench.submit(CreateTopicsRequest(topics=[topic]))
 
     def ask(self, request: Message, response_type: type[Any]) -> Any:
-        return self.bench.answer(request, response_type)
+        return self.bench.respond(request, response_type)
 
     def settle(self) -> None:
         image, brokers = self.bench.image.topics.by_name[TOPIC], self.bench.image.cluster.brokers
@@ -170,7 +170,7 @@ class OurWorld:
                 partition_epoch=partition.partition_epoch,
                 new_isr_with_epochs=members,
             )
-            self.bench.ask(
+            self.bench.submit(
                 AlterPartitionRequest(
                     broker_id=partition.leader,
                     broker_epoch=brokers[partition.leader].epoch,

@@ -28,7 +28,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.machines.controller.broker_image import Endpoint
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
@@ -101,7 +101,7 @@ class BrokerLifecycle:
         self,
         identity: BrokerIdentity,
         controller: ControllerChannel,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         quorum: Quorum,
         *,
         clock: Clock,

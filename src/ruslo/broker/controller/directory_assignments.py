@@ -48,7 +48,7 @@ class DirectoryAssignments:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def lost_replicas_told(self) -> None:
+    async def lost_replicas_reported(self) -> None:
         """Return when the controller knows every replica that has lost its data."""
         while LOST_DIR in self._untold.values() and self._task is not None:
             await asyncio.wait([self._task], timeout=_RETRY_MS / 1000)

@@ -1,13 +1,13 @@
-"""Runs the controller machine on this node: requests in, records to the metadata log, answers when committed.
+"""Runs the controller machine: requests in, records to the metadata log, responses when they are committed.
 
-The machine has an image of its own, besides the one that the node's broker reads (``drivers/metadata.py``).
-The two differ by the records that are appended but not committed, and a broker must never act on those:
-with several voters they may still be lost. Sharing one image would save some 150 bytes a partition, which
-is not worth that. When leadership is lost with such records outstanding, the machine starts again from the
-broker's image, which holds exactly what is committed.
+The machine has its own image, besides the one of the metadata loader that the broker reads. The two differ by
+the records that are appended but not committed. A broker must never act on those, since they may still be
+lost; a shared image would save only some 150 bytes per partition. When leadership is lost with such records
+outstanding, the machine loads the loader's image again, which contains exactly what is committed.
 
-A change is made by the scheduler: its records are computed, encoded, appended and replayed in small steps, so
-a change of thousands of partitions does not delay requests. Events that come meanwhile wait until it is made.
+The scheduler makes a change: its records are computed, encoded, appended and replayed in small steps, so a
+change of thousands of partitions does not delay requests. Events that arrive meanwhile wait until it is
+complete.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol, cast
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, Work
 from ruslo.machines.controller.broker_image import FENCE
-from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
-from ruslo.machines.controller.machine import Answer, ControllerEvent, ControllerMachine
+from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEvent
+from ruslo.machines.controller.machine import ControllerMachine, Response
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Instant, Reply, Requested, TimerFired
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
@@ -55,15 +54,15 @@ class AppendableLog(Protocol):
 
 class _Pending(NamedTuple):
     offset: int
-    """Released when this one is committed."""
-    replies: tuple[Reply[Hashable, Answer], ...]
+    """The replies are released when this offset is committed."""
+    replies: Sequence[Reply[Response]]
 
 
 class _Change(NamedTuple):
     """The event that is being handled, and the replies to release when its records are committed."""
 
     event: ControllerEvent
-    replies: tuple[Reply[Hashable, Answer], ...]
+    replies: Sequence[Reply[Response]]
 
 
 class ControllerDriver:
@@ -71,24 +70,28 @@ class ControllerDriver:
         self,
         machine: ControllerMachine,
         log: AppendableLog,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         *,
         node_id: int,
         clock: Clock,
         scheduler: Scheduler,
+        probe: Callable[[int, int], None],
     ) -> None:
+        """``probe``: called with the id and epoch of every unfenced broker when this node becomes the active
+        controller, because a broker may have died together with the previous one."""
         self._machine = machine
         self._log = log
         self._metadata = metadata
         self._node_id = node_id
         self._clock = clock
         self._scheduler = scheduler
+        self._probe = probe
         self._epoch = -1
         self._active = False
         self._replayed = -1
-        """Offset of the last record that the machine has taken in."""
+        """The offset of the last record that the machine has replayed."""
         self._appended = -1
-        """Offset of the last record of ours that listeners will be shown."""
+        """The offset of the last record that this controller appended and listeners will see."""
         self.committed_offset = -1
         self._pending: deque[_Pending] = deque()
         self._change: _Change | None = None
@@ -96,9 +99,6 @@ class ControllerDriver:
         self._work: Work[None] | None = None
         self._waiting: deque[ControllerEvent] = deque()
         """Events that came while a change was being made."""
-        self.suspect: Callable[[int, int], None] | None = None
-        """Told of every broker that should be there, and its epoch, when this node becomes the controller:
-        one of them may have died together with the controller before."""
         self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self._run(TimerFired()))
 
     @property
@@ -108,10 +108,10 @@ class ControllerDriver:
     def submit(
         self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
     ) -> asyncio.Future[Message]:
-        """Have the active controller decide; the answer comes once everything it rests on is committed.
+        """Submit a request; the response comes when everything that it depends on is committed.
 
-        Raises KafkaError through the future: NOT_CONTROLLER when this node does not lead (any more), or
-        REQUEST_TIMED_OUT after ``timeout_ms`` (0: never), in which case the change may still happen.
+        Raises KafkaError through the future: NOT_CONTROLLER if this node does not lead, or
+        REQUEST_TIMED_OUT after ``timeout_ms`` (0: never), when the change may still take effect.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Message] = loop.create_future()
@@ -122,7 +122,7 @@ class ControllerDriver:
         return future
 
     def broker_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """The process of this registration is known to have ended."""
+        """The process of this registration has ended."""
         if self._active:
             self._run(BrokerGone(broker_id, broker_epoch))
 
@@ -130,18 +130,19 @@ class ControllerDriver:
         self._lose_leadership()
         self._timer.stop()
 
-    # -- what the metadata log tells -------------------------------------------------------------------------
+    # -- the metadata log ------------------------------------------------------------------------------------
 
     def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
-        assert self._metadata.image.offset == offset - 1, "the metadata driver is told before"
-        self._begin_with_committed()
+        assert self._metadata.image.offset == offset - 1, "the metadata loader is notified first"
+        self._load_committed_image()
         self.committed_offset = offset - 1
         yield
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
         last = base_offset + len(records) - 1
         if last > self._replayed:
-            self._machine.replay(base_offset, records)
+            for offset, record in enumerate(records, base_offset):
+                self._machine.replay(record, offset)
             self._replayed = last
         self.committed_offset = max(self.committed_offset, last)
         while self._pending and self._pending[0].offset <= last:
@@ -152,13 +153,13 @@ class ControllerDriver:
             self._lose_leadership()
         elif epoch != self._epoch or not self._active:
             self._lose_leadership()
-            logger.info("active controller of epoch %d", epoch)
+            logger.info("became the active controller in epoch %d", epoch)
             self._active, self._epoch = True, epoch
             self._run(Activated(self._log.kraft_version))
-            if self._active and self.suspect is not None:
+            if self._active:
                 for broker in self._machine.image.cluster.brokers.values():
                     if not broker.fenced and broker.id != self._node_id:
-                        self.suspect(broker.id, broker.epoch)
+                        self._probe(broker.id, broker.epoch)
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -168,16 +169,17 @@ class ControllerDriver:
             return
         try:
             self._machine.state.kraft_version = self._log.kraft_version
-            outcome = self._machine.handle(event, self._clock.monotonic_ms())
+            now = Instant(self._clock.monotonic_ms(), self._clock.now_ms())
+            outcome = self._machine.handle(event, now)
         except Exception as error:
             self._fail_event(event, error)
             return
-        if outcome.append is None:
+        if outcome.records == () and not outcome.linearizable:
             _release(outcome.replies)
             self._timer.arm()
             return
         change = self._change = _Change(event, outcome.replies)
-        steps = self._make(change, outcome.append)
+        steps = self._make(change, outcome.records)
         work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="a change of the metadata")
         if work.done():
             work.result()
@@ -198,11 +200,11 @@ class ControllerDriver:
         while self._waiting and self._change is None:
             event = self._waiting.popleft()
             if isinstance(event, Requested):
-                event = replace(event, next_offset=self._log.end_offset)
+                event = event._replace(context=self._log.end_offset)
             self._run(event)
 
     def _fail_event(
-        self, event: ControllerEvent, error: Exception, replies: tuple[Reply[Hashable, Answer], ...] = ()
+        self, event: ControllerEvent, error: Exception, replies: Sequence[Reply[Response]] = ()
     ) -> None:
         _fail([reply.token for reply in replies], error)
         if isinstance(event, Requested):
@@ -225,34 +227,36 @@ class ControllerDriver:
             records.append(change)
             values.append(encode_metadata_record(*change))
             yield
-        # Only the changes of a broker that comes or goes can be longer than a batch; they need not be atomic.
+        # Only the changes for a broker that joins or leaves can exceed a batch; they need not be atomic.
         for start in range(0, len(records), MAX_RECORDS_PER_REQUEST):
             batch = records[start : start + MAX_RECORDS_PER_REQUEST]
             base_offset = self._append(batch, values[start : start + MAX_RECORDS_PER_REQUEST])
             yield
-            yield from self._machine.replay_steps(base_offset, (record for record, _ in batch))
+            for offset, (record, _) in enumerate(batch, base_offset):
+                self._machine.replay(record, offset)
+                yield
 
     def _append(self, records: Sequence[VersionedRecord], values: Sequence[bytes] | None = None) -> int:
-        """Returns the offset of the first; the machine must replay them next.
+        """Append one batch; returns the offset of its first record. The machine must replay the records next.
 
-        Raises KafkaError if the log takes nothing, or notices meanwhile that this node does not lead any
-        more: then nobody knows what becomes of the records, and the machine must not count on them.
+        Raises KafkaError if the log rejects them, or this node lost the leadership meanwhile: then it is
+        unknown whether the records will be committed, and the machine must not replay them.
         """
         epoch = self._epoch
         last = self._log.append(epoch, records, values)
         if not self._active or self._epoch != epoch:
-            raise _lost()
+            raise _not_controller()
         self._replayed = last
-        # The end mark of a transaction is never shown to listeners: the record before it stands for it.
+        # Listeners never see the end marker of a transaction: the record before it stands for it.
         self._appended = last - 1 if isinstance(records[-1][0], EndTransactionRecord) else last
         for record, _ in records:
             if isinstance(record, BrokerRegistrationChangeRecord) and record.fenced:
                 logger.info(
-                    "broker %d is %s", record.broker_id, "fenced" if record.fenced == FENCE else "unfenced"
+                    "%s broker %d", "fenced" if record.fenced == FENCE else "unfenced", record.broker_id
                 )
         return last - len(records) + 1
 
-    def _release_when_committed(self, replies: tuple[Reply[Hashable, Answer], ...]) -> None:
+    def _release_when_committed(self, replies: Sequence[Reply[Response]]) -> None:
         if self._appended <= self.committed_offset:
             _release(replies)
         elif replies:
@@ -267,7 +271,7 @@ class ControllerDriver:
             self._work.cancel()
         waiting, self._waiting = self._waiting, deque()
         tokens = [event.token for event in (change.event, *waiting) if isinstance(event, Requested)]
-        _fail([*(reply.token for reply in change.replies), *tokens], _lost())
+        _fail([*(reply.token for reply in change.replies), *tokens], _not_controller())
         return True
 
     def _lose_leadership(self) -> None:
@@ -277,23 +281,23 @@ class ControllerDriver:
         self._machine.deactivate()
         pending, self._pending = self._pending, deque()
         for each in pending:
-            _fail([reply.token for reply in each.replies], _lost())
+            _fail([reply.token for reply in each.replies], _not_controller())
         # A change that was interrupted may be committed and not replayed.
         if self._drop_change() or self._appended > self.committed_offset:
-            self._begin_with_committed()
+            self._load_committed_image()
             self._appended = self._replayed
 
-    def _begin_with_committed(self) -> None:
+    def _load_committed_image(self) -> None:
         image = self._metadata.image.copy()
         self._machine.load(image)
         self._replayed = image.offset
 
 
-def _lost() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "this node stopped being the active controller")
+def _not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no longer the active controller")
 
 
-def _release(replies: tuple[Reply[Hashable, Answer], ...]) -> None:
+def _release(replies: Sequence[Reply[Response]]) -> None:
     for reply in replies:
         future = cast("asyncio.Future[Message]", reply.token)
         if future.done():

@@ -1,9 +1,9 @@
-"""A broker's way to the active controller, wherever that is: in this process, or on another node.
+"""A broker's path to the active controller, in this process or on another node.
 
-What a client asked goes there in an Envelope (KIP-590), what the broker asks for itself goes as it is. If the
-one that was asked does not lead any more, or is gone, the next one is looked for, until the time is up. One
-that has fallen silent is not waited for when there is another: a heartbeat that hung there would let the
-broker's session with the new controller run out.
+Requests of clients are forwarded in an Envelope (KIP-590); the broker's own requests go as they are. If a
+node is no longer the active controller, or is gone, the gateway finds the next one until the request times
+out. It does not wait for a silent controller when there is a new one: a heartbeat that hangs would let the
+broker's session with the new controller expire.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.link import ControllerLink
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.forwarding import envelope, open_answer
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 20
-_CATCH_UP_MS = 1_000
-_CONNECT_MS = 5_000
-"""Then it is tried anew: TCP itself tries ever more seldom, and may miss that the network is back."""
-_ELECTION_MS = 5_000
-"""If nobody leads for so long, nobody will soon: a majority of the controllers is not there."""
-_LAST_WORD_MS = 100
-"""Whoever leads no more may have done it, and the answer be under way: asking the next one would end in a
-mistaken error, for example that a voter is not there which was just removed."""
-_HOUSEKEEPING = (
+_RETRY_BACKOFF_MS = 20
+_CATCH_UP_TIMEOUT_MS = 1_000
+_CONNECT_TIMEOUT_MS = 5_000
+"""Connecting is retried after this time: TCP backs off ever longer and may miss that the network is back."""
+_ELECTION_TIMEOUT_MS = 5_000
+"""Without a leader for this long, a majority of the controllers is unavailable."""
+_LATE_RESPONSE_MS = 100
+"""How long to wait for the response of a controller that no longer leads. It may have made the change: a
+retry would fail wrongly, for example because a voter was just removed."""
+_LIFECYCLE_REQUESTS = (
     AllocateProducerIdsRequest,
     AlterPartitionRequest,
     AssignReplicasToDirsRequest,
@@ -56,33 +56,37 @@ _HOUSEKEEPING = (
     BrokerRegistrationRequest,
     ControllerRegistrationRequest,
 )
-"""Nobody who asked for these looks for their effect in the metadata right after the answer."""
+"""The senders of these requests do not expect their effect in the metadata right after the response."""
+
+
+LocalHandler: TypeAlias = "Callable[[Message, RequestContext], Awaitable[Message] | Message]"
 
 
 class ControllerGateway:
     def __init__(
         self,
         local: ControllerDriver | None,
+        serve_locally: LocalHandler | None,
         raft: RaftDriver,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         clock: Clock,
         *,
         node_id: int,
         request_timeout_ms: int,
     ) -> None:
-        """``local``: the controller of this node, if it has that role."""
+        """``local``: the controller of this node, if it has that role; ``serve_locally`` runs its
+        handlers."""
         self._local = local
+        self._serve_locally = serve_locally
         self._raft = raft
         self._metadata = metadata
         self._clock = clock
         self._request_timeout_ms = request_timeout_ms
-        # Heartbeats must not wait behind a slow request of a client's.
-        connect_timeout_ms = min(request_timeout_ms, _CONNECT_MS)
+        # A heartbeat must not queue behind a slow request of a client.
+        connect_timeout_ms = min(request_timeout_ms, _CONNECT_TIMEOUT_MS)
         self._own = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
         self._forwarded = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
         self._tasks: set[asyncio.Task[Message]] = set()
-        self.serve_here: Callable[[Message, RequestContext], Awaitable[Message] | Message] | None = None
-        """How this node's controller answers what is not a change of metadata."""
 
     @property
     def committed_offset(self) -> int:
@@ -93,36 +97,35 @@ class ControllerGateway:
     def submit(
         self, request: Message, context: RequestContext | None = None, *, timeout_ms: int = 0
     ) -> asyncio.Future[Message]:
-        """As ``ControllerDriver.submit``; NOT_CONTROLLER only if none could be found in time."""
+        """As ``ControllerDriver.submit``; NOT_CONTROLLER only if no active controller is found in time."""
         local = self._local
         if local is not None and local.is_active:
             return local.submit(request, context, timeout_ms=timeout_ms)
 
-        def at_home(left_ms: int) -> Awaitable[Message] | None:
+        def local_response(remaining_ms: int) -> Awaitable[Message] | None:
             if local is None or not local.is_active:
                 return None
-            return local.submit(request, context, timeout_ms=left_ms)
+            return local.submit(request, context, timeout_ms=remaining_ms)
 
         task = asyncio.get_running_loop().create_task(
-            self._submit(request, context, timeout_ms or self._request_timeout_ms, at_home)
+            self._submit(request, context, timeout_ms or self._request_timeout_ms, local_response)
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def forward(self, request: Message, context: RequestContext) -> Message:
-        """Have the active controller's own handler answer it."""
+        """Have the handler of the active controller respond."""
 
-        async def served_here(serve: Callable[..., Any]) -> Message:
-            answer = serve(request, context)
-            response: Message = await answer if isawaitable(answer) else answer
-            return response
+        async def serve(serve_locally: LocalHandler) -> Message:
+            response = serve_locally(request, context)
+            return await response if isawaitable(response) else response
 
-        def at_home(_left_ms: int) -> Awaitable[Message] | None:
+        def local_response(_remaining_ms: int) -> Awaitable[Message] | None:
             leads = self._raft.leader_id == self._raft.node_id
-            return served_here(self.serve_here) if leads and self.serve_here is not None else None
+            return serve(self._serve_locally) if leads and self._serve_locally is not None else None
 
-        return await self._submit(request, context, self._request_timeout_ms, at_home)
+        return await self._submit(request, context, self._request_timeout_ms, local_response)
 
     async def stop(self) -> None:
         for task in list(self._tasks):
@@ -138,22 +141,25 @@ class ControllerGateway:
         request: Message,
         context: RequestContext | None,
         timeout_ms: int,
-        at_home: Callable[[int], Awaitable[Message] | None],
+        local_response: Callable[[int], Awaitable[Message] | None],
     ) -> Message:
-        """``at_home``: what this node answers itself, in so many ms, if it leads by then."""
+        """``local_response``: this node's own response within the given milliseconds; None if it does not
+        lead."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        elected_by_ms = self._clock.monotonic_ms() + min(timeout_ms, _ELECTION_MS)
+        election_deadline_ms = self._clock.monotonic_ms() + min(timeout_ms, _ELECTION_TIMEOUT_MS)
         problem: KafkaError | None = None
-        while (left_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
+        while (remaining_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
             endpoint = self._raft.leader_endpoint
-            if endpoint is None and self._clock.monotonic_ms() > elected_by_ms:
+            if endpoint is None and self._clock.monotonic_ms() > election_deadline_ms:
                 break
             try:
-                if (answer := at_home(left_ms)) is not None:
-                    return await answer
+                if (local := local_response(remaining_ms)) is not None:
+                    return await local
                 if endpoint is not None and self._raft.leader_id != self._raft.node_id:
-                    response = await self._while_it_leads(self._exchange(endpoint, request, context, left_ms))
-                    if not isinstance(request, _HOUSEKEEPING):
+                    response = await self._while_leading(
+                        self._exchange(endpoint, request, context, remaining_ms)
+                    )
+                    if not isinstance(request, _LIFECYCLE_REQUESTS):
                         await self._catch_up()
                     return response
             except (BrokerUnreachable, ConnectionLost) as error:
@@ -162,25 +168,25 @@ class ControllerGateway:
                 if error.code is not ErrorCode.NOT_CONTROLLER:
                     raise
                 problem = error
-            await asyncio.sleep(_RETRY_MS / 1000)
+            await asyncio.sleep(_RETRY_BACKOFF_MS / 1000)
         name = type(request).__name__
-        reason = problem.message if problem is not None else "none has been elected"
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"there is no active controller to take {name}: {reason}")
+        reason = problem.message if problem is not None else "no leader is elected"
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, f"No active controller handled {name}: {reason}")
 
-    async def _while_it_leads(self, exchange: Coroutine[None, None, Message]) -> Message:
-        asking = asyncio.ensure_future(exchange)
+    async def _while_leading(self, exchange: Coroutine[None, None, Message]) -> Message:
+        exchange_task = asyncio.ensure_future(exchange)
         try:
             await asyncio.wait(
-                (asking, self._metadata.next_leader_change()), return_when=asyncio.FIRST_COMPLETED
+                (exchange_task, self._metadata.next_leader_change()), return_when=asyncio.FIRST_COMPLETED
             )
-            if not asking.done():
-                await asyncio.wait((asking,), timeout=_LAST_WORD_MS / 1000)
-            if asking.done():
-                return asking.result()
+            if not exchange_task.done():
+                await asyncio.wait((exchange_task,), timeout=_LATE_RESPONSE_MS / 1000)
+            if exchange_task.done():
+                return exchange_task.result()
         finally:
-            asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "another node became the active controller meanwhile")
+            exchange_task.cancel()
+        await asyncio.gather(exchange_task, return_exceptions=True)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "Another node became the active controller")
 
     async def _exchange(
         self, endpoint: Endpoint, request: Message, context: RequestContext | None, timeout_ms: int
@@ -191,20 +197,19 @@ class ControllerGateway:
             if code:
                 raise error_of(code, getattr(response, "error_message", None))
             return response
-        sealed = envelope(request, context)
-        answer = await self._forwarded.request(endpoint, sealed, timeout_ms=timeout_ms)
-        assert isinstance(answer, EnvelopeResponse)
-        if answer.error_code:
-            raise error_of(answer.error_code, "the controller did not take what was passed on to it")
+        response = await self._forwarded.request(endpoint, envelope(request, context), timeout_ms=timeout_ms)
+        assert isinstance(response, EnvelopeResponse)
+        if response.error_code:
+            raise error_of(response.error_code, "The controller rejected the forwarded request")
         try:
-            return open_answer(request, context.api_version, answer.response_data or b"")
+            return open_answer(request, context.api_version, response.response_data or b"")
         except ProtocolError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
     async def _catch_up(self) -> None:
-        """Whoever asks this broker next must find what it was just told to be done."""
+        """The next request to this broker must see the change."""
         try:
-            async with asyncio.timeout(_CATCH_UP_MS / 1000):
+            async with asyncio.timeout(_CATCH_UP_TIMEOUT_MS / 1000):
                 await self._raft.catch_up()
         except (KafkaError, TimeoutError):
-            logger.debug("the metadata of this broker may be a little behind what was answered")
+            logger.debug("the metadata of this broker may lag behind the response")

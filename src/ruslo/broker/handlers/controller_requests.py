@@ -1,5 +1,6 @@
-"""What brokers, and controllers, ask of the active controller for themselves: decided by it, answered when it
-is committed. NOT_CONTROLLER tells them to look for another one.
+"""Requests of brokers and controllers to the active controller, which responds when the change is committed.
+
+NOT_CONTROLLER makes the sender find the active controller.
 
 AllocateProducerIds v0 (KIP-730), AlterPartition v2-3 (KIP-497), AssignReplicasToDirs v0 (KIP-858),
 BrokerHeartbeat v0-2 and BrokerRegistration v0-4 (KIP-631), ControllerRegistration v0 (KIP-919),
@@ -10,13 +11,17 @@ from __future__ import annotations
 
 import asyncio
 
-from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.handlers.services import ControllerServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 
 
-def handle(services: NodeServices, request: Message, context: RequestContext) -> asyncio.Future[Message]:
+def handle(
+    services: ControllerServices, request: Message, context: RequestContext
+) -> asyncio.Future[Message]:
     if isinstance(request, BrokerHeartbeatRequest) and context.connection is not None:
-        services.death_watch.heard_from(request.broker_id, request.broker_epoch, context.connection)
+        services.liveness_probes.heartbeat_received(
+            request.broker_id, request.broker_epoch, context.connection
+        )
     return services.controller.submit(request, context)

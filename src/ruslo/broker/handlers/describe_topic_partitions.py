@@ -36,7 +36,7 @@ def handle(
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
     limit = services.dynamic_config.current.int("max.request.partition.size.limit")
     remaining = min(max(request.response_partition_limit, 1), limit)
-    lost = services.metadata.topic_answers.lost_leaders()
+    lost = services.metadata.topic_responses.lost_leaders()
     response = DescribeTopicPartitionsResponse()
     for name in sorted(each for each in wanted if each >= first_name):
         topic = image.topics.by_name.get(name)
@@ -47,7 +47,7 @@ def handle(
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=index)
             break
-        answer = services.metadata.topic_answers.get(
+        answer = services.metadata.topic_responses.get(
             image, topic, context.listener_name, _METADATA_VERSION, with_operations=False, lost=lost
         )
         end = min(index + remaining, len(topic.partitions))

@@ -70,7 +70,7 @@ def handle(
 def _outdated(services: Services, request: MetadataRequest, context: RequestContext) -> list[TopicImage]:
     """The topics asked for whose answers have to be made; none if they have few partitions together."""
     metadata = services.metadata
-    image, answers = metadata.image, metadata.topic_answers
+    image, answers = metadata.image, metadata.topic_responses
     if image.topics.partition_count <= MANY_PARTITIONS:
         return []
     topics: Iterable[TopicImage] = image.topics.by_name.values()
@@ -106,7 +106,7 @@ async def _answer_in_slices(
             _known(services, topic, request, context, lost).encode(context.api_version)
 
     for _ in range(_ROUNDS):
-        lost = metadata.topic_answers.lost_leaders()
+        lost = metadata.topic_responses.lost_leaders()
         steps = for_each([topic.id for topic in outdated], make)
         await services.scheduler.run(steps, priority=Priority.REQUEST, name="a Metadata response")
         outdated = _outdated(services, request, context)
@@ -121,7 +121,7 @@ def _asks_for_all(request: MetadataRequest, context: RequestContext) -> bool:
 
 def _answer(services: Services, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version, image = context.api_version, services.metadata.image
-    lost = services.metadata.topic_answers.lost_leaders()
+    lost = services.metadata.topic_responses.lost_leaders()
     response = MetadataResponse(
         brokers=_brokers(services, context.listener_name, lost),
         cluster_id=services.cluster_id,
@@ -169,7 +169,7 @@ def _known(
     context: RequestContext,
     lost: Set[int],
 ) -> TopicAnswer:
-    return services.metadata.topic_answers.get(
+    return services.metadata.topic_responses.get(
         services.metadata.image,
         topic,
         context.listener_name,

@@ -1,4 +1,4 @@
-"""What a handler may use: the parts of a running node, wired by ``node.py``."""
+"""The parts of a running node that handlers use, wired by ``node``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ruslo.protocol.apis import Api
 from ruslo.protocol.message import Message
 
 if TYPE_CHECKING:
-    from ruslo.broker.controller.death_watch import DeathWatch
+    from ruslo.broker.controller.liveness_probes import LivenessProbes
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ruslo.broker.coordinators.txns.markers import MarkerWriter
     from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.quorum.raft import RaftDriver
     from ruslo.broker.scheduling.scheduler import Scheduler
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ruslo.storage.lost_data import LostDataList
 
 
-# Each handler has its own message types; what comes back is a response or an awaitable of one.
+# Each handler has its own message types and returns a response or an awaitable of one.
 Handler = Callable[[Any, Any, RequestContext], Any]
 
 
@@ -45,11 +45,11 @@ class ApiCatalog:
 
 
 class ControllerPort(Protocol):
-    """The active controller: the one of this node, or, for a broker, wherever it is."""
+    """The active controller: this node's own or, for a broker, the one that the gateway finds."""
 
     @property
     def committed_offset(self) -> int:
-        """How far this broker's metadata must be to show what was answered last."""
+        """The metadata offset that contains every change responded to so far."""
         ...
 
     def submit(
@@ -62,7 +62,7 @@ class AssignorReport(Protocol):
 
 
 class NoGroups:
-    """What a node without the broker role knows of groups."""
+    """The groups of a node without the broker role: none."""
 
     def assignor_error(self, group_id: str) -> str | None:
         return None
@@ -70,27 +70,33 @@ class NoGroups:
 
 @dataclass(slots=True)
 class NodeServices:
-    """What every role has; handlers that serve controllers get no more than this."""
+    """What every role has."""
 
     config: BrokerConfig
-    """The configuration the node was started with; ``dynamic_config.current`` has later changes."""
+    """The configuration at the start of the node; ``dynamic_config.current`` has later changes."""
     node_id: int
     cluster_id: str
     clock: Clock
     scheduler: Scheduler
-    metadata: MetadataDriver
+    metadata: MetadataLoader
     controller: ControllerPort
     raft: RaftDriver
     dynamic_config: DynamicConfig
-    death_watch: DeathWatch
     groups: AssignorReport
     lost_data: LostDataList
     apis: ApiCatalog
 
 
 @dataclass(slots=True)
+class ControllerServices(NodeServices):
+    """What a controller has in addition."""
+
+    liveness_probes: LivenessProbes
+
+
+@dataclass(slots=True)
 class Services(NodeServices):
-    """What a broker has besides."""
+    """What a broker has in addition."""
 
     groups: GroupCoordinator
     partitions: PartitionManager
@@ -102,4 +108,4 @@ class Services(NodeServices):
     transactional_commits: TransactionalOffsetCommits
     markers: MarkerWriter
     topics_in_creation: set[str] = field(default_factory=set)
-    """Topics that Metadata requests asked for and the controller is creating."""
+    """Topics that the controller is creating for Metadata requests."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 
 
-def controller_id(metadata: MetadataDriver, own_id: int) -> int:
+def controller_id(metadata: MetadataLoader, own_id: int) -> int:
     """A live broker, since each passes requests on (KIP-590); this one if it may be.
 
     Whoever asks has just reached it. The active controller may have died a moment ago: a client that is sent

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
@@ -24,7 +24,7 @@ TopicSubscriber: TypeAlias = Callable[[str, LogConfig], None]
 class DynamicConfig:
     """Subscribes to the metadata; make it before whoever asks it for a topic's settings subscribes there."""
 
-    def __init__(self, static: BrokerConfig, metadata: MetadataDriver, *, node_id: int) -> None:
+    def __init__(self, static: BrokerConfig, metadata: MetadataLoader, *, node_id: int) -> None:
         self.current = static
         self._static = static
         self._metadata = metadata

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from ruslo.broker.metadata.topic_responses import TopicAnswers
+from ruslo.broker.metadata.topic_responses import TopicResponses
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.records import VersionedRecord
@@ -20,12 +20,12 @@ logger = logging.getLogger(__name__)
 Subscriber: TypeAlias = Callable[[MetadataDelta, MetadataImage], None]
 
 
-class MetadataDriver:
+class MetadataLoader:
     def __init__(self) -> None:
         self.image = MetadataImage()
         self.leader_id = -1
         """The active controller, -1 while there is none."""
-        self.topic_answers = TopicAnswers()
+        self.topic_responses = TopicResponses()
         self._leader_change: asyncio.Future[None] | None = None
         self._subscribers: list[Subscriber] = []
         self._settled: list[Callable[[], Awaitable[None]]] = []
@@ -65,7 +65,7 @@ class MetadataDriver:
             yield
         image.offset, image.epoch = offset - 1, epoch
         before, self.image = self.image, image
-        self.topic_answers.clear()
+        self.topic_responses.clear()
         self._publish(MetadataDelta.between(before, image))
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
@@ -93,7 +93,7 @@ class MetadataDriver:
 
     def _publish(self, delta: MetadataDelta) -> None:
         for topic_id in delta.deleted_topics:
-            self.topic_answers.forget(topic_id)
+            self.topic_responses.forget(topic_id)
         if delta:
             for subscriber in self._subscribers:
                 try:

@@ -79,7 +79,7 @@ class _Kept(NamedTuple):
     answer: TopicAnswer
 
 
-class TopicAnswers:
+class TopicResponses:
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[_Kind, _Kept]] = {}
         self.lost_leaders: Callable[[], Set[int]] = frozenset

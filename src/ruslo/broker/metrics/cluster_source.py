@@ -10,7 +10,7 @@ from ruslo.broker.metrics.exposition import Family, single
 
 if TYPE_CHECKING:
     from ruslo.broker.controller.driver import ControllerDriver
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.quorum.raft import RaftDriver
 
 
@@ -21,7 +21,7 @@ def quorum_families(raft: RaftDriver) -> Iterator[Family]:
     yield single(catalog.QUORUM_END, raft.end_offset)
 
 
-def controller_families(controller: ControllerDriver | None, metadata: MetadataDriver) -> Iterator[Family]:
+def controller_families(controller: ControllerDriver | None, metadata: MetadataLoader) -> Iterator[Family]:
     """Only the active one counts, so that a sum over all nodes is right; as Kafka does."""
     active = controller is not None and controller.is_active
     yield single(catalog.ACTIVE_CONTROLLER, int(active))

@@ -26,7 +26,7 @@ from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 if TYPE_CHECKING:
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
     from ruslo.broker.metadata.broker_links import BrokerLinks
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.machines.groups.state import ShardState
 
@@ -60,7 +60,7 @@ class GroupSource:
         self,
         groups: GroupCoordinator,
         partitions: PartitionManager,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         links: BrokerLinks,
         scheduler: Scheduler,
     ) -> None:

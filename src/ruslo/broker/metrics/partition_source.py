@@ -11,7 +11,7 @@ from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, labels_text, single
 
 if TYPE_CHECKING:
-    from ruslo.broker.controller.alter_partition import IsrProposals
+    from ruslo.broker.controller.alter_partition_manager import AlterPartitionManager
     from ruslo.broker.partitions.compaction import Compaction
     from ruslo.broker.partitions.leader import IsrChanges
     from ruslo.broker.partitions.manager import PartitionManager
@@ -38,7 +38,7 @@ def log_families(partitions: PartitionManager) -> Iterator[Family]:
 
 
 def replica_families(
-    partitions: PartitionManager, proposals: IsrProposals, isr_changes: IsrChanges
+    partitions: PartitionManager, proposals: AlterPartitionManager, isr_changes: IsrChanges
 ) -> Iterator[Family]:
     count = leaders = under_replicated = under_min_isr = at_min_isr = 0
     lag_of: dict[int, int] = {}

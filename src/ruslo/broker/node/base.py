@@ -1,4 +1,4 @@
-"""What a node has whatever its roles are: built by ``node``, and used by the roles it takes."""
+"""The parts of a node that its roles share, built by ``node``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from ruslo.broker.partitions.leader_connection import Address
 
 if TYPE_CHECKING:
-    from ruslo.broker.controller.death_watch import DeathWatch
+    from random import Random
+
     from ruslo.broker.controller.gateway import ControllerGateway
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.metrics.node_metrics import NodeMetrics
     from ruslo.broker.partitions.cleaner_process import Cleaner
     from ruslo.broker.quorum.raft import RaftDriver
@@ -31,29 +32,33 @@ class NodeBase:
     config: BrokerConfig
     cluster_id: str
     clock: Clock
-    scheduler: Scheduler
     random: Random
+    scheduler: Scheduler
     new_uuid: Callable[[], Uuid]
     endpoints: tuple[Endpoint, ...]
-    """The listeners of clients, as clients are told to reach them."""
+    """The advertised client listeners."""
     logs: LogManager
-    metadata: MetadataDriver
+    metadata: MetadataLoader
     dynamic_config: DynamicConfig
     raft: RaftDriver
     gateway: ControllerGateway
-    """The way to the active controller."""
-    death_watch: DeathWatch
+    """The path to the active controller."""
     metrics: NodeMetrics
     undo: contextlib.AsyncExitStack
-    """What stop has to do for the parts that were started, the last one first."""
+    """Stops the started parts in reverse order."""
     abandon: list[Callable[[], None]]
-    """The same for a node that ends without a word."""
+    """Releases the same parts as if the process had been killed."""
     fail: Callable[[str], None]
-    """Stop the node, for this reason."""
+    """Stops the node for this reason."""
     new_cleaner: Callable[[], Cleaner]
 
     def address_of(self, broker_id: int) -> Address | None:
-        """Where other brokers reach it."""
-        broker = self.metadata.image.cluster.brokers.get(broker_id)
-        endpoint = broker and broker.endpoint(self.config.inter_broker_listener_name)
-        return Address(endpoint.host, endpoint.port) if endpoint else None
+        """The inter-broker listener of a broker."""
+        return broker_address(self.metadata, self.config, broker_id)
+
+
+def broker_address(metadata: MetadataLoader, config: BrokerConfig, broker_id: int) -> Address | None:
+    """The inter-broker listener of a broker; None if it is not registered."""
+    broker = metadata.image.cluster.brokers.get(broker_id)
+    endpoint = broker and broker.endpoint(config.inter_broker_listener_name)
+    return Address(endpoint.host, endpoint.port) if endpoint else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ruslo.broker.controller.alter_partition import IsrProposals
+from ruslo.broker.controller.alter_partition_manager import AlterPartitionManager
 from ruslo.broker.controller.broker_lifecycle import (
     SECURITY_PROTOCOL_IDS,
     BrokerIdentity,
@@ -40,7 +40,7 @@ from ruslo.broker.metrics.partition_source import (
 from ruslo.broker.metrics.traffic_source import traffic_families
 from ruslo.broker.node.base import NodeBase
 from ruslo.broker.node.server_limits import server_limits
-from ruslo.broker.node.starting import StartingAnswers
+from ruslo.broker.node.startup_responses import StartupResponses
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
@@ -134,7 +134,7 @@ class BrokerRole:
         threads = base.dynamic_config.current.int("num.recovery.threads.per.data.dir")
         if not base.logs.was_clean:
             # Recovery reads every segment that was not synced: whoever asks is told how far it is.
-            await self._server.start(StartingAnswers(base.logs).handle_frame)
+            await self._server.start(StartupResponses(base.logs).handle_frame)
         # Even after a clean stop thousands of logs take a while, and heartbeats must go on meanwhile.
         await asyncio.to_thread(base.logs.load, base.dynamic_config.log_config, recovery_threads=threads)
         self.has_loaded = True
@@ -145,10 +145,10 @@ class BrokerRole:
             report_lost=self.lifecycle.directory_lost,
         )
         base.undo.push_async_callback(assignments.stop)
-        proposals = IsrProposals(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
+        proposals = AlterPartitionManager(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         base.undo.push_async_callback(proposals.stop)
         fetchers = ReplicaFetchers(base.address_of, self._fetcher_settings())
-        base.metadata.topic_answers.lost_leaders = fetchers.lost_leaders
+        base.metadata.topic_responses.lost_leaders = fetchers.lost_leaders
         isr_changes = IsrChanges()
         self.partitions = PartitionManager(
             config.node_id,
@@ -175,7 +175,7 @@ class BrokerRole:
         await self.partitions.settled()
         self.partitions.set_aside_strays()
         # Once unfenced it may be elected because of data that it has lost.
-        await assignments.lost_replicas_told()
+        await assignments.lost_replicas_reported()
         upkeep = Upkeep(config, base.logs, self.partitions, base.scheduler)
         base.undo.push_async_callback(upkeep.stop)
         upkeep.start()
@@ -292,7 +292,6 @@ class BrokerRole:
             partitions=self.partitions,
             logs=base.logs,
             dynamic_config=base.dynamic_config,
-            death_watch=base.death_watch,
             producer_ids=self._producer_ids,
             groups=self.groups,
             lost_data=base.logs.lost_data,

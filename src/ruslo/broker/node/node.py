@@ -18,21 +18,16 @@ import contextlib
 import logging
 import resource
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
 import uvloop
 
-from ruslo.broker.controller.death_watch import DeathWatch
 from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.gateway import ControllerGateway
-from ruslo.broker.controller.registrar import ControllerRegistrar
-from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog
-from ruslo.broker.dispatch.dispatcher import Dispatcher
-from ruslo.broker.handlers.services import NodeServices, NoGroups
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.metrics.cluster_source import controller_families, quorum_families
 from ruslo.broker.metrics.listener import Health
 from ruslo.broker.metrics.node_metrics import NodeMetrics
@@ -41,33 +36,27 @@ from ruslo.broker.metrics.traffic_source import connection_families
 from ruslo.broker.node.abandoned_lookups import forget_abandoned_lookups
 from ruslo.broker.node.base import NodeBase
 from ruslo.broker.node.broker_role import BrokerRole
-from ruslo.broker.node.config_rules import BrokerConfigRules
+from ruslo.broker.node.controller_role import ControllerRole
 from ruslo.broker.node.garbage import GarbageWatch
 from ruslo.broker.node.identity import (
     all_directories,
     check_formatted,
     check_identity,
-    read_bootstrap_records,
 )
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
 from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
 from ruslo.broker.quorum.raft import RaftDriver
-from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
-from ruslo.machines.controller.features import SUPPORTED_FEATURES
-from ruslo.machines.controller.machine import ControllerMachine
-from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.net.server import Server
-from ruslo.protocol.message import Message
 from ruslo.storage.disk import DiskOpener
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
@@ -100,9 +89,8 @@ class Node:
         self._abandon: list[Callable[[], None]] = []
         self.endpoints: tuple[Endpoint, ...] = ()
         """The listeners of clients, as clients are told to reach them."""
-        self.controller: ControllerDriver | None = None
+        self._controller_role: ControllerRole | None = None
         self._broker: BrokerRole | None = None
-        """Of a node with that role."""
         self.failure: str | None = None
         """Why the node stops by itself."""
         self.metrics = NodeMetrics(config, self.health, self._clock, self._scheduler)
@@ -122,6 +110,10 @@ class Node:
         return self._broker
 
     @property
+    def controller(self) -> ControllerDriver | None:
+        return None if self._controller_role is None else self._controller_role.driver
+
+    @property
     def has_loaded(self) -> bool:
         """A broker whose logs are open: partitions follow the metadata, a clean stop is worth its mark."""
         return self._broker is not None and self._broker.has_loaded
@@ -135,8 +127,10 @@ class Node:
             self._open_storage()
             await self._bind_listeners()
             await self._start_metadata()
-            if self.config.is_controller:
-                await self._serve_quorum()
+            if self._controller_role is not None:
+                await self._controller_role.start(
+                    self._controller_server, self.gateway, self._controller_endpoints, self.metrics
+                )
             if self.config.is_broker:
                 self._broker = BrokerRole(self._base, self._broker_server)
                 await self._broker.start()
@@ -266,7 +260,7 @@ class Node:
     async def _start_metadata(self) -> None:
         config = self.config
         directory = next(each for each in self.logs.directories if each.path == config.metadata_log_dir)
-        self.metadata = MetadataDriver()
+        self.metadata = MetadataLoader()
         self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
         self.dynamic_config.subscribe(lambda current: self.logs.reconfigure(**_log_manager_settings(current)))
         self.raft = RaftDriver(
@@ -285,18 +279,24 @@ class Node:
         self._abandon.append(self.raft.abandon)
         listeners: list[MetadataLogListener] = [self.metadata]
         if config.is_controller:
-            self.controller = ControllerDriver(
-                ControllerMachine(self._controller_state(), read_bootstrap_records(directory.disk)),
+            self._controller_role = ControllerRole(
+                config,
                 self.raft,
                 self.metadata,
-                node_id=config.node_id,
+                self.dynamic_config,
+                cluster_id=self.cluster_id,
                 clock=self._clock,
+                random=self._random,
+                new_uuid=self._new_uuid,
                 scheduler=self._scheduler,
+                disk=directory.disk,
+                lost_data=self.logs.lost_data,
+                undo=self._undo,
             )
-            self._undo.callback(self.controller.stop)
-            listeners.append(self.controller)
+            listeners.append(self._controller_role.driver)
         self.gateway = ControllerGateway(
             self.controller,
+            None if self._controller_role is None else self._controller_role.serve,
             self.raft,
             self.metadata,
             self._clock,
@@ -304,28 +304,19 @@ class Node:
             request_timeout_ms=config.int("request.timeout.ms"),
         )
         self._undo.push_async_callback(self.gateway.stop)
-        death_watch = DeathWatch(
-            lambda broker_id: self._base.address_of(broker_id),
-            self._broker_gone,
-            session_timeout_ms=config.int("broker.session.timeout.ms"),
-        )
-        self._undo.push_async_callback(death_watch.stop)
-        if self.controller is not None:
-            self.controller.suspect = death_watch.suspect
         self._base = NodeBase(
             config=config,
             cluster_id=self.cluster_id,
             clock=self._clock,
-            scheduler=self._scheduler,
             random=self._random,
             new_uuid=self._new_uuid,
+            scheduler=self._scheduler,
             endpoints=self.endpoints,
             logs=self.logs,
             metadata=self.metadata,
             dynamic_config=self.dynamic_config,
             raft=self.raft,
             gateway=self.gateway,
-            death_watch=death_watch,
             metrics=self.metrics,
             undo=self._undo,
             abandon=self._abandon,
@@ -336,72 +327,12 @@ class Node:
         self.metrics.add(lambda: quorum_families(self.raft))
         self.metrics.add(lambda: controller_families(self.controller, self.metadata))
 
-    def _broker_gone(self, broker_id: int, broker_epoch: int) -> None:
-        if self.controller is not None:
-            self.controller.broker_gone(broker_id, broker_epoch)
-
-    async def _serve_quorum(self) -> None:
-        """Other nodes may fetch and ask for votes as soon as the log is open."""
-        assert self.controller is not None
-        config = self.config
-        services = NodeServices(
-            config=config,
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            clock=self._clock,
-            scheduler=self._scheduler,
-            metadata=self.metadata,
-            controller=self.controller,
-            raft=self.raft,
-            dynamic_config=self.dynamic_config,
-            death_watch=self._base.death_watch,
-            groups=NoGroups(),
-            lost_data=self.logs.lost_data,
-            apis=controller_catalog(),
-        )
-        self.gateway.serve_here = partial(_answer_here, services)
-        dispatcher = Dispatcher(services, controller_apis(), self.metrics.requests)
-        await self._controller_server.start(dispatcher.handle_frame)
-        registrar = ControllerRegistrar(
-            self.gateway,
-            node_id=config.node_id,
-            incarnation_id=self._new_uuid(),
-            endpoints=self._controller_endpoints,
-        )
-        self._undo.push_async_callback(registrar.stop)
-        registrar.start()
-
-    def _controller_state(self) -> ControllerState:
-        config = self.config
-        settings = ControllerSettings(
-            node_id=config.node_id,
-            cluster_id=self.cluster_id,
-            num_partitions=config.int("num.partitions"),
-            default_replication_factor=config.int("default.replication.factor"),
-            min_insync_replicas=config.int("min.insync.replicas"),
-            unclean_leader_election_enable=config.bool("unclean.leader.election.enable"),
-            broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
-            auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
-            leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
-        )
-        rules = BrokerConfigRules(lambda: self.dynamic_config.current)
-        return ControllerState(settings, rules, SUPPORTED_FEATURES, self._random, self._new_uuid)
-
 
 def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:
     return {
         "delete_delay_ms": config.int("log.segment.delete.delay.ms"),
         "producer_expiration_ms": config.int("producer.id.expiration.ms"),
     }
-
-
-def _answer_here(
-    services: NodeServices, request: Message, context: RequestContext
-) -> Awaitable[Message] | Message:
-    response: Awaitable[Message] | Message = services.apis.handlers[request.API_KEY](
-        services, request, context
-    )
-    return response
 
 
 def _raise_open_file_limit() -> None:

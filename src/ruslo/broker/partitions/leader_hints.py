@@ -11,7 +11,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.leader_hints import LeaderAndEpoch, NodeEndpoint
 
 if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.partition import Partition
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -25,7 +25,7 @@ def leader_hint(partition: Partition | None, error: int) -> LeaderAndEpoch | Non
 
 
 class BrokerEndpoints:
-    def __init__(self, metadata: MetadataDriver) -> None:
+    def __init__(self, metadata: MetadataLoader) -> None:
         self._metadata = metadata
 
     def of(self, broker_ids: Iterable[int], listener_name: str) -> list[NodeEndpoint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataDriver
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.partition import Partition
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -13,7 +13,7 @@ NO_PREFERRED_REPLICA = -1
 
 
 class ReplicaSelector:
-    def __init__(self, metadata: MetadataDriver, *, node_id: int, rack_aware: bool) -> None:
+    def __init__(self, metadata: MetadataLoader, *, node_id: int, rack_aware: bool) -> None:
         """Without ``rack_aware`` every consumer reads from the leader."""
         self._metadata = metadata
         self._node_id = node_id

@@ -14,7 +14,7 @@ from ruslo.broker.quorum.group_commit import GroupCommit
 from ruslo.broker.quorum.peers import Peers
 from ruslo.broker.quorum.replica_log import ReplicaLog
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
-from ruslo.machines.machine import Instant
+from ruslo.machines.machine import Instant, TimerFired
 from ruslo.machines.raft.effects import (
     AppendControlRecords,
     AppendFetchedBatches,
@@ -31,7 +31,6 @@ from ruslo.machines.raft.events import (
     RaftEvent,
     RequestFailed,
     ResponseReceived,
-    TimerFired,
 )
 from ruslo.machines.raft.machine import RaftMachine
 from ruslo.machines.raft.rpc import RaftRequest, RaftResponse

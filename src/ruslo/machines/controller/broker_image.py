@@ -1,4 +1,4 @@
-"""The nodes of the cluster as they registered themselves."""
+"""The registered brokers and controllers of the cluster."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool
     log_dirs: tuple[Uuid, ...]
     cordoned_log_dirs: tuple[Uuid, ...] | None
-    """None: the broker has not said yet (KIP-1066)."""
+    """None: the broker has not reported them yet (KIP-1066)."""
 
     @property
     def active(self) -> bool:
-        """May lead and be in sync: neither fenced nor on its way out."""
+        """Neither fenced nor in controlled shutdown: it may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def endpoint(self, listener_name: str) -> Endpoint | None:
@@ -80,7 +80,7 @@ class BrokerImage(NamedTuple):
         return not set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def default_dir(self) -> Uuid:
-        """Where a new replica goes, as far as the controller can tell; of several the broker chooses one."""
+        """The directory of a new replica if the broker has only one; otherwise the broker chooses."""
         return self.log_dirs[0] if len(self.log_dirs) == 1 else UNASSIGNED_DIR
 
 
@@ -91,7 +91,7 @@ class ClusterImage:
         self.brokers: dict[int, BrokerImage] = {}
         self.controllers: dict[int, RegisterControllerRecord] = {}
         self.version = 0
-        """Rises with every change of any broker."""
+        """Incremented with every change of any broker."""
 
     def copy(self) -> ClusterImage:
         copy = ClusterImage()
@@ -204,7 +204,7 @@ class ClusterImage:
         broker = self.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             raise CorruptLogError(
-                f"metadata log has a {record_name} for broker {broker_id} with epoch {broker_epoch}, "
+                f"The metadata log has a {record_name} for broker {broker_id} with epoch {broker_epoch}, "
                 f"but {'it is not registered' if broker is None else f'its epoch is {broker.epoch}'}"
             )
         return broker

@@ -1,19 +1,19 @@
-"""A broker's life as the controller sees it: registration, heartbeats, fencing, controlled shutdown.
+"""The lifecycle of a broker in the controller: registration, heartbeats, fencing, controlled shutdown.
 
-==================== ================================= =====================================================
-state                event                             becomes
-==================== ================================= =====================================================
-unknown              registers                         fenced
-fenced               heartbeat: caught up, no wish     unfenced
-fenced               heartbeat: wants to stop          may stop now
-unfenced             session runs out, wants fence     fenced
-unfenced             wants to stop, leads something    controlled shutdown
-unfenced             wants to stop, leads nothing      may stop now (fenced)
-controlled shutdown  leads nothing, all active brokers may stop now (fenced)
-                     have replayed the moves
-any                  registers anew                    fenced, with a new epoch
-any                  heartbeat: directories failed     as it was, without them and the replicas in them
-==================== ================================= =====================================================
+==================== ======================================= =================================================
+state                event                                   next state
+==================== ======================================= =================================================
+unknown              registration                            fenced
+fenced               heartbeat: caught up                    unfenced
+fenced               heartbeat: wants to shut down           may shut down now
+unfenced             session expires, or wants to be fenced  fenced
+unfenced             wants to shut down, leads partitions    controlled shutdown
+unfenced             wants to shut down, leads none          may shut down now (fenced)
+controlled shutdown  leads none, and all active brokers      may shut down now (fenced)
+                     have replayed the leader changes
+any                  registers again                         fenced, with a new epoch
+any                  heartbeat: failed log directories       same, without them and the replicas in them
+==================== ======================================= =================================================
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ruslo.machines.controller.broker_image import (
     FeatureRange,
 )
 from ruslo.machines.controller.directories import lose_directories, lost_directories
-from ruslo.machines.controller.elections import (
+from ruslo.machines.controller.feature_image import KRAFT_VERSION, METADATA_VERSION
+from ruslo.machines.controller.partition_changes import (
     changes_for_joining_broker,
     changes_for_leaving_broker,
-    changes_for_unclean_stop,
+    changes_for_unclean_shutdown,
 )
-from ruslo.machines.controller.feature_image import KRAFT_VERSION, METADATA_VERSION
 from ruslo.machines.controller.records import (
     CORDONED_LOG_DIRS_SUPPORTED,
     DIRECTORY_ASSIGNMENT_SUPPORTED,
@@ -56,7 +56,7 @@ from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRe
 from ruslo.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
 
 _RESERVED_DIRECTORIES = 100
-"""Directory ids below this number have a meaning of their own (KIP-858)."""
+"""Directory ids below this number are reserved (KIP-858)."""
 
 
 class BrokerState(enum.Enum):
@@ -71,15 +71,15 @@ def register_broker(
 ) -> Decision[BrokerRegistrationResponse]:
     known = state.image.cluster.brokers.get(request.broker_id)
     _check_registration(state, request, known, now_ms)
-    same_process = known is not None and known.incarnation_id == request.incarnation_id
+    is_same_incarnation = known is not None and known.incarnation_id == request.incarnation_id
     changes: Iterable[VersionedRecord] = ()
-    if not same_process:
-        # A stop was clean if the broker still knows its epoch: the clean-shutdown file carried it over.
-        clean = known is not None and known.epoch == request.previous_broker_epoch
-        if clean:
+    if not is_same_incarnation:
+        # The shutdown was clean if the broker still has its epoch, from the clean-shutdown file.
+        was_clean = known is not None and known.epoch == request.previous_broker_epoch
+        if was_clean:
             changes = changes_for_leaving_broker(state, request.broker_id)
         else:
-            changes = changes_for_unclean_stop(state, request.broker_id)
+            changes = changes_for_unclean_shutdown(state, request.broker_id)
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
@@ -101,7 +101,7 @@ def register_broker(
         rack=request.rack,
         fenced=True,
     )
-    if same_process and known is not None:
+    if is_same_incarnation and known is not None:
         record.broker_epoch = known.epoch
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
@@ -119,7 +119,7 @@ def _check_registration(
     if request.cluster_id != state.settings.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"broker {broker_id} is of cluster {request.cluster_id}, this is {state.settings.cluster_id}",
+            f"Broker {broker_id} belongs to cluster {request.cluster_id}, not to {state.settings.cluster_id}",
         )
     if (
         known is not None
@@ -129,12 +129,13 @@ def _check_registration(
     ):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"another process is registered as broker {broker_id}; if it is gone, its session ends within "
-            f"{state.settings.broker_session_timeout_ms} ms and the registration succeeds then",
+            f"Another process is registered as broker {broker_id}. If it has ended, its session expires "
+            "within "
+            f"{state.settings.broker_session_timeout_ms} ms; retry then",
         )
     if request.is_migrating_zk_broker:
         raise KafkaError(
-            ErrorCode.INVALID_REGISTRATION, "brokers that migrate from ZooKeeper are not supported"
+            ErrorCode.INVALID_REGISTRATION, "Brokers that migrate from ZooKeeper are not supported"
         )
     if state.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
         _check_directories(state, request)
@@ -144,17 +145,17 @@ def _check_registration(
 def _check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
     directories = request.log_dirs
     if not directories:
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "the registration names no log directories")
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "The registration contains no log directories")
     if any(int.from_bytes(each, "big") < _RESERVED_DIRECTORIES for each in directories):
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "the registration names a reserved directory id")
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "The registration contains a reserved directory id")
     if len(set(directories)) != len(directories):
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "the registration names a directory id twice")
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "The registration contains a directory id twice")
     for broker in state.image.cluster.brokers.values():
         shared = set(broker.log_dirs) & set(directories)
         if broker.id != request.broker_id and shared:
             raise KafkaError(
                 ErrorCode.INVALID_REGISTRATION,
-                f"directory {uuid_to_text(min(shared))} belongs to broker {broker.id}",
+                f"Directory {uuid_to_text(min(shared))} belongs to broker {broker.id}",
             )
 
 
@@ -164,9 +165,7 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
         for each in request.features
     }
     if METADATA_VERSION not in ranges:
-        raise KafkaError(
-            ErrorCode.INVALID_REGISTRATION, "the registration does not name its metadata.version range"
-        )
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, "The registration lacks the metadata.version range")
     levels = {METADATA_VERSION: state.metadata_version, **state.image.features.finalized}
     if state.kraft_version:
         levels[KRAFT_VERSION] = state.kraft_version
@@ -174,7 +173,8 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
         if level not in ranges.get(name, FeatureRange(0, 0)):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"broker {request.broker_id} does not support {name} {level}, finalized in this cluster",
+                f"Broker {request.broker_id} does not support {name} {level}, which this cluster has "
+                "finalized",
             )
 
 
@@ -197,20 +197,20 @@ def heartbeat(
     lost = lost_directories(state, broker, request.offline_log_dirs)
     if lost:
         records = chain(records, lose_directories(state, broker, lost))
-    becomes = _next_state(state, broker, request, caught_up)
-    if becomes is BrokerState.UNFENCED and broker.fenced and lost:
-        # Until that is replayed, it might be made the leader of what it has just lost.
-        becomes = BrokerState.FENCED
-    if becomes is BrokerState.UNFENCED and broker.fenced:
+    next_state = _next_state(state, broker, request, caught_up)
+    if next_state is BrokerState.UNFENCED and broker.fenced and lost:
+        # Until the loss is replayed, the broker might be elected for a partition that it has just lost.
+        next_state = BrokerState.FENCED
+    if next_state is BrokerState.UNFENCED and broker.fenced:
         records = chain(records, unfence(state, broker))
-    elif becomes is BrokerState.CONTROLLED_SHUTDOWN:
+    elif next_state is BrokerState.CONTROLLED_SHUTDOWN:
         records = chain(records, _begin_controlled_shutdown(state, broker))
-    elif becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
+    elif next_state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
         records = chain(records, fence(state, broker))
     return records, BrokerHeartbeatResponse(
         is_caught_up=caught_up,
-        is_fenced=becomes in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
-        should_shut_down=becomes is BrokerState.SHUTDOWN_NOW,
+        is_fenced=next_state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=next_state is BrokerState.SHUTDOWN_NOW,
     )
 
 
@@ -227,7 +227,7 @@ def _next_state(
         if not request.want_shut_down:
             return BrokerState.UNFENCED
         return BrokerState.CONTROLLED_SHUTDOWN if _leads(state, broker.id) else BrokerState.SHUTDOWN_NOW
-    # The others must know the new leaders before the old one goes, or clients would be sent to it again.
+    # The other brokers must know the new leaders first, or clients would be sent to this one again.
     lowest = min(
         (
             state.sessions.metadata_offset(each.id)
@@ -236,8 +236,8 @@ def _next_state(
         ),
         default=None,
     )
-    moved_at = state.sessions.shutdown_offsets.get(broker.id, -1)
-    if _leads(state, broker.id) or (lowest is not None and lowest < moved_at):
+    shutdown_offset = state.sessions.shutdown_offsets.get(broker.id, -1)
+    if _leads(state, broker.id) or (lowest is not None and lowest < shutdown_offset):
         return BrokerState.CONTROLLED_SHUTDOWN
     return BrokerState.SHUTDOWN_NOW
 
@@ -268,7 +268,7 @@ def unregister_broker(
 ) -> Decision[UnregisterBrokerResponse]:
     broker = state.image.cluster.brokers.get(request.broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {request.broker_id} is not registered")
     record = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     changes = changes_for_leaving_broker(state, broker.id)
     return chain(changes, [(record, 0)]), UnregisterBrokerResponse()

@@ -1,4 +1,4 @@
-"""Dynamic configs, by the resource they were set on."""
+"""Dynamic configs by resource."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLIENT_METRICS: Final = 16
 GROUP: Final = 32
 
 CLUSTER_DEFAULT: Final = ""
-"""Name of the BROKER resource whose configs hold for all brokers."""
+"""The name of the BROKER resource whose configs apply to all brokers."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -30,7 +30,7 @@ class ConfigsImage:
     def __init__(self) -> None:
         self.by_resource: dict[tuple[int, str], dict[str, str]] = {}
         self.version = 0
-        """Rises with every change of any resource's configs."""
+        """Incremented with every change of any resource's configs."""
 
     def copy(self) -> ConfigsImage:
         copy = ConfigsImage()
@@ -55,7 +55,7 @@ class ConfigsImage:
         self._changed(resource, delta)
 
     def forget_topic(self, name: str, delta: MetadataDelta | None) -> None:
-        """A removed topic takes its configs along; no record says so."""
+        """A removed topic's configs are removed without a record."""
         if self.by_resource.pop((TOPIC, name), None) is not None:
             self._changed((TOPIC, name), delta)
 

@@ -1,4 +1,5 @@
-"""Dynamic configs: IncrementalAlterConfigs (KIP-339), and AlterConfigs, which replaces all of a resource."""
+"""Dynamic configs: IncrementalAlterConfigs (KIP-339) and AlterConfigs, which replaces all configs of a
+resource."""
 
 from __future__ import annotations
 
@@ -50,8 +51,8 @@ def incremental_alter_configs(
             changes = [(each.name, each.config_operation, each.value) for each in resource.configs]
             current = state.image.configs.of(resource_type, name)
             new = state.rules.altered(resource_type, name, current, changes)
-            touched = [each.name for each in resource.configs]
-            records += _config_records(state, resource_type, name, new, touched)
+            changed_keys = [each.name for each in resource.configs]
+            records += _config_records(state, resource_type, name, new, changed_keys)
         except KafkaError as error:
             response.error_code, response.error_message = error.code, error.message
     check_record_count(len(records))
@@ -82,32 +83,32 @@ def _check_resource(
     state: ControllerState, resource_type: int, resource_name: str, seen: set[tuple[int, str]]
 ) -> None:
     if (resource_type, resource_name) in seen:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"resource {resource_name!r} is in the request twice")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resource {resource_name!r} is in the request twice")
     seen.add((resource_type, resource_name))
     if resource_type == TOPIC:
         problem = topic_name_problem(resource_name)
         if problem is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name is not valid: {problem}")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topic name: {problem}")
         if resource_name not in state.image.topics.by_name:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {resource_name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {resource_name!r} does not exist")
     elif resource_type == BROKER:
         if resource_name == CLUSTER_DEFAULT:
             return
         if not resource_name.isascii() or not resource_name.isdecimal():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"broker resource {resource_name!r} must be a broker id, or empty for the cluster's default",
+                f"Broker resource {resource_name!r} must be a broker id, or empty for the cluster default",
             )
         cluster, node_id = state.image.cluster, int(resource_name)
         if node_id not in cluster.brokers and node_id not in cluster.controllers:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"node {resource_name} is not registered")
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Node {resource_name} is not registered")
     elif resource_type in (GROUP, CLIENT_METRICS):
         if not resource_name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the resource's name is empty")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The resource name is empty")
     else:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"resources of type {resource_type} have no configs in the metadata log",
+            f"Resources of type {resource_type} have no configs in the metadata log",
         )
 
 
@@ -116,16 +117,16 @@ def _config_records(
     resource_type: int,
     resource_name: str,
     new: Mapping[str, str],
-    touched: Iterable[str],
+    changed_keys: Iterable[str],
 ) -> list[VersionedRecord]:
     current = state.image.configs.of(resource_type, resource_name)
     records: list[VersionedRecord] = []
     cleared: list[VersionedRecord] = []
-    for name in touched:
+    for name in changed_keys:
         value = new.get(name)
         if name == CORDONED_LOG_DIRS and resource_type == BROKER:
             _check_cordons_supported(state)
-        # An unchanged broker config is written too: it makes brokers read key stores and the like again.
+        # An unchanged broker config is written too: it makes brokers reload key stores and the like.
         if value == current.get(name) and (resource_type != BROKER or value is None):
             continue
         if name == MIN_INSYNC_REPLICAS and resource_type == BROKER and state.elr_enabled:
@@ -134,18 +135,19 @@ def _config_records(
             resource_type=resource_type, resource_name=resource_name, name=name, value=value
         )
         records.append((record, 0))
-        # Who is eligible was judged by the old minimum, so nobody is any more (KIP-966).
+        # Eligibility was judged by the old minimum, so no replica is eligible any more (KIP-966).
         if name == MIN_INSYNC_REPLICAS and resource_type in (TOPIC, BROKER) and state.elr_enabled:
             topic_name = resource_name if resource_type == TOPIC else ""
             cleared.append((ClearElrRecord(topic_name=topic_name), 0))
-            cleared += _last_leaders(state, topic_name)
+            cleared += _last_known_leaders(state, topic_name)
     return records + cleared
 
 
-def _last_leaders(state: ControllerState, topic_name: str) -> Iterator[VersionedRecord]:
-    """With those who are eligible the last leaders are forgotten. A partition that has nobody in sync could
-    not get a leader again then, so it is told anew who was the last. (Apache Kafka leaves it to an unclean
-    election.)"""
+def _last_known_leaders(state: ControllerState, topic_name: str) -> Iterator[VersionedRecord]:
+    """Clearing the ELR also clears the last known leader. A partition without in-sync replicas could never
+    get a leader again then, so its last known leader is written again. (Apache Kafka leaves it to an unclean
+    election.)
+    """
     topics = state.image.topics.by_name
     for topic in (topics[topic_name],) if topic_name else topics.values():
         for index, partition in enumerate(topic.partitions):
@@ -160,22 +162,23 @@ def _check_cordons_supported(state: ControllerState) -> None:
     if state.metadata_version < CORDONED_LOG_DIRS_SUPPORTED:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{CORDONED_LOG_DIRS} needs metadata.version {CORDONED_LOG_DIRS_SUPPORTED}, and the cluster has "
-            f"{state.metadata_version}: upgrade metadata.version first",
+            f"{CORDONED_LOG_DIRS} needs metadata.version {CORDONED_LOG_DIRS_SUPPORTED}, but the cluster has "
+            f"{state.metadata_version}. Upgrade metadata.version first",
         )
 
 
 def _check_min_insync_replicas(resource_name: str, value: str | None) -> None:
-    """With eligible leader replicas all nodes must judge the ISR by the same minimum."""
+    """With ELR all nodes must judge the ISR by the same minimum."""
     if resource_name != CLUSTER_DEFAULT and value is not None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{MIN_INSYNC_REPLICAS} cannot be set on one broker while eligible leader replicas are enabled; "
-            f"set it on the topic or as the cluster's default",
+            f"{MIN_INSYNC_REPLICAS} cannot be set on one broker while eligible leader replicas are enabled. "
+            "Set it on the topic or as the cluster default",
         )
     if resource_name == CLUSTER_DEFAULT and value is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"the cluster's {MIN_INSYNC_REPLICAS} cannot be removed while eligible leader replicas are "
-            f"enabled; set another value instead",
+            f"The cluster default of {MIN_INSYNC_REPLICAS} cannot be removed while eligible leader replicas "
+            "are "
+            "enabled. Set another value instead",
         )

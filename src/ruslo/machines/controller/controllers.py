@@ -1,4 +1,4 @@
-"""Controllers make themselves known (KIP-919): where they are, and what they support."""
+"""ControllerRegistration (KIP-919): the endpoints and supported features of controllers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def register_controller(
 ) -> Decision[ControllerRegistrationResponse]:
     if state.metadata_version < CONTROLLER_REGISTRATION_SUPPORTED:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, "the cluster's metadata.version has no registration of controllers"
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The cluster's metadata.version does not support the registration of controllers",
         )
     known = state.image.cluster.controllers.get(request.controller_id)
     if known is not None and known.incarnation_id == request.incarnation_id:

@@ -1,4 +1,4 @@
-"""What a commit, or a snapshot, changed in a metadata image."""
+"""The changes that a commit or a snapshot made to a metadata image."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class MetadataDelta:
-    """Filled while records are replayed; given to subscribers together with the image *after* the change.
+    """Collected during replay and passed to subscribers together with the image *after* the change.
 
-    A topic that was deleted and made anew within one delta is in both ``deleted_topics`` (old id) and
-    ``created_topics`` (new id); one made and deleted within it is in neither.
+    A topic that was deleted and created again within one delta is in both ``deleted_topics`` (old id) and
+    ``created_topics`` (new id); one that was created and deleted within it is in neither.
     """
 
     __slots__ = (
@@ -32,11 +32,11 @@ class MetadataDelta:
         self.created_topics: dict[Uuid, TopicImage] = {}
         self.deleted_topics: dict[Uuid, TopicImage] = {}
         self.changed_partitions: dict[Uuid, dict[int, PartitionImage | None]] = {}
-        """Of topics that existed before: index → the partition as it was, None if it is new."""
+        """By topic that existed before and partition index: the former partition, None if it is new."""
         self.changed_configs: set[tuple[int, str]] = set()
         """(resource type, resource name)."""
         self.changed_brokers: dict[int, BrokerImage | None] = {}
-        """Broker id → its registration as it was, None if it is new."""
+        """By broker id: the former registration, None if it is new."""
         self.changed_features: set[str] = set()
         self.producer_ids_changed = False
 
@@ -68,7 +68,7 @@ class MetadataDelta:
 
     @classmethod
     def between(cls, before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-        """The difference of two whole images: what a loaded snapshot changed."""
+        """The difference of two images: the changes of a snapshot."""
         delta = cls()
         for topic_id, old_topic in before.topics.by_id.items():
             if topic_id not in after.topics.by_id:

@@ -1,11 +1,12 @@
-"""Log directories (KIP-858): in which of them a broker keeps a replica, and what it means when one fails.
+"""Log directories (KIP-858): which directory of a broker holds a replica, and the failure of a directory.
 
-A broker tells the first with AssignReplicasToDirs. Only so can the loss of a directory be told from a replica
-that never was: a broker that starts without it must not put an empty log in the place of the one that is
-gone. Of a replica whose log is gone, or shorter than it was, it tells that its directory is LOST before it is
-unfenced, and tells the real one when there is a leader to follow. It tells the second in its heartbeats: the
-replicas there leave their in-sync sets and others lead, and the directory leaves the broker's registration,
-so that it is told once.
+- A broker reports the directory of each replica with AssignReplicasToDirs. Only that distinguishes a lost
+  directory from a replica that never existed: a broker that starts without the directory must not replace the
+  lost log by an empty one.
+- If a log is gone, or shorter than it was, the broker reports the directory of the replica as LOST before it
+  is unfenced. It reports the real directory when there is a leader to follow.
+- Heartbeats carry failed directories. Their replicas leave the ISR and other brokers lead. The directory is
+  removed from the broker's registration, so it is handled once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from ruslo.machines.controller.broker_image import BrokerImage
-from ruslo.machines.controller.elections import change_partition, changes_for_lost_directories
+from ruslo.machines.controller.partition_changes import change_partition, changes_for_lost_directories
 from ruslo.machines.controller.records import (
     DIRECTORY_ASSIGNMENT_SUPPORTED,
     VersionedRecord,
@@ -35,7 +36,7 @@ from ruslo.protocol.messages.partition_change_record import PartitionChangeRecor
 
 
 def lost_directories(state: ControllerState, broker: BrokerImage, offline: Iterable[Uuid]) -> set[Uuid]:
-    """Which of the failed directories that a heartbeat names are not known as such."""
+    """The failed directories of a heartbeat that are not handled yet."""
     if state.metadata_version < DIRECTORY_ASSIGNMENT_SUPPORTED:
         return set()
     return set(offline).intersection(broker.log_dirs)
@@ -67,17 +68,17 @@ def assign_replicas_to_dirs(
                         topic_id=topic.topic_id,
                         partitions=[
                             PartitionData(
-                                partition_index=asked.partition_index,
+                                partition_index=each.partition_index,
                                 error_code=_assign(
                                     state,
                                     request.broker_id,
                                     topic.topic_id,
-                                    asked.partition_index,
+                                    each.partition_index,
                                     directory.id,
                                     records,
                                 ),
                             )
-                            for asked in topic.partitions
+                            for each in topic.partitions
                         ],
                     )
                     for topic in directory.topics
@@ -108,17 +109,17 @@ def _assign(
     known_dir = partition.directory_of(broker_id)
     if known_dir != directory_id:
         broker = state.image.cluster.brokers[broker_id]
-        is_the_same_log = directory_id != LOST_DIR and broker.has_online_dir(known_dir)
+        is_same_log = directory_id != LOST_DIR and broker.has_online_dir(known_dir)
         change = change_partition(
             state,
             topic,
             index,
-            # It may be told too late, when the directory has failed; or be back, and able to lead.
+            # The directory may have failed since; or the replica is back and may lead.
             without=() if broker.has_online_dir(directory_id) else (broker_id,),
             found_in=(broker_id, directory_id),
-            # The broker cannot prove what it had, or does without the directory it lay in, so that this is
-            # another log, which begins empty. What made the replica eligible is gone with the old one.
-            begun_anew=NO_LEADER if is_the_same_log else broker_id,
+            # The broker cannot prove what it had, or runs without the former directory, so this is another
+            # log, which started empty. The replica is not eligible because of the old one.
+            restarted_empty=NO_LEADER if is_same_log else broker_id,
         )
         record = PartitionChangeRecord(topic_id=topic_id, partition_id=index)
         if change is not None:
@@ -127,9 +128,9 @@ def _assign(
         if state.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
             directories = dict(zip(partition.replicas, partition.directories, strict=True))
             directories[broker_id] = directory_id
-            # The change may be what ends a reassignment: then some of the replicas leave with it.
-            staying = partition.replicas if record.replicas is None else record.replicas
-            record.directories = [directories[replica] for replica in staying]
+            # The change may complete a reassignment: then some replicas leave with it.
+            remaining = partition.replicas if record.replicas is None else record.replicas
+            record.directories = [directories[replica] for replica in remaining]
         elif change is None:
             return ErrorCode.NONE
         records.append((record, partition_record_version(state.metadata_version)))

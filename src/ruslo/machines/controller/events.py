@@ -1,37 +1,29 @@
-"""What can happen to the controller machine."""
+"""The controller machine's own events; ``Requested`` and ``TimerFired`` are those of every machine."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from ruslo.machines.machine import Requested, TimerFired
 from ruslo.protocol.message import Message
 
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """This node leads the metadata log, and the machine has replayed everything in it."""
+    """This node leads the metadata log, and the machine has replayed all of it."""
 
     kraft_version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """A request to the active controller. ``next_offset`` is where its first record would be written."""
-
-    token: Hashable
-    request: Message
-    next_offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class BrokerGone:
-    """The process of this registration has ended: its connections closed, nobody listens at its address."""
+    """The process of this registration has ended: its connections closed and its address refuses new ones."""
 
     broker_id: int
     broker_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
-    """``deadline_ms()`` has come."""
+ControllerRequest: TypeAlias = Requested[Message, int]
+"""A request to the active controller; its context is the offset of the next record in the log."""
+ControllerEvent: TypeAlias = Activated | BrokerGone | ControllerRequest | TimerFired

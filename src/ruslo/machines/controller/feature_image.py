@@ -1,4 +1,4 @@
-"""Finalized feature levels: what every node of the cluster has agreed to do."""
+"""Finalized feature levels, which every node of the cluster supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
-"""Lives in a control record of the raft log, not here."""
+"""Its level is in a control record of the raft log, not in the image."""
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
@@ -26,7 +26,7 @@ class FeaturesImage:
 
     def __init__(self) -> None:
         self.finalized: dict[str, int] = {}
-        """Levels above 0; a feature that is off is absent."""
+        """Levels above 0; a disabled feature is absent."""
 
     def copy(self) -> FeaturesImage:
         copy = FeaturesImage()
@@ -53,7 +53,7 @@ class FeaturesImage:
             delta.changed_features.add(record.name)
 
     def to_records(self, metadata_version: int) -> Iterator[VersionedRecord]:
-        """metadata.version first: it says how the records behind it are to be read."""
+        """metadata.version comes first: it determines how later records are read."""
         if METADATA_VERSION in self.finalized:
             yield FeatureLevelRecord(name=METADATA_VERSION, feature_level=metadata_version), 0
         for name, level in sorted(self.finalized.items()):

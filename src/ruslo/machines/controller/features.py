@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584): what this release can do, and UpdateFeatures, which changes what is in force."""
+"""Feature levels (KIP-584): the ranges that this release supports, and UpdateFeatures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUPPORTED_FEATURES = {
     SHARE_VERSION: FeatureRange(0, 1),
     STREAMS_VERSION: FeatureRange(0, 1),
 }
-"""The ranges of Apache Kafka 4.3, so that either system can be started on the other's data directory."""
+"""The ranges of Apache Kafka 4.3, so that either system starts on the other's data directory."""
 
 
 class UpgradeType(enum.IntEnum):
@@ -51,7 +51,7 @@ class UpgradeType(enum.IntEnum):
 def update_features(
     state: ControllerState, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    """All updates or none. The per-feature results are for versions below 2."""
+    """All updates or none. Only versions below 2 have results per feature."""
     records: list[VersionedRecord] = []
     levels = {METADATA_VERSION: state.metadata_version, **state.image.features.finalized}
     for update in request.feature_updates:
@@ -61,16 +61,16 @@ def update_features(
         try:
             if update.feature in seen:
                 raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, f"feature {update.feature} is in the request twice"
+                    ErrorCode.INVALID_REQUEST, f"Feature {update.feature} is in the request twice"
                 )
             seen.add(update.feature)
             records += _update(state, update, levels, validate_only=request.validate_only)
         except KafkaError as error:
             return [], UpdateFeaturesResponse(
                 error_code=error.code,
-                error_message=f"no feature was changed, because of one of them: {error.message}",
+                error_message=f"No feature was changed: {error.message}",
             )
-    # The new metadata.version governs how everything behind it is read.
+    # The new metadata.version determines how the records after it are read.
     records.sort(key=lambda each: getattr(each[0], "name", None) != METADATA_VERSION)
     results = [UpdatableFeatureResult(feature=update.feature) for update in request.feature_updates]
     return [] if request.validate_only else records, UpdateFeaturesResponse(results=results)
@@ -83,31 +83,35 @@ def _update(
     upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     supported = state.supported_features.get(name)
     if supported is None:
-        raise _refused(name, level, "this controller does not know the feature")
+        raise _rejected(name, level, "this controller does not support the feature")
     if level < 0 or level not in supported:
-        raise _refused(
+        raise _rejected(
             name, level, f"this controller supports {supported.min_version} to {supported.max_version}"
         )
     _check_nodes(state, name, level)
-    present = _present_level(state, name)
-    if level < present and upgrade_type not in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
-        raise _refused(name, level, f"it is below the present level {present}, and no downgrade was allowed")
-    if level > present and upgrade_type != UpgradeType.UPGRADE:
-        raise _refused(name, level, f"it is above the present level {present}, but a downgrade was asked for")
+    current = _current_level(state, name)
+    if level < current and upgrade_type not in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        raise _rejected(
+            name, level, f"it is below the current level {current}, and a downgrade is not allowed"
+        )
+    if level > current and upgrade_type != UpgradeType.UPGRADE:
+        raise _rejected(
+            name, level, f"it is above the current level {current}, but a downgrade was requested"
+        )
     if name == KRAFT_VERSION:
-        # No record holds it. The quorum has raised it before, and only if it was found here to be allowed.
-        if level < present or (level > present and not validate_only):
-            raise _refused(name, level, f"it is {present}, and can only be raised, by the quorum itself")
+        # No metadata record holds it: the quorum raises it itself, after this validation.
+        if level < current or (level > current and not validate_only):
+            raise _rejected(name, level, f"it is {current} and can only be raised, by the quorum itself")
         return []
     if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) and levels[METADATA_VERSION] < ELR_SUPPORTED:
-        raise _refused(
+        raise _rejected(
             name,
             level,
             f"{ELIGIBLE_LEADER_REPLICAS} needs {METADATA_VERSION} {METADATA_VERSION_NAMES[ELR_SUPPORTED]}",
         )
-    if name == METADATA_VERSION and level < present:
-        raise _refused(name, level, "lowering it could lose metadata, which is not supported")
-    if level == present:
+    if name == METADATA_VERSION and level < current:
+        raise _rejected(name, level, "downgrading it could lose metadata, which is not supported")
+    if level == current:
         return []
     records: list[VersionedRecord] = [(FeatureLevelRecord(name=name, feature_level=level), 0)]
     if name == ELIGIBLE_LEADER_REPLICAS and level:
@@ -115,14 +119,14 @@ def _update(
     return records
 
 
-def _present_level(state: ControllerState, name: str) -> int:
+def _current_level(state: ControllerState, name: str) -> int:
     if name == KRAFT_VERSION:
         return state.kraft_version
     return state.metadata_version if name == METADATA_VERSION else state.image.features.level(name)
 
 
 def _check_nodes(state: ControllerState, name: str, level: int) -> None:
-    """Every node, fenced ones too, must be able to follow: it could come back any moment."""
+    """Every node, even a fenced one, must support the level: it may come back at any moment."""
     nodes = [(f"broker {broker.id}", broker.features) for broker in state.image.cluster.brokers.values()]
     for controller in state.image.cluster.controllers.values():
         ranges = {
@@ -132,11 +136,11 @@ def _check_nodes(state: ControllerState, name: str, level: int) -> None:
         nodes.append((f"controller {controller.controller_id}", ranges))
     for node, ranges in nodes:
         if level not in ranges.get(name, FeatureRange(0, 0)):
-            raise _refused(name, level, f"{node} does not support it")
+            raise _rejected(name, level, f"{node} does not support it")
 
 
 def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:
-    """With the ELR: one min.insync.replicas for the cluster, written down, and none on single brokers."""
+    """ELR needs one min.insync.replicas, written as the cluster default, and none on single brokers."""
     records: list[VersionedRecord] = []
     configs = state.image.configs
     if MIN_INSYNC_REPLICAS not in configs.of(BROKER, CLUSTER_DEFAULT):
@@ -165,5 +169,5 @@ def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:
     return records
 
 
-def _refused(name: str, level: int, reason: str) -> KafkaError:
+def _rejected(name: str, level: int, reason: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot become {level}: {reason}")

@@ -1,8 +1,8 @@
-"""The state of the cluster that the metadata log adds up to.
+"""The state of the cluster, built from the metadata log.
 
-An image is changed in place by ``replay`` and only there. Partitions, brokers and their parts are immutable
-values, so whoever needs the state of a moment keeps those, never the image. Its parts count their changes
-(``version``) for whoever derives something from them.
+Only ``replay`` changes an image, in place. Partitions, brokers and their parts are immutable values, so a
+caller that needs the state of one moment keeps those, never the image. The parts of the image count their
+changes (``version``) for caches derived from them.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ class MetadataImage:
         self.configs = ConfigsImage()
         self.security = SecurityImage()
         self.next_producer_id = -1
-        """First producer id that was never handed out; -1 while none was."""
+        """The first producer id that was never allocated; -1: none was."""
         self.offset = -1
-        """Offset of the last record in here."""
+        """The offset of the last replayed record."""
         self.epoch = -1
-        """Raft epoch of that record."""
+        """The raft epoch of that record."""
 
     def copy(self) -> MetadataImage:
-        """Another one, to go its own way from here; of thousands of partitions in a millisecond or two, for
-        the two share what is immutable."""
+        """An independent copy. It takes a millisecond or two for thousands of partitions, because the
+        immutable parts are shared."""
         copy = MetadataImage()
         copy.features = self.features.copy()
         copy.cluster = self.cluster.copy()
@@ -88,14 +88,15 @@ class MetadataImage:
         try:
             apply = _REPLAY[type(record)]
         except KeyError:
-            # Skipping what we cannot read would let this node drift away from all others.
+            # Skipping an unknown record would let this node diverge from all others.
             raise ProtocolError(
-                f"metadata record {type(record).__name__} is unknown to this release, a newer one wrote it"
+                f"Metadata record {type(record).__name__} is unknown to this release; a newer release wrote "
+                "it"
             ) from None
         apply(self, record, delta)
 
     def to_records(self, metadata_version: int | None = None) -> Iterator[VersionedRecord]:
-        """All that a snapshot holds, in Kafka's order; readers rely on metadata.version being the first."""
+        """The records of a snapshot, in Kafka's order: readers rely on metadata.version being the first."""
         if metadata_version is None:
             metadata_version = self.features.metadata_version
         yield from self.features.to_records(metadata_version)
@@ -122,12 +123,12 @@ class MetadataImage:
             delta.producer_ids_changed = True
 
 
-# Any: each function takes the record type it stands behind.
+# Any: each function takes the record type of its key.
 _Apply: TypeAlias = Callable[[MetadataImage, Any, MetadataDelta | None], None]
 
 
 def _no_state(image: MetadataImage, record: MetadataRecord, delta: MetadataDelta | None) -> None:
-    """Transaction marks are resolved before replay, no-ops say nothing, ZooKeeper is gone."""
+    """Transaction markers are resolved before replay; NoOp and ZooKeeper records have no state."""
 
 
 _REPLAY: dict[type, _Apply] = {

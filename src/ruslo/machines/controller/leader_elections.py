@@ -1,10 +1,11 @@
-"""Leaders on demand: ElectLeaders (KIP-460), and the preferred leaders that come back by themselves."""
+"""ElectLeaders (KIP-460), the rebalance to preferred leaders, and periodic unclean elections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ruslo.machines.controller.elections import Election, change_partition
+from ruslo.machines.controller.partition_change_builder import Election
+from ruslo.machines.controller.partition_changes import change_partition
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState, Decision, check_record_count
 from ruslo.machines.controller.topic_image import LEADER_UNCHANGED, NO_LEADER, PartitionImage
@@ -21,10 +22,10 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """Asked for all partitions, it names all topics, but of their partitions only those with news."""
+    """A request for all partitions lists all topics, but only partitions that changed or failed."""
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"election type {request.election_type} is unknown: 0 or 1 is valid"
+            ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}. Use 0 or 1"
         )
     election = Election.PREFERRED if request.election_type == _PREFERRED else Election.UNCLEAN
     response = ElectLeadersResponse()
@@ -34,15 +35,15 @@ def elect_leaders(state: ControllerState, request: ElectLeadersRequest) -> Decis
 def _elections(
     state: ControllerState, request: ElectLeadersRequest, election: Election, response: ElectLeadersResponse
 ) -> Iterator[VersionedRecord]:
-    """Fills the response in by the way."""
+    """Completes the response with the last record."""
     count = 0
     results: dict[str, list[PartitionResult]] = {}
     if request.topic_partitions is None:
         results = {name: [] for name in state.image.topics.by_name}
-    for topic_name, index in _asked(state, request):
+    for topic_name, index in _requested_partitions(state, request):
         result = PartitionResult(partition_id=index, error_message=None)
         try:
-            change = _elected(state, topic_name, index, election)
+            change = _elect(state, topic_name, index, election)
         except KafkaError as error:
             if request.topic_partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
@@ -57,29 +58,31 @@ def _elections(
     ]
 
 
-def _asked(state: ControllerState, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
+def _requested_partitions(state: ControllerState, request: ElectLeadersRequest) -> Iterator[tuple[str, int]]:
     if request.topic_partitions is None:
-        for topic, index, _ in state.image.topics.partitions():
-            yield topic.name, index
+        for image, index, _ in state.image.topics.partitions():
+            yield image.name, index
     else:
-        for asked in request.topic_partitions:
-            for index in asked.partitions:
-                yield asked.topic, index
+        for topic in request.topic_partitions:
+            for index in topic.partitions:
+                yield topic.topic, index
 
 
-def _elected(state: ControllerState, topic_name: str, index: int, election: Election) -> VersionedRecord:
+def _elect(state: ControllerState, topic_name: str, index: int, election: Election) -> VersionedRecord:
     topic = state.image.topics.by_name.get(topic_name)
     if topic is None or not 0 <= index < len(topic.partitions):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_name}-{index}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {topic_name}-{index} does not exist"
+        )
     partition = topic.partitions[index]
     if election is Election.PREFERRED:
         if partition.leader == partition.replicas[0]:
-            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "the preferred leader leads already")
+            raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "The preferred leader already leads")
     elif partition.leader != NO_LEADER:
-        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"broker {partition.leader} leads")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {partition.leader} leads the partition")
     change = change_partition(state, topic, index, election=election)
     if change is None or not _elects(change, partition, election):
-        raise _nobody(partition, election)
+        raise _no_leader_error(partition, election)
     return change
 
 
@@ -91,34 +94,38 @@ def _elects(change: VersionedRecord, partition: PartitionImage, election: Electi
     return record.leader not in (LEADER_UNCHANGED, NO_LEADER)
 
 
-def _nobody(partition: PartitionImage, election: Election) -> KafkaError:
+def _no_leader_error(partition: PartitionImage, election: Election) -> KafkaError:
     if election is Election.PREFERRED:
         return KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            f"broker {partition.replicas[0]} is not in sync, or not alive",
+            f"Broker {partition.replicas[0]} is not in sync or not alive",
         )
     return KafkaError(
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        f"none of the brokers {list(partition.replicas)} is alive",
+        f"None of the brokers {list(partition.replicas)} is alive",
     )
 
 
 def preferred_leader_changes(state: ControllerState) -> Iterator[VersionedRecord]:
-    """Give leadership back to first replicas that can lead."""
+    """Return the leadership to preferred leaders that can lead."""
     for topic, index, partition in state.image.topics.partitions():
-        if _could_lead_again(state, partition):
+        if _preferred_leader_can_lead(state, partition):
             change = change_partition(state, topic, index, election=Election.PREFERRED)
             if change is not None:
                 yield change
 
 
-def _could_lead_again(state: ControllerState, partition: PartitionImage) -> bool:
-    first = partition.replicas[0]
-    return partition.leader not in (first, NO_LEADER) and first in partition.isr and state.is_active(first)
+def _preferred_leader_can_lead(state: ControllerState, partition: PartitionImage) -> bool:
+    preferred = partition.replicas[0]
+    return (
+        partition.leader not in (preferred, NO_LEADER)
+        and preferred in partition.isr
+        and state.is_active(preferred)
+    )
 
 
 def unclean_leader_changes(state: ControllerState) -> Iterator[VersionedRecord]:
-    """Partitions without a leader whose topic would rather lose records than wait."""
+    """Elect leaders for partitions without one whose topic allows unclean elections."""
     for topic, index, partition in state.image.topics.partitions():
         if partition.leader == NO_LEADER and state.unclean_leader_election(topic.name):
             change = change_partition(state, topic, index)

@@ -1,26 +1,25 @@
 """The controller: decides everything about the cluster, one event at a time, and touches only its own state.
 
-The driver's part is small: give it an event, append what it says, ``replay`` the appended records at once,
-and release its replies when they are committed. So the machine's state runs ahead of the commit; whoever
-follows the log sees each record only once it is committed. When leadership is lost the state may hold
-records that never commit: the driver throws the machine's image away and loads it again.
+The driver replays records as soon as they are appended, so the machine's state runs ahead of the commit;
+listeners of the log see a record only when it is committed. When leadership is lost, the state may contain
+records that will never be committed: the driver discards the image and loads it again.
 
-Only ``replay`` changes the image. Beside it the machine remembers when it last heard of each broker
-(``sessions``); that is no record's business and dies with the leadership.
+Only ``replay`` changes the image. Besides the image the machine keeps the time of each broker's last
+heartbeat (``sessions``), which no record holds and which is dropped with the leadership.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
-from typing import TypeAlias
+from typing import Never, TypeAlias
 
+from ruslo.machines.controller.alter_partition import alter_partition
 from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
 from ruslo.machines.controller.configs import alter_configs, incremental_alter_configs
 from ruslo.machines.controller.controllers import register_controller
 from ruslo.machines.controller.directories import assign_replicas_to_dirs
-from ruslo.machines.controller.events import Activated, BrokerGone, Requested, TimerFired
+from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEvent, ControllerRequest
 from ruslo.machines.controller.features import elr_safety_records, update_features
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.leader_elections import (
@@ -28,7 +27,6 @@ from ruslo.machines.controller.leader_elections import (
     preferred_leader_changes,
     unclean_leader_changes,
 )
-from ruslo.machines.controller.partitions import alter_partition
 from ruslo.machines.controller.producer_ids import allocate_producer_ids
 from ruslo.machines.controller.reassignments import (
     alter_partition_reassignments,
@@ -38,7 +36,7 @@ from ruslo.machines.controller.records import TRANSACTIONS_SUPPORTED, MetadataRe
 from ruslo.machines.controller.sessions import CHECKS_PER_SESSION
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.machines.controller.topics import create_partitions, create_topics, delete_topics
-from ruslo.machines.outcome import Reply
+from ruslo.machines.machine import Instant, Outcome, Reply, Requested
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -58,31 +56,23 @@ from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.register_broker_record import RegisterBrokerRecord
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.protocol.messages.update_features_request import UpdateFeaturesRequest
 
-ControllerEvent: TypeAlias = Activated | BrokerGone | Requested | TimerFired
-Answer: TypeAlias = Message | KafkaError
-"""A KafkaError stands for an answer that is nothing but an error; who asked translates it."""
+Response: TypeAlias = Message | KafkaError
+"""A KafkaError stands for a response that is only an error; the handler translates it."""
+ControllerOutcome: TypeAlias = Outcome[VersionedRecord, Response, Never]
 
 MAX_ELECTIONS_PER_ROUND = 1_000
-"""When nobody has asked for them: requests are served between two rounds."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerOutcome:
-    """As in ``machines/outcome.py``, but the records may be worked out as they are asked for, partition by
-    partition: the driver may do so in slices, and gives the machine no event until it has replayed them."""
-
-    append: Iterable[VersionedRecord] | None = None
-    """One atomic batch; nothing in it: only wait for what was appended before."""
-    replies: tuple[Reply[Hashable, Answer], ...] = ()
+"""The limit of periodic elections in one event; requests are served between two rounds."""
 
 
 class ControllerMachine:
     def __init__(self, state: ControllerState, bootstrap: Sequence[MetadataRecord]) -> None:
-        """``bootstrap``: what formatting left to be written first; metadata.version leads."""
+        """``bootstrap``: the records of ``bootstrap.checkpoint``, the first of the log; metadata.version
+        leads."""
         self.state = state
         self._bootstrap = bootstrap
         self._active = False
@@ -94,44 +84,35 @@ class ControllerMachine:
     def image(self) -> MetadataImage:
         return self.state.image
 
-    def handle(self, event: ControllerEvent, now_ms: int) -> ControllerOutcome:
+    def handle(self, event: ControllerEvent, now: Instant) -> ControllerOutcome:
+        now_ms = now.monotonic_ms
         if isinstance(event, Requested):
-            return self._answer(event, now_ms)
+            return self._respond(event, now_ms)
         if isinstance(event, Activated):
             return self._activate(event, now_ms)
         if isinstance(event, BrokerGone):
-            return self._fence_gone(event, now_ms)
-        return self._look_around(now_ms)
+            return self._fence_dead_broker(event, now_ms)
+        return self._run_periodic_tasks(now_ms)
 
-    def replay(self, base_offset: int, records: Iterable[MetadataRecord]) -> None:
-        """Replay one batch, at its offset in the log. The only way the image changes."""
-        for _ in self.replay_steps(base_offset, records):
-            pass
-
-    def replay_steps(self, base_offset: int, records: Iterable[MetadataRecord]) -> Iterator[None]:
-        """The same, a record in each step; the machine must be given no event before the last one."""
+    def replay(self, record: MetadataRecord, offset: int) -> None:
         image, sessions = self.state.image, self.state.sessions
-        offset = base_offset - 1
-        stopping: list[int] = []
-        for offset, record in enumerate(records, base_offset):
-            image.replay(record)
-            if isinstance(record, RegisterBrokerRecord):
-                sessions.registration_offsets[record.broker_id] = offset
-                sessions.shutdown_offsets.pop(record.broker_id, None)
-            elif isinstance(record, BrokerRegistrationChangeRecord) and record.in_controlled_shutdown:
-                stopping.append(record.broker_id)
-            yield
-        for broker_id in stopping:
-            sessions.shutdown_offsets[broker_id] = offset
-        image.offset = max(image.offset, offset)
+        if sessions.shutdown_offsets and isinstance(record, PartitionChangeRecord):
+            sessions.note_partition_change(record, image.topics, offset)
+        image.replay(record)
+        if isinstance(record, RegisterBrokerRecord):
+            sessions.registration_offsets[record.broker_id] = offset
+            sessions.shutdown_offsets.pop(record.broker_id, None)
+        elif isinstance(record, BrokerRegistrationChangeRecord) and record.in_controlled_shutdown:
+            sessions.shutdown_offsets[record.broker_id] = offset
+        image.offset = offset
 
     def load(self, image: MetadataImage) -> None:
-        """Forget everything and begin with this state, which nobody else changes."""
+        """Replace the state by this image, which only the machine changes from now on."""
         state = self.state
         state.image = image
         state.sessions.clear()
         state.sessions.shutdown_offsets.clear()
-        # Where exactly a broker's registration stood is gone, but it was not behind this.
+        # The exact offsets of the registrations are unknown, but they are not after this one.
         state.sessions.registration_offsets = dict.fromkeys(image.cluster.brokers, image.offset)
         self._active = False
 
@@ -139,7 +120,7 @@ class ControllerMachine:
         self._active = False
 
     def deadline_ms(self) -> int | None:
-        """When ``TimerFired`` is due; None while there is nobody to watch."""
+        """When ``TimerFired`` is due; None while no broker has a session."""
         if not self._active:
             return None
         expiry_ms = self.state.sessions.next_expiry_ms()
@@ -159,15 +140,15 @@ class ControllerMachine:
         state.sessions.clear()
         for broker in state.image.cluster.brokers.values():
             if not broker.fenced:
-                # This node's own broker runs in this very process, so whatever was registered under its id
-                # before has ended; it need not wait for that session to run out.
+                # This node's own broker runs in this process, so an earlier registration of its id has
+                # ended; the broker need not wait for that session to expire.
                 state.sessions.start(broker.id, now_ms, confirmed=broker.id != state.settings.node_id)
         if not state.image.is_empty:
-            return ControllerOutcome()
-        return ControllerOutcome(append=self._bootstrap_records())
+            return Outcome()
+        return Outcome(records=self._bootstrap_records())
 
     def _bootstrap_records(self) -> list[VersionedRecord]:
-        # What the records themselves will have set by the time the last of them is read.
+        # The state after the bootstrap records have been replayed.
         preview = ControllerState(
             self.state.settings, self.state.rules, self.state.supported_features, self.state.random
         )
@@ -182,18 +163,18 @@ class ControllerMachine:
             records = [begin, *records, (EndTransactionRecord(), 0)]
         return records
 
-    def _answer(self, event: Requested, now_ms: int) -> ControllerOutcome:
+    def _respond(self, event: ControllerRequest, now_ms: int) -> ControllerOutcome:
         try:
             records, response = self._decide(event, now_ms)
         except KafkaError as error:
-            return ControllerOutcome(replies=(Reply(event.token, error),))
-        # Even without records the answer may rest on some that are not yet committed: it waits for them.
-        return ControllerOutcome(append=records, replies=(Reply(event.token, response),))
+            return Outcome(replies=[Reply(event.token, error)])
+        # Even without records the response may depend on some that are not committed yet.
+        return Outcome(records, [Reply(event.token, response)], linearizable=True)
 
-    def _decide(self, event: Requested, now_ms: int) -> Decision[Message]:
+    def _decide(self, event: ControllerRequest, now_ms: int) -> Decision[Message]:
         state, request = self.state, event.request
         if not self._active:
-            raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller")
         if isinstance(request, BrokerHeartbeatRequest):
             return heartbeat(state, request, now_ms)
         if isinstance(request, CreateTopicsRequest):
@@ -219,7 +200,7 @@ class ControllerMachine:
         if isinstance(request, AllocateProducerIdsRequest):
             return allocate_producer_ids(state, request)
         if isinstance(request, BrokerRegistrationRequest):
-            return register_broker(state, request, event.next_offset, now_ms)
+            return register_broker(state, request, event.context, now_ms)
         if isinstance(request, ControllerRegistrationRequest):
             return register_controller(state, request)
         if isinstance(request, UnregisterBrokerRequest):
@@ -227,39 +208,39 @@ class ControllerMachine:
         if isinstance(request, UpdateFeaturesRequest):
             return update_features(state, request)
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, f"the controller does not serve {type(request).__name__}"
+            ErrorCode.UNSUPPORTED_VERSION, f"The controller does not serve {type(request).__name__}"
         )
 
-    def _fence_gone(self, event: BrokerGone, now_ms: int) -> ControllerOutcome:
-        """The process is known to be gone: what its session would show later is done now."""
+    def _fence_dead_broker(self, event: BrokerGone, now_ms: int) -> ControllerOutcome:
+        """Fence the broker now instead of waiting for its session to expire."""
         broker = self.state.image.cluster.brokers.get(event.broker_id)
         if not self._active or broker is None or broker.epoch != event.broker_epoch:
-            return ControllerOutcome()
+            return Outcome()
         if broker.fenced:
             self.state.sessions.end(broker.id)
-            return ControllerOutcome()
-        self.state.sessions.run_out(broker.id, now_ms)
-        return ControllerOutcome(append=fence(self.state, broker))
+            return Outcome()
+        self.state.sessions.expire(broker.id, now_ms)
+        return Outcome(records=fence(self.state, broker))
 
-    def _look_around(self, now_ms: int) -> ControllerOutcome:
-        """What is due: silent brokers, leaders that could lead again, partitions that nobody leads."""
+    def _run_periodic_tasks(self, now_ms: int) -> ControllerOutcome:
+        """Fence brokers whose session expired, rebalance preferred leaders, elect leaders uncleanly."""
         state = self.state
         if not self._active:
-            return ControllerOutcome()
+            return Outcome()
         for broker_id in state.sessions.expired(now_ms):
             broker = state.image.cluster.brokers.get(broker_id)
             if broker is None or broker.fenced:
                 state.sessions.end(broker_id)
                 continue
-            # One at a time: what the next one changes depends on what this one leaves behind.
-            state.sessions.run_out(broker_id, now_ms)
-            return ControllerOutcome(append=fence(state, broker))
+            # One at a time: the changes for the next broker depend on those for this one.
+            state.sessions.expire(broker_id, now_ms)
+            return Outcome(records=fence(state, broker))
         self._next_check_ms = now_ms + state.settings.broker_session_timeout_ms // CHECKS_PER_SESSION
         if state.settings.auto_leader_rebalance and now_ms >= self._next_rebalance_ms:
-            return ControllerOutcome(append=self._rebalance(now_ms))
+            return Outcome(records=self._rebalance(now_ms))
         if now_ms >= self._next_unclean_ms:
-            return ControllerOutcome(append=self._elect_uncleanly(now_ms))
-        return ControllerOutcome()
+            return Outcome(records=self._elect_uncleanly(now_ms))
+        return Outcome()
 
     def _rebalance(self, now_ms: int) -> Iterator[VersionedRecord]:
         if (yield from _one_round(preferred_leader_changes(self.state))):
@@ -271,7 +252,7 @@ class ControllerMachine:
 
 
 def _one_round(elections: Iterator[VersionedRecord]) -> Generator[VersionedRecord, None, bool]:
-    """Returns whether that was all; if not, the next round follows at once."""
+    """Returns whether the round was complete; if not, the next one follows at once."""
     count = 0
     for change in islice(elections, MAX_ELECTIONS_PER_ROUND):
         count += 1

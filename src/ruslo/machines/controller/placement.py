@@ -1,9 +1,10 @@
-"""Which brokers get the replicas of new partitions.
+"""Placement of the replicas of new partitions.
 
-Racks take turns, and so do the brokers within a rack: every partition begins one rack further than the one
-before, and takes one replica per rack until each rack has given one. Unfenced brokers go first; fenced ones
-only fill up the number, and never lead. After as many partitions as there are unfenced brokers the order is
-shuffled again, so that the same brokers do not always follow each other.
+- Racks alternate, and so do the brokers within a rack: every partition starts one rack further than the one
+  before and takes one replica per rack until each rack has one.
+- Unfenced brokers come first; fenced ones only fill the replication factor and never lead.
+- After as many partitions as there are unfenced brokers, the order is shuffled again, so that the same
+  brokers do not always follow each other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 
 
 class _Ring:
-    """Items in turn, beginning anywhere."""
+    """Items in a circle, read from a moving position."""
 
     __slots__ = ("_items", "_position")
 
@@ -33,7 +34,7 @@ class _Ring:
         random.shuffle(self._items)
         self._position = 0
 
-    def take(self, offset: int) -> int:
+    def at(self, offset: int) -> int:
         return self._items[(self._position + offset) % len(self._items)]
 
     def advance(self) -> None:
@@ -48,28 +49,30 @@ class _Rack:
 
     def candidates(self) -> list[int]:
         return [
-            *(self.unfenced.take(offset) for offset in range(len(self.unfenced))),
-            *(self.fenced.take(offset) for offset in range(len(self.fenced))),
+            *(self.unfenced.at(offset) for offset in range(len(self.unfenced))),
+            *(self.fenced.at(offset) for offset in range(len(self.fenced))),
         ]
 
 
 def place_replicas(
     brokers: Iterable[BrokerImage], partition_count: int, replication_factor: int, random: Random
 ) -> Iterator[list[int]]:
-    """The replicas of each partition, leader first. KafkaError if there are too few brokers."""
+    """The replicas of each partition, the leader first. Raises KafkaError if there are too few brokers."""
     usable = [broker for broker in brokers if broker.accepts_new_replicas]
     unfenced_count = sum(broker.active for broker in usable)
     if replication_factor > len(usable):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"a replication factor of {replication_factor} cannot be reached with {len(usable)} broker(s) "
-            f"that accept replicas; lower it, start more brokers or uncordon log directories",
+            f"Replication factor {replication_factor} exceeds the {len(usable)} brokers that accept "
+            "replicas. "
+            "Lower it, start more brokers or uncordon log directories",
         )
     if not unfenced_count:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{replication_factor} replica(s) cannot be placed: all brokers are fenced, stopping or have all "
-            f"their log directories cordoned",
+            f"{replication_factor} replicas cannot be placed: all brokers are fenced, shutting down or have "
+            "all "
+            "their log directories cordoned",
         )
     return _placements(usable, unfenced_count, partition_count, replication_factor, random)
 
@@ -99,14 +102,14 @@ def _placements(
 
 
 def _place_one(racks: list[_Rack], first_rack: int, replication_factor: int) -> list[int]:
-    # The leader's rack is the first in turn that has an unfenced broker at all.
-    turns = [racks[(first_rack + offset) % len(racks)] for offset in range(len(racks))]
-    leading = next(position for position, rack in enumerate(turns) if len(rack.unfenced))
-    turns = turns[leading:] + turns[:leading]
-    waiting = [rack.candidates() for rack in turns]
+    # The leader's rack is the first one that has an unfenced broker.
+    order = [racks[(first_rack + offset) % len(racks)] for offset in range(len(racks))]
+    leading = next(position for position, rack in enumerate(order) if len(rack.unfenced))
+    order = order[leading:] + order[:leading]
+    remaining = [rack.candidates() for rack in order]
     replicas: list[int] = []
     while len(replicas) < replication_factor:
-        for candidates in waiting:
+        for candidates in remaining:
             if candidates and len(replicas) < replication_factor:
                 replicas.append(candidates.pop(0))
     return replicas

@@ -1,4 +1,4 @@
-"""Blocks of producer ids (KIP-730): a broker takes a thousand at a time, none is ever handed out twice."""
+"""AllocateProducerIds (KIP-730): a broker gets blocks of ids; no id is allocated twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def allocate_producer_ids(
     state.registered_broker(request.broker_id, request.broker_epoch)
     first = max(state.image.next_producer_id, 0)
     if first > _LAST_PRODUCER_ID - BLOCK_SIZE:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids are allocated")
     record = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=first + BLOCK_SIZE
     )

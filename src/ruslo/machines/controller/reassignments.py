@@ -1,15 +1,15 @@
-"""Replicas move to other brokers: AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
+"""AlterPartitionReassignments and ListPartitionReassignments (KIP-455).
 
-A partition that moves is held by the old and the new replicas together. When all the new ones are in sync the
-old ones leave, with the change of the in-sync set that made it so (``elections``). Asking for another target
-on the way is allowed; asking for none goes back to the replicas that there were.
+During a reassignment the old and the new replicas hold the partition together. When all new ones are in sync,
+the ISR change that made it so also removes the old ones (``partition_change_builder``). A request may name
+another target meanwhile, or cancel, which restores the original replicas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ruslo.machines.controller.elections import Reassignment, change_partition
+from ruslo.machines.controller.partition_changes import Reassignment, change_partition
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState, Decision, check_record_count
 from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
@@ -40,16 +40,18 @@ def alter_partition_reassignments(
     seen: set[tuple[str, int]] = set()
     for topic in request.topics:
         results = []
-        for asked in topic.partitions:
-            result = ReassignablePartitionResponse(partition_index=asked.partition_index, error_message=None)
+        for requested in topic.partitions:
+            result = ReassignablePartitionResponse(
+                partition_index=requested.partition_index, error_message=None
+            )
             try:
-                if (topic.name, asked.partition_index) in seen:
+                if (topic.name, requested.partition_index) in seen:
                     raise KafkaError(
                         ErrorCode.INVALID_REQUEST,
-                        f"{topic.name}-{asked.partition_index} is in the request twice",
+                        f"{topic.name}-{requested.partition_index} is in the request twice",
                     )
-                seen.add((topic.name, asked.partition_index))
-                change = _reassigned(state, topic.name, asked, request.allow_replication_factor_change)
+                seen.add((topic.name, requested.partition_index))
+                change = _reassign(state, topic.name, requested, request.allow_replication_factor_change)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
             else:
@@ -65,54 +67,58 @@ def alter_partition_reassignments(
     )
 
 
-def _reassigned(
-    state: ControllerState, topic_name: str, asked: ReassignablePartition, may_change_factor: bool
+def _reassign(
+    state: ControllerState, topic_name: str, requested: ReassignablePartition, may_change_factor: bool
 ) -> VersionedRecord | None:
-    topic, partition = _known(state, topic_name, asked.partition_index)
-    if asked.replicas is None:
-        return _cancelled(state, topic, asked.partition_index, partition)
-    _check_target(state, asked.replicas)
-    # On the way to a target already, that target's number counts (KIP-860).
+    topic, partition = _find_partition(state, topic_name, requested.partition_index)
+    if requested.replicas is None:
+        return _cancel(state, topic, requested.partition_index, partition)
+    _check_target(state, requested.replicas)
+    # During a reassignment the replication factor of its target counts (KIP-860).
     factor = partition.replication_factor
-    if not may_change_factor and len(asked.replicas) != factor:
+    if not may_change_factor and len(requested.replicas) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{topic_name}-{asked.partition_index} has {factor} replicas, the target has "
-            f"{len(asked.replicas)}, and the request does not allow to change their number",
+            f"{topic_name}-{requested.partition_index} has {factor} replicas and the target has "
+            f"{len(requested.replicas)}, but the request does not allow a change of the replication factor",
         )
-    target = tuple(asked.replicas)
+    target = tuple(requested.replicas)
     removing = tuple(sorted(set(partition.replicas) - set(target)))
-    # "Adding" is who was not there at the beginning, through all changes of the target: whoever came with an
-    # earlier one and leaves with this is adding and removing, so that cancelling leads back to the beginning.
-    # (Apache Kafka forgets it, and a cancelled move leaves such a replica behind.)
+    # "Adding" are all replicas that are not original, through all changes of the target: one that an earlier
+    # target added and this one removes is adding and removing, so cancelling restores the original replicas.
+    # (Apache Kafka forgets it, and a cancelled reassignment leaves such a replica behind.)
     original = {each for each in partition.replicas if each not in partition.adding}
     adding = tuple(sorted({*target, *removing} - original))
     reassignment = Reassignment((*target, *removing), adding, removing)
-    # The target may have no records yet, and who has them may be back in a moment: nobody asked to lose them.
-    return change_partition(state, topic, asked.partition_index, reassignment=reassignment, clean_only=True)
+    # The target may have no records yet, and a replica that has them may come back: never lose them here.
+    return change_partition(
+        state, topic, requested.partition_index, reassignment=reassignment, clean_only=True
+    )
 
 
-def _known(state: ControllerState, topic_name: str, index: int) -> tuple[TopicImage, PartitionImage]:
+def _find_partition(state: ControllerState, topic_name: str, index: int) -> tuple[TopicImage, PartitionImage]:
     topic = state.image.topics.by_name.get(topic_name)
     if topic is None or not 0 <= index < len(topic.partitions):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_name}-{index}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {topic_name}-{index} does not exist"
+        )
     return topic, topic.partitions[index]
 
 
 def _check_target(state: ControllerState, replicas: Sequence[int]) -> None:
     if not replicas:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the target names no broker at all")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The target contains no broker")
     if len(set(replicas)) != len(replicas):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(replicas)} names a broker twice")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(replicas)} contains a broker twice")
     unknown = [each for each in replicas if each not in state.image.cluster.brokers]
     if unknown:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"the target names {', '.join(f'broker {each}' for each in unknown)}, not registered",
+            f"The target contains unregistered brokers: {', '.join(map(str, unknown))}",
         )
 
 
-def _cancelled(
+def _cancel(
     state: ControllerState, topic: TopicImage, index: int, partition: PartitionImage
 ) -> VersionedRecord | None:
     if not partition.adding and not partition.removing:
@@ -121,17 +127,17 @@ def _cancelled(
         )
     replicas = tuple(each for each in partition.replicas if each not in partition.adding)
     isr = tuple(each for each in partition.isr if each not in partition.adding)
-    if not isr and not _can_go_back_uncleanly(state, topic, replicas):
+    if not isr and not _can_cancel_uncleanly(state, topic, replicas):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"none of the replicas that {topic.name}-{index} had before is in sync; "
-            "wait until one is, or name a target",
+            f"None of the original replicas of {topic.name}-{index} is in sync. "
+            "Wait until one is, or name a target",
         )
     return change_partition(state, topic, index, target_isr=isr, reassignment=Reassignment(replicas))
 
 
-def _can_go_back_uncleanly(state: ControllerState, topic: TopicImage, replicas: Sequence[int]) -> bool:
-    """Somebody who was there before is alive, and the topic would rather lose records than wait."""
+def _can_cancel_uncleanly(state: ControllerState, topic: TopicImage, replicas: Sequence[int]) -> bool:
+    """An original replica is alive, and the topic allows unclean elections."""
     return state.unclean_leader_election(topic.name) and any(map(state.is_active, replicas))
 
 

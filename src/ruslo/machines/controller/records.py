@@ -1,7 +1,7 @@
-"""Which version of each metadata record a cluster may write, by its finalized metadata.version.
+"""The version of each metadata record to write, by the finalized metadata.version.
 
-Readers of an older release must understand every byte of the log, so the version follows the finalized level,
-never the newest codec.
+Nodes of an older release must understand every record, so the version follows the finalized level, not the
+newest codec.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LATEST_METADATA_VERSION = 30
 """4.3-IV0."""
 
 FENCED_REPLICAS_LEAVE_ISR_QUIETLY = 12
-"""From 3.6-IV0 on a shrinking ISR no longer bumps the leader epoch."""
+"""Since 3.6-IV0 a shrinking ISR no longer bumps the leader epoch."""
 SCRAM_SUPPORTED = 11
 TRANSACTIONS_SUPPORTED = 13
 DELEGATION_TOKENS_SUPPORTED = 14
@@ -65,7 +65,7 @@ def register_broker_record_version(metadata_version: int) -> int:
 
 
 def partition_record_version(metadata_version: int) -> int:
-    """Holds for PartitionRecord and for PartitionChangeRecord."""
+    """The version of PartitionRecord and of PartitionChangeRecord."""
     if metadata_version >= ELR_SUPPORTED:
         return 2
     return 1 if metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED else 0

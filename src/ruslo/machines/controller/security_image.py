@@ -1,6 +1,6 @@
-"""Quotas, ACLs, SCRAM credentials and delegation tokens, kept as the records that brought them.
+"""Quotas, ACLs, SCRAM credentials and delegation tokens, kept as their records.
 
-Nothing here is interpreted: the image only has to hand them on through snapshots without a loss.
+The image does not interpret them; it only carries them through snapshots without loss.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SecurityImage:
             yield record, 0
 
     def credential_records(self, metadata_version: int) -> Iterator[VersionedRecord]:
-        """ACLs, SCRAM credentials, tokens: what a snapshot holds behind the producer ids."""
+        """ACLs, SCRAM credentials and tokens: the part of a snapshot after the producer ids."""
         for acl in self.acls.values():
             yield acl, 0
         if metadata_version >= SCRAM_SUPPORTED:

@@ -1,11 +1,17 @@
-"""Which brokers are alive, judged by their heartbeats. Kept in memory only.
+"""The sessions of brokers, renewed by their heartbeats. They exist in memory only.
 
-A new active controller knows no heartbeat yet and gives every unfenced broker a whole session to send one.
+A new active controller has seen no heartbeat yet and gives every unfenced broker a full session to send one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ruslo.machines.controller.topic_image import LEADER_UNCHANGED, TopicsImage
+
+if TYPE_CHECKING:
+    from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
 CHECKS_PER_SESSION = 8
 
@@ -14,10 +20,10 @@ CHECKS_PER_SESSION = 8
 class Session:
     last_contact_ms: int
     metadata_offset: int = -1
-    """How far the broker says it has replayed the metadata log."""
+    """The metadata offset that the broker reported."""
     confirmed: bool = True
-    """False: assumed at activation for this node's own broker, whose process of before is surely gone; or of
-    a broker that is being fenced."""
+    """False for this node's own broker at activation, since its former process has ended, and for a broker
+    that is being fenced."""
 
 
 class Sessions:
@@ -27,9 +33,10 @@ class Sessions:
         self.timeout_ms = timeout_ms
         self._by_broker: dict[int, Session] = {}
         self.registration_offsets: dict[int, int] = {}
-        """Offset of each broker's RegisterBrokerRecord: a broker that has replayed it is caught up."""
+        """The offset of each broker's RegisterBrokerRecord: a broker that has replayed it is caught up."""
         self.shutdown_offsets: dict[int, int] = {}
-        """Last offset of the batch that moved a stopping broker's leaderships away."""
+        """For each broker in controlled shutdown: the offset at which the last leadership moved away from
+        it."""
 
     def start(self, broker_id: int, now_ms: int, *, confirmed: bool = True) -> None:
         self._by_broker[broker_id] = Session(now_ms, confirmed=confirmed)
@@ -43,10 +50,21 @@ class Sessions:
     def end(self, broker_id: int) -> None:
         self._by_broker.pop(broker_id, None)
 
-    def run_out(self, broker_id: int, now_ms: int) -> None:
-        """It is over for the broker, but looked at once more: the log may refuse the records that say so."""
-        look_again_ms = now_ms + self.timeout_ms // CHECKS_PER_SESSION
-        self._by_broker[broker_id] = Session(look_again_ms - self.timeout_ms, confirmed=False)
+    def expire(self, broker_id: int, now_ms: int) -> None:
+        """End the session, but check the broker once more: the log may reject the records that fence it."""
+        check_again_ms = now_ms + self.timeout_ms // CHECKS_PER_SESSION
+        self._by_broker[broker_id] = Session(check_again_ms - self.timeout_ms, confirmed=False)
+
+    def note_partition_change(self, record: PartitionChangeRecord, topics: TopicsImage, offset: int) -> None:
+        """Called before the record is replayed: the leadership may move away from a broker that shuts
+        down."""
+        partition = topics.partition(record.topic_id, record.partition_id)
+        if (
+            partition is not None
+            and partition.leader in self.shutdown_offsets
+            and record.leader not in (LEADER_UNCHANGED, partition.leader)
+        ):
+            self.shutdown_offsets[partition.leader] = offset
 
     def clear(self) -> None:
         self._by_broker.clear()

@@ -1,4 +1,4 @@
-"""What the controller knows: the replayed image, and the little beside it that no record holds."""
+"""The controller's state: the replayed image, and the little that no record holds."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ruslo.protocol.message import Message
 ResponseT = TypeVar("ResponseT", bound=Message, covariant=True)
 
 Decision: TypeAlias = tuple[Iterable[VersionedRecord], ResponseT]
-"""What to append, and what to answer once that is committed. Where every partition of the cluster may be
-concerned the records are worked out as they are asked for."""
+"""The records to append and the response to send once they are committed. Changes that may concern every
+partition of the cluster are lazy."""
 
 MAX_RECORDS_PER_REQUEST = 10_000
-"""A user's request must fit into one atomic batch."""
+"""A request of a client must fit into one atomic batch."""
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
@@ -35,9 +35,9 @@ ConfigChange: TypeAlias = tuple[str, int, str | None]
 
 
 class ConfigRules(Protocol):
-    """The knowledge of config keys, which lives in another room.
+    """The rules of config keys, which the machine must not import.
 
-    Both give a resource's complete new configs, or raise KafkaError with the code to answer.
+    Both methods return the complete new configs of a resource, or raise KafkaError with the response's code.
     """
 
     def altered(
@@ -47,7 +47,7 @@ class ConfigRules(Protocol):
         current: Mapping[str, str],
         changes: Sequence[ConfigChange],
     ) -> Mapping[str, str]:
-        """After incremental changes."""
+        """The configs after incremental changes."""
         ...
 
     def replaced(
@@ -57,13 +57,13 @@ class ConfigRules(Protocol):
         current: Mapping[str, str],
         new: Mapping[str, str | None],
     ) -> Mapping[str, str]:
-        """After all of them were given anew."""
+        """The configs after a full replacement."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """The static configuration of the controller's node, as far as its decisions depend on it."""
+    """The static configuration that the controller's decisions depend on."""
 
     node_id: int
     cluster_id: str
@@ -104,14 +104,14 @@ class ControllerState:
         return broker is not None and broker.active
 
     def registered_broker(self, broker_id: int, broker_epoch: int) -> BrokerImage:
-        """The broker that signs a request with its epoch; KafkaError if it is not (or no longer) that one."""
+        """The broker with this epoch. Raises KafkaError if it is not registered or has another epoch."""
         broker = self.image.cluster.brokers.get(broker_id)
         if broker is None:
-            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered")
         if broker.epoch != broker_epoch:
             raise KafkaError(
                 ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {broker_id} is registered with epoch {broker.epoch}, not with {broker_epoch}",
+                f"Broker {broker_id} is registered with epoch {broker.epoch}, not {broker_epoch}",
             )
         return broker
 
@@ -135,6 +135,7 @@ def check_record_count(count: int) -> None:
     if count > MAX_RECORDS_PER_REQUEST:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"the request needs {count} or more metadata records, one request may make at most "
-            f"{MAX_RECORDS_PER_REQUEST}; split it",
+            f"The request needs at least {count} metadata records, but the limit is "
+            f"{MAX_RECORDS_PER_REQUEST}. "
+            "Split it",
         )

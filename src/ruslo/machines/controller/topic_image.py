@@ -1,7 +1,7 @@
-"""Topics and their partitions as the metadata log has left them.
+"""Topics and their partitions as of the last replayed record.
 
-Partitions are immutable tuples, and equal replica lists are one shared tuple: in a cluster of 100,000
-partitions almost all of them carry one of a few dozen assignments.
+Partitions are immutable tuples, and equal replica lists share one tuple: in a cluster of 100,000 partitions
+almost all of them have one of a few dozen assignments.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERED = 0
 RECOVERING = 1
-"""The leader was elected uncleanly and has not yet said that it dealt with that."""
+"""The leader was elected uncleanly and has not completed its recovery yet."""
 RECOVERY_STATE_UNCHANGED = -1
 
 ItemT = TypeVar("ItemT")
@@ -50,17 +50,17 @@ class PartitionImage(NamedTuple):
     recovery_state: int = RECOVERED
 
     def directory_of(self, broker_id: int) -> Uuid:
-        """Where the broker keeps this replica; ValueError if it is no replica."""
+        """The log directory of this replica; ValueError if the broker is not a replica."""
         return self.directories[self.replicas.index(broker_id)]
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas there are, or will be when the reassignment that is under way has ended."""
+        """The number of replicas, once a reassignment in progress is complete."""
         return sum(each not in self.removing for each in self.replicas)
 
 
 _UNWRITTEN = PartitionImage(NO_LEADER, -1, -1, (), ())
-"""Holds the place of a partition whose record comes later: snapshots may list partitions in any order."""
+"""A placeholder for a partition whose record comes later: snapshots may list partitions in any order."""
 
 
 class TopicImage:
@@ -71,7 +71,8 @@ class TopicImage:
         self.id = topic_id
         self.partitions: list[PartitionImage] = []
         self.version = 0
-        """Rises with every change of this topic's partitions; what is derived from them may be kept by it."""
+        """Incremented with every change of this topic's partitions; caches derived from them are keyed by
+        it."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TopicImage):
@@ -98,9 +99,9 @@ class TopicsImage:
         self.by_id: dict[Uuid, TopicImage] = {}
         self.partition_count = 0
         self.version = 0
-        """Rises with every change of any topic."""
+        """Incremented with every change of any topic."""
         self.collision_names: dict[str, str] = {}
-        """Names that hold a '.' or '_', by their form in metrics, where the two are the same character."""
+        """Names that contain '.' or '_', by their form in metrics, where both are the same character."""
         self._shared: dict[tuple[object, ...], tuple[object, ...]] = {}
 
     def copy(self) -> TopicsImage:
@@ -128,8 +129,8 @@ class TopicsImage:
         known = self.by_name.get(record.name)
         if known is not None:
             raise CorruptLogError(
-                f"metadata log creates topic {record.name!r} as {uuid_to_text(record.topic_id)}, "
-                f"but it exists as {uuid_to_text(known.id)}"
+                f"The metadata log creates topic {record.name!r} as {uuid_to_text(record.topic_id)}, "
+                f"but it already exists as {uuid_to_text(known.id)}"
             )
         topic = TopicImage(record.name, record.topic_id)
         self.by_name[topic.name] = topic
@@ -155,7 +156,7 @@ class TopicsImage:
             share(record.last_known_elr or ()),
             share(record.adding_replicas),
             share(record.removing_replicas),
-            # Version 0 has no directories: such a partition was made before brokers had several (KIP-858).
+            # Version 0 has no directories: the partition was created before KIP-858.
             share(record.directories or [MIGRATING_DIR] * len(replicas)),
             record.leader_recovery_state,
         )
@@ -165,7 +166,7 @@ class TopicsImage:
         topic = self._existing(record.topic_id, "PartitionChangeRecord")
         if not 0 <= record.partition_id < len(topic.partitions):
             raise CorruptLogError(
-                f"metadata log changes {topic.name}-{record.partition_id}, which does not exist"
+                f"The metadata log changes {topic.name}-{record.partition_id}, which does not exist"
             )
         before = topic.partitions[record.partition_id]
         share = self._share
@@ -216,7 +217,7 @@ class TopicsImage:
             topics = (self.by_name[record.topic_name],)
         else:
             raise CorruptLogError(
-                f"metadata log clears the ELR of topic {record.topic_name!r}, which does not exist"
+                f"The metadata log clears the ELR of topic {record.topic_name!r}, which does not exist"
             )
         for topic in topics:
             for index, partition in enumerate(topic.partitions):
@@ -257,7 +258,7 @@ class TopicsImage:
         topic = self.by_id.get(topic_id)
         if topic is None:
             raise CorruptLogError(
-                f"metadata log has a {record_name} for topic id {uuid_to_text(topic_id)}, unknown"
+                f"The metadata log has a {record_name} for the unknown topic id {uuid_to_text(topic_id)}"
             )
         return topic
 
@@ -267,7 +268,7 @@ class TopicsImage:
 
 
 def collision_name_of(name: str) -> str | None:
-    """The name as metrics show it, if that could be another topic's name as well."""
+    """The name in metrics if another topic could have the same; otherwise None."""
     if "." in name:
         return name.replace(".", "_")
     return name if "_" in name else None
@@ -291,7 +292,7 @@ def partition_record(
     if metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
         record.directories = list(partition.directories)
     if metadata_version >= ELR_SUPPORTED:
-        # An empty list is left out, not written as an empty tagged field.
+        # An empty list is omitted, not written as an empty tagged field.
         record.eligible_leader_replicas = list(partition.elr) or None
         record.last_known_elr = list(partition.last_known_elr) or None
     return record, partition_record_version(metadata_version)

@@ -1,4 +1,4 @@
-"""Topics come and go: CreateTopics, DeleteTopics, CreatePartitions.
+"""CreateTopics, DeleteTopics and CreatePartitions.
 
 Each topic of a request succeeds or fails by itself; all that succeed are appended as one atomic batch.
 """
@@ -44,7 +44,7 @@ class _Assignments(NamedTuple):
     partition_count: int
     replication_factor: int
     replicas: Iterable[Sequence[int]]
-    """Of each partition, once: they may be worked out as they are asked for."""
+    """The replicas of each partition; a one-time iterable, possibly lazy."""
 
 
 def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decision[CreateTopicsResponse]:
@@ -53,55 +53,55 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest) -> Decis
     results: list[CreatableTopicResult] = []
     counts = Counter(topic.name for topic in request.topics)
     duplicates = {name for name, count in counts.items() if count > 1}
-    taken: dict[str, str] = {}
+    collision_names: dict[str, str] = {}
     for name in sorted(duplicates):
         results.append(
-            _creation_failed(name, ErrorCode.INVALID_REQUEST, f"topic {name!r} is in the request twice")
+            _creation_failed(name, ErrorCode.INVALID_REQUEST, f"Topic {name!r} is in the request twice")
         )
     for topic in request.topics:
         if topic.name in duplicates:
             continue
         try:
-            _check_new_name(state, topic.name, taken)
+            _check_new_name(state, topic.name, collision_names)
             first, partitions, result = _create_topic(state, topic)
         except KafkaError as error:
             results.append(_creation_failed(topic.name, error.code, error.message))
             continue
         collision_name = collision_name_of(topic.name)
         if collision_name is not None:
-            taken[collision_name] = topic.name
+            collision_names[collision_name] = topic.name
         records += first, partitions
         record_count += len(first) + result.num_partitions
         results.append(result)
     check_record_count(record_count)
-    made = () if request.validate_only else chain.from_iterable(records)
-    return made, CreateTopicsResponse(topics=results)
+    created = () if request.validate_only else chain.from_iterable(records)
+    return created, CreateTopicsResponse(topics=results)
 
 
-def _check_new_name(state: ControllerState, name: str, taken: dict[str, str]) -> None:
+def _check_new_name(state: ControllerState, name: str, collision_names: dict[str, str]) -> None:
     if name == METADATA_TOPIC:
         raise KafkaError(
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{METADATA_TOPIC} is kept by the cluster itself"
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{METADATA_TOPIC} is managed by the cluster itself"
         )
     problem = topic_name_problem(name)
     if problem is not None:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name is not valid: {problem}")
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topic name: {problem}")
     if name in state.image.topics.by_name:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic {name!r} already exists")
     collision_name = collision_name_of(name)
     if collision_name is not None:
-        other = state.image.topics.collision_names.get(collision_name) or taken.get(collision_name)
+        other = state.image.topics.collision_names.get(collision_name) or collision_names.get(collision_name)
         if other is not None:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"topic {name!r} collides with {other!r}: metrics cannot tell '.' from '_'",
+                f"Topic {name!r} collides with {other!r}: metrics do not distinguish '.' and '_'",
             )
 
 
 def _create_topic(
     state: ControllerState, topic: CreatableTopic
 ) -> tuple[list[VersionedRecord], Iterator[VersionedRecord], CreatableTopicResult]:
-    """The records of the topic, of its partitions, and the answer."""
+    """The records of the topic, those of its partitions, and the result."""
     given = {config.name: config.value for config in topic.configs}
     configs = state.rules.replaced(TOPIC, topic.name, {}, given)
     assignments = (
@@ -132,14 +132,14 @@ def _automatic_assignments(state: ControllerState, topic: CreatableTopic) -> _As
     if replication_factor <= 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} is not valid; it must be above 0, or -1: default",
+            f"Replication factor {replication_factor} is invalid. Set it above 0, or to -1 for the default",
         )
     if partition_count == USE_DEFAULT:
         partition_count = state.settings.num_partitions
     if partition_count <= 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"number of partitions {partition_count} is not valid: it must be above 0, or -1 for the default",
+            f"Partition count {partition_count} is invalid. Set it above 0, or to -1 for the default",
         )
     return _place(state, partition_count, replication_factor)
 
@@ -148,15 +148,15 @@ def _manual_assignments(state: ControllerState, topic: CreatableTopic) -> _Assig
     if topic.replication_factor != USE_DEFAULT or topic.num_partitions != USE_DEFAULT:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            "with replicas assigned by hand, the number of partitions and the replication factor must be -1",
+            "With manual assignments the number of partitions and the replication factor must be -1",
         )
     by_index = {each.partition_index: each.broker_ids for each in topic.assignments}
     if len(by_index) != len(topic.assignments):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned twice")
     if sorted(by_index) != list(range(len(by_index))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "the assigned partitions must be numbered from 0 without a gap",
+            "The assigned partitions must be numbered from 0 without gaps",
         )
     assignments = [by_index[index] for index in range(len(by_index))]
     _check_assignments(state, assignments, len(assignments[0]))
@@ -164,7 +164,7 @@ def _manual_assignments(state: ControllerState, topic: CreatableTopic) -> _Assig
 
 
 def _place(state: ControllerState, partition_count: int, replication_factor: int) -> _Assignments:
-    # Checked before anything is built: a count of 2^31-1 would otherwise cost gigabytes only to be refused.
+    # Checked before anything is built: a count of 2^31-1 would cost gigabytes only to be rejected.
     check_record_count(partition_count)
     brokers = state.image.cluster.brokers.values()
     replicas = place_replicas(brokers, partition_count, replication_factor, state.random)
@@ -177,26 +177,27 @@ def _check_assignments(
     brokers = state.image.cluster.brokers
     for replicas in assignments:
         if not replicas:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned to no broker at all"
-            )
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned to no broker")
         for broker_id in replicas:
             if broker_id not in brokers:
                 raise KafkaError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"the assignment names broker {broker_id}, not registered",
+                    f"The assignment contains broker {broker_id}, which is not registered",
                 )
         if len(set(replicas)) != len(replicas):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(replicas)} names a broker twice")
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(replicas)} contains a broker twice"
+            )
         if len(replicas) != replication_factor:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{list(replicas)} has {len(replicas)} replica(s), the other partitions {replication_factor}",
+                f"{list(replicas)} has {len(replicas)} replicas; the other partitions have "
+                f"{replication_factor}",
             )
         if not any(brokers[broker_id].active for broker_id in replicas):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"all of the brokers {list(replicas)} are fenced or stopping",
+                f"All brokers of {list(replicas)} are fenced or shutting down",
             )
 
 
@@ -227,18 +228,18 @@ def _creation_failed(name: str, code: ErrorCode, message: str | None) -> Creatab
 
 
 def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decision[DeleteTopicsResponse]:
-    """Takes names from ``topic_names`` (versions 1 to 5) and names or ids from ``topics`` (version 6)."""
+    """Topics come by name in ``topic_names`` (versions 1 to 5) or by name or id in ``topics`` (version 6)."""
     wanted = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     records: list[VersionedRecord] = []
     results: list[DeletableTopicResult] = []
-    meant = Counter(topic.id for each in wanted if (topic := _topic_meant(state, each)) is not None)
+    occurrences = Counter(topic.id for each in wanted if (topic := _find_topic(state, each)) is not None)
     for each in wanted:
         name, topic_id = each.name, each.topic_id
         try:
             topic_id, name = _topic_to_delete(state, name, topic_id)
-            if meant[topic_id] > 1:
-                # Whoever is told that his request is wrong must find the topic still there.
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic {name!r} is in the request twice")
+            if occurrences[topic_id] > 1:
+                # A client whose request was invalid must find the topic unchanged.
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic {name!r} is in the request twice")
         except KafkaError as error:
             results.append(
                 DeletableTopicResult(
@@ -252,26 +253,26 @@ def delete_topics(state: ControllerState, request: DeleteTopicsRequest) -> Decis
     return records, DeleteTopicsResponse(responses=results)
 
 
-def _topic_meant(state: ControllerState, asked: DeleteTopicState) -> TopicImage | None:
+def _find_topic(state: ControllerState, requested: DeleteTopicState) -> TopicImage | None:
     topics = state.image.topics
-    return topics.by_id.get(asked.topic_id) if asked.name is None else topics.by_name.get(asked.name)
+    return (
+        topics.by_id.get(requested.topic_id) if requested.name is None else topics.by_name.get(requested.name)
+    )
 
 
 def _topic_to_delete(state: ControllerState, name: str | None, topic_id: Uuid) -> tuple[Uuid, str]:
     if name is not None and topic_id != ZERO_UUID:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is to be named or given by id, not both")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Give the name or the id of a topic, not both")
     if name is None and topic_id == ZERO_UUID:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "neither the topic's name nor its id is given")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither the name nor the id of the topic is given")
     if name is None:
         topic = state.image.topics.by_id.get(topic_id)
         if topic is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic with id {uuid_to_text(topic_id)}"
-            )
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"Topic id {uuid_to_text(topic_id)} does not exist")
     else:
         topic = state.image.topics.by_name.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} does not exist")
     return topic.id, topic.name
 
 
@@ -288,7 +289,7 @@ def create_partitions(
             CreatePartitionsTopicResult(
                 name=name,
                 error_code=ErrorCode.INVALID_REQUEST,
-                error_message=f"topic {name!r} is in the request twice",
+                error_message=f"Topic {name!r} is in the request twice",
             )
         )
     for topic in request.topics:
@@ -307,22 +308,22 @@ def create_partitions(
             record_count += count
             results.append(CreatePartitionsTopicResult(name=topic.name))
     check_record_count(record_count)
-    made = () if request.validate_only else chain.from_iterable(records)
-    return made, CreatePartitionsResponse(results=results)
+    created = () if request.validate_only else chain.from_iterable(records)
+    return created, CreatePartitionsResponse(results=results)
 
 
 def _added_partitions(
     state: ControllerState, request: CreatePartitionsTopic
 ) -> tuple[int, Iterator[VersionedRecord]]:
-    """How many there will be, and their records."""
+    """The number of new partitions and their records."""
     topic = state.image.topics.by_name.get(request.name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {request.name!r}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {request.name!r} does not exist")
     present = len(topic.partitions)
     if request.count <= present:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"topic {request.name!r} has {present} partition(s), {request.count} would not be an increase",
+            f"Topic {request.name!r} has {present} partitions; {request.count} is not an increase",
         )
     added = request.count - present
     replication_factor = topic.partitions[0].replication_factor
@@ -332,7 +333,7 @@ def _added_partitions(
         if len(request.assignments) != added:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{added} partition(s) are to be added, but {len(request.assignments)} assigned",
+                f"The request adds {added} partitions but assigns {len(request.assignments)}",
             )
         given = [each.broker_ids for each in request.assignments]
         _check_assignments(state, given, replication_factor)

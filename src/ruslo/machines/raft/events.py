@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ruslo.machines.machine import TimerFired
 from ruslo.machines.raft.log_view import QuorumRecord
 from ruslo.machines.raft.rpc import RaftRequest, RaftResponse
 from ruslo.machines.raft.snapshots import SnapshotId
@@ -17,11 +18,6 @@ from ruslo.machines.raft.snapshots import SnapshotId
 @dataclass(frozen=True, slots=True)
 class Started:
     """The log and the quorum state are loaded and synced; every control record has been replayed."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimerFired:
-    """The time of ``deadline_ms()`` has been reached."""
 
 
 @dataclass(frozen=True, slots=True)

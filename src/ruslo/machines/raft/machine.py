@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from random import Random
 
-from ruslo.machines.machine import Instant
+from ruslo.machines.machine import Instant, TimerFired
 from ruslo.machines.raft import elections, following, leading, voter_changes
 from ruslo.machines.raft.effects import Effects, RaftOutcome
 from ruslo.machines.raft.events import (
@@ -40,7 +40,6 @@ from ruslo.machines.raft.events import (
     SnapshotWritten,
     Started,
     Stopping,
-    TimerFired,
     Truncated,
     UpgradeRequested,
 )

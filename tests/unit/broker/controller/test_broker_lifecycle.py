@@ -10,7 +10,7 @@ import pytest
 
 from ruslo.broker.controller import broker_lifecycle as lifecycle_module
 from ruslo.broker.controller.broker_lifecycle import BrokerIdentity, BrokerLifecycle, LifecycleState
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
@@ -22,7 +22,7 @@ from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRe
 from ruslo.testing.simulation.clock import SimClock
 from tests.support.machines.controller_bench import (
     AdminNode,
-    CalmQuorum,
+    UndisturbedQuorum,
     admin_node,
     numbered_uuid,
     registration,
@@ -233,10 +233,10 @@ class SlowController:
         return self.asked[-1]
 
 
-def stopping_broker(controller: SlowController, metadata: MetadataDriver) -> BrokerLifecycle:
+def stopping_broker(controller: SlowController, metadata: MetadataLoader) -> BrokerLifecycle:
     identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
     clock = SystemClock()
-    lifecycle = BrokerLifecycle(identity, controller, metadata, CalmQuorum(clock), clock=clock)
+    lifecycle = BrokerLifecycle(identity, controller, metadata, UndisturbedQuorum(clock), clock=clock)
     lifecycle.epoch = 5
     return lifecycle
 
@@ -245,7 +245,7 @@ async def test_a_hand_over_may_take_its_time_while_something_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
-    controller, metadata = SlowController(), MetadataDriver()
+    controller, metadata = SlowController(), MetadataLoader()
     stopping = asyncio.create_task(stopping_broker(controller, metadata).shut_down())
     until_s = time.monotonic() + 0.2
     while time.monotonic() < until_s:
@@ -262,11 +262,11 @@ async def test_nobody_waits_for_a_cluster_in_which_nothing_is_committed(
 ) -> None:
     monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
     controller = SlowController()
-    assert not await stopping_broker(controller, MetadataDriver()).shut_down()
+    assert not await stopping_broker(controller, MetadataLoader()).shut_down()
     assert controller.asked[0].cancelled()
 
 
-class SlowQuorum(CalmQuorum):
+class SlowQuorum(UndisturbedQuorum):
     """Knows everything when it is told to."""
 
     def __init__(self, clock: SimClock) -> None:
@@ -301,7 +301,7 @@ async def test_a_session_after_silence_counts_when_what_was_decided_meanwhile_is
     quorum = SlowQuorum(clock)
     identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
     lifecycle = BrokerLifecycle(
-        identity, controller, MetadataDriver(), quorum, clock=clock, session_timeout_ms=1000
+        identity, controller, MetadataLoader(), quorum, clock=clock, session_timeout_ms=1000
     )
     quorum.known.set()
     await beat(lifecycle, controller)

@@ -32,7 +32,7 @@ async def turns(count: int = 3) -> None:
 
 async def test_answers_are_released_by_commits_in_order() -> None:
     async with admin_node() as node:
-        node.raft.commits_by_itself = False
+        node.raft.commits_automatically = False
         first = node.controller.submit(creating("a"))
         second = node.controller.submit(creating("b"))
         # Refused because of what is not committed yet: so this answer waits as well.
@@ -46,7 +46,7 @@ async def test_answers_are_released_by_commits_in_order() -> None:
         answers = [await each for each in (first, second, refused)]
         codes = [each.topics[0].error_code for each in answers if isinstance(each, CreateTopicsResponse)]
         assert codes == [0, 0, ErrorCode.TOPIC_ALREADY_EXISTS]
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
 
 
 async def test_answer_comes_at_once_when_nothing_is_open() -> None:
@@ -85,7 +85,7 @@ async def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
 async def test_lost_leadership_forgets_what_was_not_committed() -> None:
     async with admin_node() as node:
         await node.controller.submit(creating("kept"))
-        node.raft.commits_by_itself = False
+        node.raft.commits_automatically = False
         lost = node.controller.submit(creating("lost"))
         node.raft.resign()
         with pytest.raises(KafkaError) as error:
@@ -96,7 +96,7 @@ async def test_lost_leadership_forgets_what_was_not_committed() -> None:
             await node.controller.submit(creating("never"))
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         # What another leader commits meanwhile arrives, and this node can lead again.
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
         node.raft.lead()
         assert isinstance(await node.controller.submit(creating("lost")), CreateTopicsResponse)
         assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name) == {"kept", "lost"}
@@ -109,7 +109,7 @@ async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pyt
         append = node.raft.append
 
         def resign_after(*args: Any) -> int:
-            node.raft.commits_by_itself = False
+            node.raft.commits_automatically = False
             last = append(*args)
             node.raft.resign()
             return last
@@ -121,7 +121,7 @@ async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pyt
             await lost
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert set(node.machine.image.topics.by_name) == {"kept"}
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
         node.raft.lead()
         await node.controller.submit(creating("after"))
         assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name)

@@ -1,4 +1,4 @@
-"""A request on its way to the active controller while that changes."""
+"""Forwarding a request while the active controller changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ruslo.broker.controller.gateway import ControllerGateway
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.forwarding import answer_envelope, open_envelope
@@ -27,23 +27,23 @@ CONTEXT = RequestContext(api_version=0)
 
 @dataclass
 class Election:
-    """Who leads, as the quorum's driver tells it."""
+    """The leader as the raft driver reports it."""
 
     leader_id: int
     leader_endpoint: Endpoint | None
     node_id: int = OURS
 
     async def catch_up(self) -> None:
-        """There is nothing to catch up with."""
+        """The metadata is up to date."""
 
 
-def removed(said: str) -> RemoveRaftVoterResponse:
-    return RemoveRaftVoterResponse(error_code=0, error_message=said)
+def removed(by: str) -> RemoveRaftVoterResponse:
+    return RemoveRaftVoterResponse(error_code=0, error_message=by)
 
 
-def forwarded(answers_late: bool) -> Message:
-    """The answer when the other controller, which is asked, hands the lead over to this node."""
-    metadata = MetadataDriver()
+def forwarded(responds_late: bool) -> Message:
+    """The response when the other controller loses the leadership to this node meanwhile."""
+    metadata = MetadataLoader()
 
     async def script(asked: Asked) -> Answer:
         if asked.api_key != EnvelopeRequest.API_KEY:
@@ -51,34 +51,34 @@ def forwarded(answers_late: bool) -> Message:
         assert isinstance(asked.message, EnvelopeRequest)
         election.leader_id, election.leader_endpoint = OURS, None
         metadata.handle_leader_change(OURS, 2)
-        await asyncio.sleep(0.01 if answers_late else 60)
+        await asyncio.sleep(0.01 if responds_late else 60)
         header, _, _ = open_envelope(asked.message)
-        return EnvelopeResponse(error_code=0, response_data=answer_envelope(header, removed("there")))
+        return EnvelopeResponse(error_code=0, response_data=answer_envelope(header, removed("remotely")))
 
-    async def story() -> Message:
+    async def forward() -> Message:
         async with ScriptedBroker(script) as other:
             election.leader_endpoint = Endpoint("CONTROLLER", "127.0.0.1", other.port)
             gateway = ControllerGateway(
                 None,
+                lambda request, context: removed("locally"),
                 cast(RaftDriver, election),
                 metadata,
                 SystemClock(),
                 node_id=OURS,
                 request_timeout_ms=30_000,
             )
-            gateway.serve_here = lambda request, context: removed("here")
             try:
                 return await gateway.forward(REQUEST, CONTEXT)
             finally:
                 await gateway.stop()
 
     election = Election(OTHER, None)
-    return asyncio.run(asyncio.wait_for(story(), 60))
+    return asyncio.run(asyncio.wait_for(forward(), 60))
 
 
-def test_a_node_that_comes_to_lead_answers_itself() -> None:
-    assert forwarded(answers_late=False) == removed("here")
+def test_a_node_that_becomes_leader_serves_the_request_itself() -> None:
+    assert forwarded(responds_late=False) == removed("locally")
 
 
-def test_the_last_word_of_the_one_before_counts() -> None:
-    assert forwarded(answers_late=True) == removed("there")
+def test_a_late_response_of_the_previous_controller_counts() -> None:
+    assert forwarded(responds_late=True) == removed("remotely")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.broker.controller.gateway import _HOUSEKEEPING
+from ruslo.broker.controller.gateway import _LIFECYCLE_REQUESTS
 from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS, HANDLERS, PIPELINES, controller_apis
 from ruslo.protocol.apis import API_BY_KEY, API_BY_NAME
 
@@ -13,7 +13,7 @@ def test_pipelines_are_of_apis_that_are_served() -> None:
 
 def test_what_a_broker_asks_of_the_controller_for_itself_is_one_pipeline() -> None:
     """They share a connection: a heartbeat must not wait until the change of an ISR is committed."""
-    own = {API_BY_KEY[request.API_KEY].name for request in _HOUSEKEEPING}
+    own = {API_BY_KEY[request.API_KEY].name for request in _LIFECYCLE_REQUESTS}
     assert {PIPELINES.get(name) for name in own} == {"housekeeping"}
     assert {controller_apis()[API_BY_NAME[name].key].pipeline for name in own} == {"housekeeping"}
 

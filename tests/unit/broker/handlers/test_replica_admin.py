@@ -102,12 +102,12 @@ async def test_elect_in_every_version(version: int) -> None:
 async def test_election_that_does_not_commit_in_time() -> None:
     async with admin_node() as node:
         await prepare(node)
-        node.raft.commits_by_itself = False
+        node.raft.commits_automatically = False
         await_commit = node.controller.submit(moving([2, 1]))
         request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1)
         answer = await exchange(elect_leaders.handle, node, request)
         assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
         node.raft.commit()
         await await_commit
 
@@ -136,7 +136,7 @@ async def test_without_controller_the_whole_request_is_refused(handle: object, r
 async def test_what_does_not_commit_in_time(handle: object) -> None:
     async with admin_node() as node:
         await prepare(node)
-        node.raft.commits_by_itself = False
+        node.raft.commits_automatically = False
         first = node.controller.submit(moving([2, 1]))
         request: Message = (
             AlterPartitionReassignmentsRequest(timeout_ms=1)
@@ -146,7 +146,7 @@ async def test_what_does_not_commit_in_time(handle: object) -> None:
         with pytest.raises(KafkaError) as refused:
             await exchange(handle, node, request)  # type: ignore[arg-type]
         assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
         node.raft.commit()
         await first
 

@@ -87,13 +87,13 @@ async def test_create_without_controller() -> None:
 
 async def test_create_that_does_not_commit_in_time() -> None:
     async with admin_node() as node:
-        node.raft.commits_by_itself = False
+        node.raft.commits_automatically = False
         request = creating("slow")
         request.timeout_ms = 1
         (answer,) = (await exchange(create_topics.handle, node, request)).topics
         assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
         assert "slow" not in node.image.topics.by_name
-        node.raft.commits_by_itself = True
+        node.raft.commits_automatically = True
         node.raft.commit()
         assert "slow" in node.image.topics.by_name, "the change itself was not taken back"
 

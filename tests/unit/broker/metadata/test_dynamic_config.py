@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.log_config import LogConfig
 from ruslo.protocol.messages.config_record import ConfigRecord
@@ -17,7 +17,7 @@ from tests.support.machines.controller_bench import broker_config, numbered_uuid
 
 class Bench:
     def __init__(self) -> None:
-        self.metadata = MetadataDriver()
+        self.metadata = MetadataLoader()
         self.config = DynamicConfig(broker_config({"log.retention.ms": "1000"}), self.metadata, node_id=1)
         self.brokers: list[BrokerConfig] = []
         self.topics: list[tuple[str, LogConfig]] = []

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.protocol.messages.config_record import ConfigRecord
@@ -31,7 +31,7 @@ class Told:
 
 
 def test_subscribers_hear_of_every_change() -> None:
-    driver, early, late = MetadataDriver(), Told(), Told()
+    driver, early, late = MetadataLoader(), Told(), Told()
     driver.subscribe(early)
     driver.handle_commit(0, 1, [A])
     driver.handle_commit(1, 1, [NoOpRecord()])
@@ -43,7 +43,7 @@ def test_subscribers_hear_of_every_change() -> None:
 
 
 def test_snapshot_is_told_as_a_difference() -> None:
-    driver, told = MetadataDriver(), Told()
+    driver, told = MetadataLoader(), Told()
     driver.handle_commit(0, 1, [A])
     driver.subscribe(told)
     config = ConfigRecord(resource_type=2, resource_name="b", name="k", value="v")
@@ -57,7 +57,7 @@ def test_snapshot_is_told_as_a_difference() -> None:
 
 
 async def test_waiting_for_an_offset() -> None:
-    driver = MetadataDriver()
+    driver = MetadataLoader()
     waiting = [asyncio.create_task(driver.wait_for(offset)) for offset in (2, 0, 1)]
     gone = asyncio.create_task(driver.wait_for(1))
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def test_one_failing_subscriber_does_not_keep_others_from_the_news(caplog: pytes
     def failing(delta: MetadataDelta, image: MetadataImage) -> None:
         raise OSError("no space")
 
-    driver, told = MetadataDriver(), Told()
+    driver, told = MetadataLoader(), Told()
     driver.subscribe(failing)
     driver.subscribe(told)
     with caplog.at_level(logging.ERROR):
@@ -85,14 +85,14 @@ def test_one_failing_subscriber_does_not_keep_others_from_the_news(caplog: pytes
 
 
 def test_leader_is_known() -> None:
-    driver = MetadataDriver()
+    driver = MetadataLoader()
     assert driver.leader_id == -1
     driver.handle_leader_change(3, 7)
     assert driver.leader_id == 3
 
 
 def test_until_a_snapshot_is_whole_the_state_before_is_in_effect() -> None:
-    driver, told = MetadataDriver(), Told()
+    driver, told = MetadataLoader(), Told()
     driver.handle_commit(0, 1, [A])
     driver.subscribe(told)
     topics = [TopicRecord(name=f"t{number}", topic_id=numbered_uuid(100 + number)) for number in range(2500)]
@@ -107,7 +107,7 @@ def test_until_a_snapshot_is_whole_the_state_before_is_in_effect() -> None:
 
 
 def test_a_snapshot_that_is_not_finished_leaves_no_trace() -> None:
-    driver = MetadataDriver()
+    driver = MetadataLoader()
     driver.handle_commit(0, 1, [A])
     unfinished = driver.handle_snapshot(
         50, 3, [TopicRecord(name=f"t{number}", topic_id=numbered_uuid(number)) for number in range(1500)]

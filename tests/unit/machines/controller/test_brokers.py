@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.controller.events import BrokerGone, TimerFired
+from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.machine import TimerFired
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import UNASSIGNED_DIR
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -75,13 +76,13 @@ def test_a_fencing_that_the_log_refused_comes_again() -> None:
     """A full disk refuses an append: what the machine wanted to write then is not replayed."""
     bench = MachineBench.started(2)
     gone = BrokerGone(2, bench.image.cluster.brokers[2].epoch)
-    assert bench.machine.handle(gone, bench.now_ms).append is not None
+    assert bench.machine.handle(gone, bench.now).records != ()
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE, "its session is over all the same"
     bench.heartbeat(2)
     for _ in range(4):
         bench.now_ms += 2_250
         bench.heartbeat(1)
-    assert bench.machine.handle(TimerFired(), bench.now_ms).append is not None
+    assert bench.machine.handle(TimerFired(), bench.now).records != ()
     assert bench.image.cluster.brokers[2].active
     bench.wait(2_000)
     assert bench.image.cluster.brokers[2].fenced
@@ -102,10 +103,12 @@ def test_a_new_controller_gives_others_a_whole_session_but_not_its_own_node() ->
 
 def test_broker_epoch_is_the_first_offset_of_the_batch() -> None:
     bench = MachineBench.started()
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)]))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)])
+    )
     bench.activate()
     next_offset = len(bench.log)
-    answer = bench.answer(registration(1, incarnation="b"), BrokerRegistrationResponse)
+    answer = bench.respond(registration(1, incarnation="b"), BrokerRegistrationResponse)
     assert answer.broker_epoch == next_offset
     assert len(bench.log) == next_offset + 4, "three partitions left without a leader, then the registration"
     # Caught up is who has replayed the registration itself, not only what was before it.
@@ -123,9 +126,11 @@ def test_heartbeat_of_a_stranger() -> None:
 
 def test_unregister() -> None:
     bench = MachineBench.started(2)
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=2)]))
-    bench.ask(UnregisterBrokerRequest(broker_id=2))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=2)])
+    )
+    bench.submit(UnregisterBrokerRequest(broker_id=2))
     assert list(bench.image.cluster.brokers) == [1]
     assert bench.image.topics.by_name["t"].partitions[0].isr == (1,)
     with pytest.raises(KafkaError, match="not registered"):
-        bench.ask(UnregisterBrokerRequest(broker_id=2))
+        bench.submit(UnregisterBrokerRequest(broker_id=2))

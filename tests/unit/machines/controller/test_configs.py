@@ -25,7 +25,9 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def bench_with_topic() -> MachineBench:
     bench = MachineBench.started()
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    )
     return bench
 
 
@@ -38,7 +40,7 @@ def alter(
     bench: MachineBench, *resources: AlterConfigsResource, validate_only: bool = False
 ) -> list[ErrorCode]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    answer = bench.answer(request, IncrementalAlterConfigsResponse)
+    answer = bench.respond(request, IncrementalAlterConfigsResponse)
     return [ErrorCode(each.error_code) for each in answer.responses]
 
 
@@ -49,8 +51,8 @@ def test_what_was_changed_carries_no_message() -> None:
     replaced = AlterConfigsRequest(
         resources=[legacy.AlterConfigsResource(resource_type=2, resource_name="t", configs=[])]
     )
-    (one,) = bench.answer(changed, IncrementalAlterConfigsResponse).responses
-    (other,) = bench.answer(replaced, AlterConfigsResponse).responses
+    (one,) = bench.respond(changed, IncrementalAlterConfigsResponse).responses
+    (other,) = bench.respond(replaced, AlterConfigsResponse).responses
     assert (one.error_code, one.error_message) == (0, None)
     assert (other.error_code, other.error_message) == (0, None)
 
@@ -115,7 +117,7 @@ def test_a_node_that_is_only_a_controller_has_configs() -> None:
     bench = bench_with_topic()
     change = resource(4, "3000", ("log.cleaner.threads", SET, "2"))
     assert alter(bench, change) == [ErrorCode.BROKER_ID_NOT_REGISTERED]
-    bench.ask(ControllerRegistrationRequest(controller_id=3000))
+    bench.submit(ControllerRegistrationRequest(controller_id=3000))
     assert alter(bench, change) == [ErrorCode.NONE]
     assert dict(bench.image.configs.of(4, "3000")) == {"log.cleaner.threads": "2"}
 
@@ -138,7 +140,7 @@ def test_the_older_call_replaces_everything() -> None:
         request = AlterConfigsRequest(
             resources=[legacy.AlterConfigsResource(resource_type=2, resource_name="t", configs=given)]
         )
-        return ErrorCode(bench.answer(request, AlterConfigsResponse).responses[0].error_code)
+        return ErrorCode(bench.respond(request, AlterConfigsResponse).responses[0].error_code)
 
     assert replace(segment_ms="2000", flush_ms="7") is ErrorCode.NONE
     assert dict(bench.image.configs.of_topic("t")) == {"segment.ms": "2000", "flush.ms": "7"}
@@ -152,7 +154,7 @@ def test_the_older_call_replaces_everything() -> None:
 def test_a_new_minimum_does_not_leave_a_partition_without_anybody_who_could_lead_it(name: str) -> None:
     bench = MachineBench.started(2)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     alter(bench, resource(TOPIC, "t", ("min.insync.replicas", 0, "2")))
     for broker_id in (1, 2):
         bench.heartbeat(broker_id, want_fence=True)

@@ -50,7 +50,7 @@ def three_brokers() -> MachineBench:
     bench.join(3)
     placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in (0, 1)]
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed)
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     return bench
 
 
@@ -66,7 +66,7 @@ def assign(bench: MachineBench, index: int, directory: Uuid, broker_id: int = 1)
         broker_epoch=bench.image.cluster.brokers[broker_id].epoch,
         directories=[DirectoryData(id=directory, topics=topics)],
     )
-    answer = bench.answer(request, AssignReplicasToDirsResponse)
+    answer = bench.respond(request, AssignReplicasToDirsResponse)
     return ErrorCode(answer.directories[0].topics[0].partitions[0].error_code)
 
 
@@ -96,7 +96,7 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_others() -> None:
     bench = three_brokers()
     assign(bench, 0, FIRST)
     assign(bench, 1, SECOND)
-    records, answer = bench.ask(heartbeat(bench, SECOND))
+    records, answer = bench.submit(heartbeat(bench, SECOND))
     # As Apache Kafka writes them: the partitions first, then the registration without the directory.
     assert [(type(record), version) for record, version in records] == [
         (PartitionChangeRecord, 2),
@@ -107,12 +107,12 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_others() -> None:
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1, 2, 3))
     assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
     assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
-    assert bench.ask(heartbeat(bench, SECOND))[0] == [], "told once is enough"
+    assert bench.submit(heartbeat(bench, SECOND))[0] == [], "told once is enough"
 
 
 def test_a_replica_whose_directory_was_not_known_yet_is_said_to_be_lost() -> None:
     bench = three_brokers()
-    bench.ask(heartbeat(bench, SECOND))
+    bench.submit(heartbeat(bench, SECOND))
     assert partition(bench, 1).leader == 1, "nobody knows yet that it lay there"
     assert assign(bench, 1, LOST_DIR) is ErrorCode.NONE
     assert partition(bench, 1).directories[0] == LOST_DIR
@@ -122,20 +122,22 @@ def test_a_replica_whose_directory_was_not_known_yet_is_said_to_be_lost() -> Non
 def test_a_broker_that_loses_a_directory_while_it_is_fenced_stays_so_for_one_more_heartbeat() -> None:
     bench = three_brokers()
     assign(bench, 1, SECOND)
-    bench.answer(registration(1, dirs=2), BrokerRegistrationResponse)
+    bench.respond(registration(1, dirs=2), BrokerRegistrationResponse)
     epoch = bench.image.cluster.brokers[1].epoch
     bench.heartbeat(1, want_fence=True)
     assert bench.image.cluster.brokers[1].epoch == epoch
-    assert bench.answer(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
-    assert not bench.answer(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
+    assert bench.respond(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
+    assert not bench.respond(heartbeat(bench, SECOND), BrokerHeartbeatResponse).is_fenced
     assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
 
 
 def test_a_replica_that_is_found_again_may_lead() -> None:
     bench = MachineBench.started(0)
     bench.join(1, dirs=2)
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
-    bench.ask(heartbeat(bench, SECOND))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    )
+    bench.submit(heartbeat(bench, SECOND))
     assign(bench, 0, LOST_DIR)
     assert partition(bench, 0).leader == -1
     # The broker is started again and has the directory; what lies there it can only say when it serves.
@@ -155,7 +157,7 @@ def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_m
         resource_name="t",
         configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
     )
-    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
     assign(bench, 0, SECOND)
     assign(bench, 1, FIRST)
     epoch = bench.image.cluster.brokers[1].epoch
@@ -183,10 +185,10 @@ def all_crashed(min_isr: str = "2") -> MachineBench:
         resource_name="t",
         configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)],
     )
-    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
     for broker_id in (1, 2, 3):
-        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
-        bench.answer(registration(broker_id, incarnation="b"), BrokerRegistrationResponse)
+        bench.handle(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+        bench.respond(registration(broker_id, incarnation="b"), BrokerRegistrationResponse)
     assert (partition(bench, 0).leader, partition(bench, 0).isr, partition(bench, 0).elr) == (-1, (), ())
     return bench
 
@@ -213,7 +215,7 @@ def test_partition_waits_for_an_operator_if_nobody_has_all_records() -> None:
     for broker_id in (1, 2, 3):
         bench.heartbeat(broker_id)
     assert partition(bench, 0).leader == -1
-    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
+    bench.submit(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
     assert partition(bench, 0).leader == 1
 
 
@@ -221,7 +223,7 @@ def test_operator_may_have_a_replica_elected_that_lost_its_data() -> None:
     bench = all_crashed()
     assign(bench, 0, LOST_DIR, 3)
     bench.heartbeat(3)
-    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
+    bench.submit(ElectLeadersRequest(election_type=1, topic_partitions=None, timeout_ms=0))
     assert partition(bench, 0).leader == 3
 
 
@@ -243,7 +245,7 @@ def test_replica_that_lost_its_data_leaves_the_elr_after_a_clean_stop() -> None:
         resource_name="t",
         configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
     )
-    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
     bench.heartbeat(3, want_fence=True)
     assert partition(bench, 0).elr == (3,)
     assign(bench, 0, LOST_DIR, 3)
@@ -256,23 +258,25 @@ def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
     bench.join(4, dirs=2)
     unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
     topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
-    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
     for broker_id in (1, 2, 3):
-        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+        bench.handle(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
     moves = [ReassignablePartition(partition_index=0, replicas=[4])]
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=moves)])
-    bench.ask(request)
-    bench.ask(ElectLeadersRequest(election_type=1, topic_partitions=None))
+    bench.submit(request)
+    bench.submit(ElectLeadersRequest(election_type=1, topic_partitions=None))
     assert (partition(bench, 0).leader, partition(bench, 0).replicas) == (4, (4, 1, 2, 3))
     assert assign(bench, 0, numbered_uuid(401), 4) is ErrorCode.NONE
     assert (partition(bench, 0).replicas, partition(bench, 0).directories) == ((4,), (numbered_uuid(401),))
-    bench.tell(BrokerGone(4, bench.image.cluster.brokers[4].epoch))
+    bench.handle(BrokerGone(4, bench.image.cluster.brokers[4].epoch))
     assert partition(bench, 0).leader == -1
 
 
 def test_metadata_version_without_directories_records_none() -> None:
     bench = MachineBench.started(0, features={"metadata.version": DIRECTORY_ASSIGNMENT_SUPPORTED - 1})
     bench.join(1)
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
+    )
     assert assign(bench, 0, FIRST) is ErrorCode.NONE
     assert partition(bench, 0).directories == (MIGRATING_DIR,)

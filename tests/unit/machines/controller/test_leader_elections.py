@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.controller import leader_elections, machine
-from ruslo.machines.controller.events import BrokerGone, TimerFired
+from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
+from ruslo.machines.machine import TimerFired
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -37,11 +38,11 @@ def bench_led_by_second(configs: dict[str, str] | None = None) -> MachineBench:
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     image = bench.image.topics
     for index in range(COUNT):
         change = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=2)
-        bench.machine.replay(len(bench.log), [change])
+        bench.machine.replay(change, len(bench.log))
         bench.log.append((change, 2))
     return bench
 
@@ -64,7 +65,7 @@ def test_a_round_is_limited_and_the_next_follows_at_once(monkeypatch: pytest.Mon
     keep_alive_until_due(bench)
     rounds = []
     while (deadline_ms := bench.machine.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
-        rounds.append(len(bench.tell(TimerFired())))
+        rounds.append(len(bench.handle(TimerFired())))
     assert [size for size in rounds if size] == [2, 2, 1]
     assert leaders(bench) == [1] * COUNT
 
@@ -91,10 +92,10 @@ def test_switched_off_it_does_not_happen() -> None:
 def test_nobody_is_elected_who_is_away_or_behind() -> None:
     bench = bench_led_by_second()
     epoch = bench.image.cluster.brokers[1].epoch
-    assert bench.tell(BrokerGone(1, epoch + 1)) == [], "that is not the process that is registered"
-    bench.tell(BrokerGone(1, epoch))
-    assert bench.tell(BrokerGone(1, epoch)) == [], "fenced already"
-    bench.ask(registration(1, incarnation="b"))
+    assert bench.handle(BrokerGone(1, epoch + 1)) == [], "that is not the process that is registered"
+    bench.handle(BrokerGone(1, epoch))
+    assert bench.handle(BrokerGone(1, epoch)) == [], "fenced already"
+    bench.submit(registration(1, incarnation="b"))
     bench.heartbeat(1)
     assert list(leader_elections.preferred_leader_changes(bench.machine.state)) == []
     assert leaders(bench) == [2] * COUNT
@@ -103,7 +104,7 @@ def test_nobody_is_elected_who_is_away_or_behind() -> None:
 def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
     bench = MachineBench.started(2)
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
+    bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
     assert bench.image.cluster.brokers[2].fenced
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
 
@@ -111,7 +112,7 @@ def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
 def test_a_machine_that_is_not_active_fences_nobody() -> None:
     bench = MachineBench.started(2)
     bench.machine.deactivate()
-    assert bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch)) == []
+    assert bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch)) == []
     assert not bench.image.cluster.brokers[2].fenced
 
 
@@ -121,14 +122,14 @@ def test_unclean_leaders_only_for_topics_that_want_them() -> None:
     image = bench.image.topics
     for index in range(COUNT):
         nobody = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=-1, isr=[])
-        bench.machine.replay(len(bench.log), [nobody])
+        bench.machine.replay(nobody, len(bench.log))
         bench.log.append((nobody, 2))
     assert list(leader_elections.unclean_leader_changes(bench.machine.state)) == []
     wanting = bench_led_by_second({"unclean.leader.election.enable": "true"})
     nobody = PartitionChangeRecord(
         topic_id=wanting.image.topics.by_name["t"].id, partition_id=3, leader=-1, isr=[]
     )
-    wanting.machine.replay(len(wanting.log), [nobody])
+    wanting.machine.replay(nobody, len(wanting.log))
     ((record, _),) = leader_elections.unclean_leader_changes(wanting.machine.state)
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.leader, record.isr, record.leader_recovery_state) == (3, 1, [1], 1)
@@ -147,14 +148,14 @@ def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clea
     bench = MachineBench.started(3)
     replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
-    bench.ask(CreateTopicsRequest(topics=[topic]))
-    bench.tell(BrokerGone(3, bench.image.cluster.brokers[3].epoch))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
+    bench.handle(BrokerGone(3, bench.image.cluster.brokers[3].epoch))
     epoch = bench.image.cluster.brokers[2].epoch
-    bench.tell(BrokerGone(2, epoch))
+    bench.handle(BrokerGone(2, epoch))
     (partition,) = bench.image.topics.by_name["t"].partitions
     assert (partition.leader, partition.isr, partition.elr) == (-1, (), (2,))
     off = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2)
-    assert bench.answer(UpdateFeaturesRequest(feature_updates=[off]), UpdateFeaturesResponse).error_code == 0
+    assert bench.respond(UpdateFeaturesRequest(feature_updates=[off]), UpdateFeaturesResponse).error_code == 0
     bench.join(3, incarnation="b")
     assert leaders(bench) == [-1]
     bench.join(2, incarnation="b", previous=epoch if clean else -1)
@@ -171,10 +172,10 @@ def test_the_last_leader_from_before_the_elr_leads_again_after_a_crash() -> None
     bench = MachineBench.started(2, features={**FEATURES, "eligible.leader.replicas.version": 0})
     replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
-    bench.ask(CreateTopicsRequest(topics=[topic]))
-    bench.tell(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
+    bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
     on = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
-    assert bench.answer(UpdateFeaturesRequest(feature_updates=[on]), UpdateFeaturesResponse).error_code == 0
+    assert bench.respond(UpdateFeaturesRequest(feature_updates=[on]), UpdateFeaturesResponse).error_code == 0
     assert leaders(bench) == [-1]
     bench.join(2, incarnation="b")
     (partition,) = bench.image.topics.by_name["t"].partitions

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ruslo.machines.controller.config_image import BROKER, TOPIC
-from ruslo.machines.controller.events import BrokerGone, Requested
+from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.records import VersionedRecord
+from ruslo.machines.machine import Requested
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import UNASSIGNED_DIR
 from ruslo.protocol.message import Message, Struct
@@ -116,8 +117,8 @@ class Story:
         if verb == "gone":
             broker_id = int(plain[0])
             epoch = int(named.get("epoch", bench.image.cluster.brokers[broker_id].epoch))
-            return bench.tell(BrokerGone(broker_id, epoch)), None
-        return bench.ask(self._request(verb, plain, named))
+            return bench.handle(BrokerGone(broker_id, epoch)), None
+        return bench.submit(self._request(verb, plain, named))
 
     def _idle(self, milliseconds: int) -> list[VersionedRecord]:
         """Time in which brokers that are alive go on to send heartbeats."""
@@ -291,7 +292,7 @@ def text(value: object) -> str:
 def test_refuses_what_it_does_not_serve() -> None:
     bench = MachineBench.started()
     with pytest.raises(KafkaError, match="does not serve ApiVersionsRequest") as refused:
-        bench.ask(ApiVersionsRequest())
+        bench.submit(ApiVersionsRequest())
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -302,16 +303,18 @@ def test_answers_not_controller_unless_active() -> None:
     bench.join(1)
     bench.machine.deactivate()
     assert bench.machine.deadline_ms() is None
-    outcome = bench.machine.handle(Requested("later", registration(1), len(bench.log)), 0)
+    outcome = bench.machine.handle(Requested("later", registration(1), len(bench.log)), bench.now)
     (reply,) = outcome.replies
     assert isinstance(reply.message, KafkaError)
     assert reply.message.code is ErrorCode.NOT_CONTROLLER
-    assert outcome.append is None
+    assert outcome.records == ()
 
 
 def test_loaded_from_a_snapshot_it_goes_on() -> None:
     bench = MachineBench.started(2)
-    bench.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=2)]))
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=2)])
+    )
     before = bench.image
     bench.machine.load(before.copy())
     assert bench.image is not before

@@ -9,8 +9,8 @@ import pytest
 
 from ruslo.machines.controller import state
 from ruslo.machines.controller.config_image import TOPIC
-from ruslo.machines.controller.elections import Reassignment, change_partition
 from ruslo.machines.controller.events import BrokerGone
+from ruslo.machines.controller.partition_changes import Reassignment, change_partition
 from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_partition_reassignments_request import (
@@ -56,7 +56,7 @@ def bench_with(*partitions: list[int], brokers: int = 4, features: dict[str, int
             for index, replicas in enumerate(partitions)
         ],
     )
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     return bench
 
 
@@ -69,14 +69,14 @@ def reassigning(targets: dict[int, list[int] | None], topic: str = "t") -> Alter
 
 def test_partitions_that_are_added_during_a_move_have_as_many_replicas_as_the_others() -> None:
     bench = bench_with([1, 2])
-    bench.ask(reassigning({0: [3, 4]}))
+    bench.submit(reassigning({0: [3, 4]}))
     partitions = bench.image.topics.by_name["t"].partitions
     assert set(partitions[0].replicas) == {1, 2, 3, 4}
     by_hand = CreatePartitionsTopic(
         name="t", count=2, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])]
     )
     for more in (by_hand, CreatePartitionsTopic(name="t", count=3, assignments=None)):
-        answer = bench.answer(CreatePartitionsRequest(topics=[more]), CreatePartitionsResponse)
+        answer = bench.respond(CreatePartitionsRequest(topics=[more]), CreatePartitionsResponse)
         assert answer.results[0].error_code == 0, answer.results[0].error_message
     assert [len(each.replicas) for each in partitions] == [4, 2, 2]
 
@@ -86,7 +86,7 @@ def test_a_partition_that_is_named_twice_moves_to_the_first_target() -> None:
     bench = bench_with([1, 2, 3])
     twice = reassigning({0: [1, 2, 4]})
     twice.topics += reassigning({0: [2, 1, 3]}).topics
-    answer = bench.answer(twice, AlterPartitionReassignmentsResponse)
+    answer = bench.respond(twice, AlterPartitionReassignmentsResponse)
     codes = [each.error_code for topic in answer.responses for each in topic.partitions]
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     (partition,) = bench.image.topics.by_name["t"].partitions
@@ -107,7 +107,7 @@ def test_a_partition_that_is_named_twice_moves_to_the_first_target() -> None:
 )
 def test_refused(request_: AlterPartitionReassignmentsRequest, code: ErrorCode) -> None:
     bench = bench_with([1, 2])
-    records, answer = bench.ask(request_)
+    records, answer = bench.submit(request_)
     assert isinstance(answer, AlterPartitionReassignmentsResponse)
     (result,) = answer.responses[0].partitions
     assert ErrorCode(result.error_code) is code
@@ -117,7 +117,7 @@ def test_refused(request_: AlterPartitionReassignmentsRequest, code: ErrorCode) 
 
 def test_each_partition_stands_for_itself() -> None:
     bench = bench_with([1, 2], [1, 2], [1, 2])
-    answer = bench.answer(reassigning({0: [3, 4], 1: [9], 2: [2, 1]}), AlterPartitionReassignmentsResponse)
+    answer = bench.respond(reassigning({0: [3, 4], 1: [9], 2: [2, 1]}), AlterPartitionReassignmentsResponse)
     assert [each.error_code for each in answer.responses[0].partitions] == [0, 39, 0]
     partitions = bench.image.topics.by_name["t"].partitions
     assert [each.adding for each in partitions] == [(3, 4), (), ()]
@@ -126,10 +126,10 @@ def test_each_partition_stands_for_itself() -> None:
 
 def test_only_what_is_asked_for_and_moves_is_listed() -> None:
     bench = bench_with([1, 2], [1, 2], [1, 2])
-    bench.ask(reassigning({0: [3, 4], 2: [2, 3]}))
+    bench.submit(reassigning({0: [3, 4], 2: [2, 3]}))
 
     def listed(topics: list[ListPartitionReassignmentsTopics] | None) -> list[tuple[str, list[int]]]:
-        answer = bench.answer(
+        answer = bench.respond(
             ListPartitionReassignmentsRequest(topics=topics), ListPartitionReassignmentsResponse
         )
         return [(each.name, [part.partition_index for part in each.partitions]) for each in answer.topics]
@@ -144,18 +144,18 @@ def test_only_what_is_asked_for_and_moves_is_listed() -> None:
 def test_a_target_may_be_fenced_but_must_be_registered() -> None:
     bench = bench_with([1, 2])
     bench.heartbeat(3, want_fence=True)
-    answer = bench.answer(reassigning({0: [3, 2]}), AlterPartitionReassignmentsResponse)
+    answer = bench.respond(reassigning({0: [3, 2]}), AlterPartitionReassignmentsResponse)
     assert answer.responses[0].partitions[0].error_code == 0
     assert bench.image.topics.by_name["t"].partitions[0].adding == (3,)
 
 
 def test_the_number_of_replicas_on_the_way_is_that_of_the_target() -> None:
     bench = bench_with([1])
-    bench.ask(reassigning({0: [2, 3]}))
+    bench.submit(reassigning({0: [2, 3]}))
     for replicas, code in (([3], 38), ([2, 4], 0)):
         request = reassigning({0: replicas})
         request.allow_replication_factor_change = False
-        answer = bench.answer(request, AlterPartitionReassignmentsResponse)
+        answer = bench.respond(request, AlterPartitionReassignmentsResponse)
         assert answer.responses[0].partitions[0].error_code == code
 
 
@@ -169,7 +169,7 @@ def test_too_many_for_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_directories_are_written_only_where_readers_know_them() -> None:
     old = {"metadata.version": 16}
     bench = bench_with([1, 2], features=old)
-    records, _ = bench.ask(reassigning({0: [1, 3]}))
+    records, _ = bench.submit(reassigning({0: [1, 3]}))
     ((record, version),) = records
     assert isinstance(record, PartitionChangeRecord)
     assert (version, record.directories, record.adding_replicas) == (0, None, [3])
@@ -180,12 +180,12 @@ def test_replicas_that_leave_are_not_eligible_to_lead() -> None:
     bench = MachineBench.started(3, {"min.insync.replicas": "2"})
     assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     bench.heartbeat(3, want_fence=True)
     bench.heartbeat(2, want_fence=True)
     image = bench.image.topics.by_name["t"]
     assert (image.partitions[0].isr, image.partitions[0].elr) == ((1,), (2,))
-    bench.ask(reassigning({0: [1, 3]}))
+    bench.submit(reassigning({0: [1, 3]}))
     assert image.partitions[0].replicas == (1, 3, 2), "3 is not in sync yet"
     bench.heartbeat(3)
     change = change_partition(bench.machine.state, image, 0, target_isr=(1, 3))
@@ -203,13 +203,13 @@ def unclean_bench(*partitions: list[int]) -> MachineBench:
     bench = bench_with(*partitions)
     unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
     topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
-    bench.ask(IncrementalAlterConfigsRequest(resources=[topic]))
+    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
     return bench
 
 
 def gone(bench: MachineBench, *broker_ids: int) -> None:
     for broker_id in broker_ids:
-        bench.tell(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
+        bench.handle(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
 
 
 def test_an_unclean_election_prefers_who_was_there_before() -> None:
@@ -218,7 +218,7 @@ def test_an_unclean_election_prefers_who_was_there_before() -> None:
     (partition,) = bench.image.topics.by_name["t"].partitions
     gone(bench, 2)
     bench.join(2, incarnation="b")
-    bench.ask(reassigning({0: [3, 2]}))
+    bench.submit(reassigning({0: [3, 2]}))
     (partition,) = bench.image.topics.by_name["t"].partitions
     assert (partition.leader, partition.isr, partition.replicas) == (1, (1,), (3, 2, 1))
     gone(bench, 1)
@@ -231,7 +231,7 @@ def test_to_ask_for_a_move_is_not_to_ask_for_an_unclean_election() -> None:
     bench = unclean_bench([1])
     epoch = bench.image.cluster.brokers[1].epoch
     gone(bench, 1)
-    bench.ask(reassigning({0: [2]}))
+    bench.submit(reassigning({0: [2]}))
     (partition,) = bench.image.topics.by_name["t"].partitions
     assert (partition.leader, partition.replicas) == (-1, (2, 1))
     bench.join(1, incarnation="b", previous=epoch)

@@ -51,7 +51,7 @@ def create(
     bench: MachineBench, *topics: CreatableTopic, validate_only: bool = False
 ) -> list[CreatableTopicResult]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return bench.answer(request, CreateTopicsResponse).topics
+    return bench.respond(request, CreateTopicsResponse).topics
 
 
 def assigned(assignments: dict[int, list[int]]) -> CreatableTopic:
@@ -71,12 +71,12 @@ REFUSED = [
     (topic(replicas=0), ErrorCode.INVALID_REPLICATION_FACTOR, "0"),
     (topic(replicas=-2), ErrorCode.INVALID_REPLICATION_FACTOR, "-2"),
     (topic(replicas=3), ErrorCode.INVALID_REPLICATION_FACTOR, "2 broker"),
-    (topic(partitions=MAX_RECORDS_PER_REQUEST + 1), ErrorCode.POLICY_VIOLATION, "split"),
-    (topic(partitions=2**31 - 1), ErrorCode.POLICY_VIOLATION, "split"),
+    (topic(partitions=MAX_RECORDS_PER_REQUEST + 1), ErrorCode.POLICY_VIOLATION, "Split"),
+    (topic(partitions=2**31 - 1), ErrorCode.POLICY_VIOLATION, "Split"),
     (topic(partitions=1, replicas=-1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST, "must be -1"),
     (topic(partitions=-1, replicas=1, assignments={0: [1]}), ErrorCode.INVALID_REQUEST, "must be -1"),
-    (assigned({1: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "without a gap"),
-    (assigned({0: [1], 2: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "without a gap"),
+    (assigned({1: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "without gaps"),
+    (assigned({0: [1], 2: [1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "without gaps"),
     (assigned({0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no broker"),
     (assigned({0: [7]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 7"),
     (assigned({0: [1, 1]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "twice"),
@@ -124,7 +124,7 @@ def test_names_that_collide_within_the_request() -> None:
     first, second = create(bench, topic("a.b"), topic("a_b"))
     assert first.error_code == 0
     assert ErrorCode(second.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
-    bench.ask(DeleteTopicsRequest(topic_names=["a.b"]))
+    bench.submit(DeleteTopicsRequest(topic_names=["a.b"]))
     assert create(bench, topic("a_b"))[0].error_code == 0
 
 
@@ -191,7 +191,7 @@ def test_record_versions_follow_metadata_version() -> None:
 
 
 def delete(bench: MachineBench, *states: DeleteTopicState) -> list[ErrorCode]:
-    answer = bench.answer(DeleteTopicsRequest(topics=list(states)), DeleteTopicsResponse)
+    answer = bench.respond(DeleteTopicsRequest(topics=list(states)), DeleteTopicsResponse)
     return [ErrorCode(each.error_code) for each in answer.responses]
 
 
@@ -235,7 +235,7 @@ def test_what_is_to_be_deleted_twice_is_not_deleted() -> None:
 
 def add(bench: MachineBench, *topics: CreatePartitionsTopic, validate_only: bool = False) -> list[ErrorCode]:
     request = CreatePartitionsRequest(topics=list(topics), validate_only=validate_only)
-    return [ErrorCode(each.error_code) for each in bench.answer(request, CreatePartitionsResponse).results]
+    return [ErrorCode(each.error_code) for each in bench.respond(request, CreatePartitionsResponse).results]
 
 
 def more(name: str, count: int, *assignments: list[int]) -> CreatePartitionsTopic:
@@ -290,7 +290,7 @@ def test_names_of_records() -> None:
     """What kraft's readers expect in one batch: the topic before its configs before its partitions."""
     bench = MachineBench.started()
     records: list[VersionedRecord]
-    records, _ = bench.ask(
+    records, _ = bench.submit(
         CreateTopicsRequest(topics=[topic("a", 2, configs={"min.insync.replicas": "1"}), topic("b")])
     )
     assert [type(record).__name__ for record, _ in records] == [

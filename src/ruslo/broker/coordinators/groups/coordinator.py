@@ -13,7 +13,7 @@ from ruslo.broker.coordinators.groups.settings import group_settings
 from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, changed_topics
 from ruslo.broker.coordinators.runtime.coordinator import Coordinator
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.requests.context import RequestContext
@@ -46,7 +46,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         self,
         config: BrokerConfig,
         dynamic_config: DynamicConfig,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         partitions: PartitionManager,
         clock: Clock,
         scheduler: Scheduler,

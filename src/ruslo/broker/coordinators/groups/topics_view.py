@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
@@ -20,7 +20,7 @@ class ImageTopicsView:
     The image changes only between two events of a shard, and every shard is told of it before the next one.
     """
 
-    def __init__(self, metadata: MetadataDriver) -> None:
+    def __init__(self, metadata: MetadataLoader) -> None:
         self._metadata = metadata
         self._known: dict[Uuid, tuple[TopicImage, int, TopicInfo]] = {}
         """Topic id → the image's topic, its version, and what was made of them."""

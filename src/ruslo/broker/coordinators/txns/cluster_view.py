@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.machines.txns.cluster_view import NO_LEADER
 
 
@@ -14,7 +14,7 @@ class ImageClusterView:
     The image changes only between two events of a shard, and every shard is told of it before the next one.
     """
 
-    def __init__(self, metadata: MetadataDriver, offsets_partition_of: Callable[[str], int]) -> None:
+    def __init__(self, metadata: MetadataLoader, offsets_partition_of: Callable[[str], int]) -> None:
         self._metadata = metadata
         self._offsets_partition_of = offsets_partition_of
 

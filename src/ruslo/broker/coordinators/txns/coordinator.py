@@ -17,7 +17,7 @@ from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.settings import txn_settings
 from ruslo.broker.metadata.broker_links import BrokerLinks
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.txn_verification import NO_NODE
 from ruslo.broker.scheduling.scheduler import Scheduler
@@ -58,7 +58,7 @@ class TransactionCoordinator(Coordinator[TxnShard]):
         self,
         config: BrokerConfig,
         dynamic_config: DynamicConfig,
-        metadata: MetadataDriver,
+        metadata: MetadataLoader,
         partitions: PartitionManager,
         producer_ids: ProducerIds,
         markers: MarkerWriter,

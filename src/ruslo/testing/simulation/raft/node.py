@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from ruslo.machines.machine import Instant
+from ruslo.machines.machine import Instant, TimerFired
 from ruslo.machines.raft.effects import (
     AppendControlRecords,
     AppendFetchedBatches,
@@ -37,7 +37,6 @@ from ruslo.machines.raft.events import (
     SnapshotWritten,
     Started,
     Stopping,
-    TimerFired,
     Truncated,
 )
 from ruslo.machines.raft.machine import RaftMachine

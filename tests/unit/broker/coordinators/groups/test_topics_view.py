@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, changed_topics
-from ruslo.broker.metadata.loader import MetadataDriver
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.groups.topics_view import TopicInfo
@@ -19,7 +19,7 @@ class Cluster:
     """A metadata log that commits at once, and the names that each commit changed."""
 
     def __init__(self) -> None:
-        self.metadata = MetadataDriver()
+        self.metadata = MetadataLoader()
         self.view = ImageTopicsView(self.metadata)
         self.changed: frozenset[str] = frozenset()
         self.metadata.subscribe(self._apply)

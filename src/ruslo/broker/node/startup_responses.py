@@ -21,7 +21,7 @@ _FRAME_HEAD = struct.Struct(">iix")
 """Size, correlation id, and the tags of a response's header, of which there are none."""
 
 
-class StartingAnswers:
+class StartupResponses:
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
 

@@ -31,7 +31,7 @@ _REFUSALS = 2
 """In a row. A broker may be known a moment before it listens."""
 
 
-class DeathWatch:
+class LivenessProbes:
     def __init__(
         self,
         address: Callable[[int], tuple[str, int] | None],
@@ -47,14 +47,14 @@ class DeathWatch:
         self._watched: dict[int, tuple[int, Connection]] = {}
         self._probes: dict[int, asyncio.Task[None]] = {}
 
-    def heard_from(self, node_id: int, incarnation: int, connection: Connection) -> None:
+    def heartbeat_received(self, node_id: int, incarnation: int, connection: Connection) -> None:
         """It spoke over this connection, the end of which will be a first sign."""
         if self._watched.get(node_id) != (incarnation, connection):
             self._watched[node_id] = (incarnation, connection)
             connection.when_lost(lambda: self._lost(node_id, incarnation, connection))
             self._end_probe(node_id)
 
-    def suspect(self, node_id: int, incarnation: int) -> None:
+    def probe(self, node_id: int, incarnation: int) -> None:
         """It should be there, but has not spoken to us yet: look whether it listens, and for how long."""
         if node_id not in self._watched:
             self._begin_probe(node_id, incarnation)

@@ -37,7 +37,7 @@ AT_MOST = 250
 loops of controller and leader serve others too."""
 
 
-class IsrProposals:
+class AlterPartitionManager:
     """One request is under way at a time; what comes up meanwhile goes with the next."""
 
     def __init__(

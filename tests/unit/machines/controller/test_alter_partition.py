@@ -28,7 +28,7 @@ def bench_with_topic() -> MachineBench:
     bench = MachineBench.started(4)
     assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
-    bench.ask(CreateTopicsRequest(topics=[topic]))
+    bench.submit(CreateTopicsRequest(topics=[topic]))
     bench.heartbeat(3, want_fence=True)
     return bench
 
@@ -49,7 +49,7 @@ def propose(bench: MachineBench, isr: list[tuple[int, int]], broker: int = 1, **
             TopicData(topic_id=topic_id, partitions=[PartitionData(new_isr_with_epochs=members, **values)])
         ],
     )
-    return bench.answer(request, AlterPartitionResponse).topics[0].partitions[0]
+    return bench.respond(request, AlterPartitionResponse).topics[0].partitions[0]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_member_whose_epoch_is_not_told() -> None:
         broker_epoch=brokers[1].epoch,
         topics=[TopicData(topic_id=topic.id, partitions=[proposal])],
     )
-    bench.ask(request)
+    bench.submit(request)
     assert topic.partitions[0].isr == (1,)
     request.broker_epoch -= 1
     assert bench.code(request) is ErrorCode.STALE_BROKER_EPOCH

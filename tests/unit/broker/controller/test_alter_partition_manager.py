@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import cast
 
-from ruslo.broker.controller.alter_partition import AT_MOST, IsrProposals
+from ruslo.broker.controller.alter_partition_manager import AT_MOST, AlterPartitionManager
 from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.machines.replica.isr import Proposal
 from ruslo.model.topics import TopicPartition
@@ -33,7 +33,7 @@ class Controller:
 
 async def test_thousands_of_proposals_go_in_several_requests() -> None:
     controller = Controller()
-    proposals = IsrProposals(controller, broker_id=1, broker_epoch=lambda: 7)
+    proposals = AlterPartitionManager(controller, broker_id=1, broker_epoch=lambda: 7)
     count = 2 * AT_MOST + 10
     for partition_epoch in (4, 5):
         for index in range(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ruslo.machines.controller.elections import change_partition
+from ruslo.machines.controller.partition_changes import change_partition
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.machines.controller.topic_image import LEADER_UNCHANGED, RECOVERED, RECOVERING, PartitionImage
@@ -62,7 +62,7 @@ def _alter(
         if record.leader == partition.leader:
             leader_epoch += 1
         if record.leader not in (LEADER_UNCHANGED, partition.leader):
-            # The new ISR completed a reassignment that the present leader is not part of.
+            # The new ISR completed a reassignment that the current leader is not part of.
             return PartitionData(
                 partition_index=proposed.partition_index, error_code=ErrorCode.NEW_LEADER_ELECTED
             )
@@ -81,7 +81,7 @@ def _alter(
 
 
 def _members(proposed: ProposedPartition) -> list[BrokerState]:
-    """Versions below 3 name brokers without their epochs; an epoch of -1 is not checked."""
+    """Versions below 3 have broker ids without epochs; an epoch of -1 is not checked."""
     return proposed.new_isr_with_epochs or [
         BrokerState(broker_id=broker_id) for broker_id in proposed.new_isr
     ]
@@ -91,7 +91,7 @@ def _proposal_error(
     state: ControllerState, broker_id: int, partition: PartitionImage, proposed: ProposedPartition
 ) -> ErrorCode:
     if proposed.leader_epoch > partition.leader_epoch or proposed.partition_epoch > partition.partition_epoch:
-        # The leader has seen a later state than we have: another controller must have made it.
+        # The leader has seen a later state: another controller must have written it.
         return ErrorCode.NOT_CONTROLLER
     if proposed.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH

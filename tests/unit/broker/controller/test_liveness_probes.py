@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ruslo.broker.controller.death_watch import DeathWatch
+from ruslo.broker.controller.liveness_probes import LivenessProbes
 from ruslo.net.connection import Connection
 from tests.support.brokers.live_node import until
 
@@ -69,11 +69,11 @@ def unused_port() -> int:
 async def test_a_lost_connection_and_a_refused_one_mean_that_the_process_is_gone() -> None:
     gone: list[tuple[int, int]] = []
     port = unused_port()
-    watch = DeathWatch(
+    watch = LivenessProbes(
         lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
     )
     ours, connection = line()
-    watch.heard_from(2, 77, connection)
+    watch.heartbeat_received(2, 77, connection)
     ours.lose()
     await until(lambda: gone == [(2, 77)])
     await watch.stop()
@@ -90,10 +90,10 @@ async def test_a_name_with_several_addresses_is_refused_when_all_are(monkeypatch
         return [each for at in ("127.0.0.2", "127.0.0.3") for each in await resolve(at, *args, **options)]
 
     monkeypatch.setattr(loop, "getaddrinfo", both)
-    watch = DeathWatch(
+    watch = LivenessProbes(
         lambda _: ("broker.test", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
     )
-    watch.suspect(2, 77)
+    watch.probe(2, 77)
     async with asyncio.timeout(30):
         await until(lambda: gone == [(2, 77)])
     await watch.stop()
@@ -103,9 +103,9 @@ async def test_whoever_still_listens_is_alive_until_the_knock_itself_is_hung_up_
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
-    watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
     ours, connection = line()
-    watch.heard_from(2, 77, connection)
+    watch.heartbeat_received(2, 77, connection)
     ours.lose()
     await until(lambda: len(node.accepted) == 1)
     assert gone == []
@@ -119,8 +119,8 @@ async def test_a_broker_that_dies_before_its_first_heartbeat_to_a_new_controller
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
-    watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.suspect(2, 77)
+    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+    watch.probe(2, 77)
     await until(lambda: len(node.accepted) == 1)
     node.kill()
     await until(lambda: gone == [(2, 77)])
@@ -132,8 +132,8 @@ async def test_whoever_hangs_up_but_listens_is_knocked_at_again() -> None:
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
-    watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.suspect(2, 77)
+    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+    watch.probe(2, 77)
     await until(lambda: len(node.accepted) == 1)
     node.accepted[0].close()
     await until(lambda: len(node.accepted) == 2)
@@ -146,11 +146,11 @@ async def test_a_heartbeat_ends_the_knocking() -> None:
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
-    watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.suspect(2, 77)
+    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+    watch.probe(2, 77)
     await until(lambda: len(node.accepted) == 1)
     _, connection = line()
-    watch.heard_from(2, 77, connection)
+    watch.heartbeat_received(2, 77, connection)
     assert not watch._probes
     await until(node.callers[0].at_eof)
     assert gone == []
@@ -162,8 +162,8 @@ async def test_whoever_keeps_silent_for_a_session_is_left_to_the_session() -> No
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
-    watch = DeathWatch(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=50)
-    watch.suspect(2, 77)
+    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=50)
+    watch.probe(2, 77)
     await until(lambda: not watch._probes)
     assert gone == []
     await node.stop()
@@ -172,13 +172,13 @@ async def test_whoever_keeps_silent_for_a_session_is_left_to_the_session() -> No
 async def test_whoever_has_come_back_on_another_connection_is_not_suspected() -> None:
     gone: list[tuple[int, int]] = []
     port = unused_port()
-    watch = DeathWatch(
+    watch = LivenessProbes(
         lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
     )
     old, old_connection = line()
     _, new_connection = line()
-    watch.heard_from(2, 77, old_connection)
-    watch.heard_from(2, 78, new_connection)
+    watch.heartbeat_received(2, 77, old_connection)
+    watch.heartbeat_received(2, 78, new_connection)
     old.lose()
     await asyncio.sleep(0)
     assert not watch._probes
@@ -188,9 +188,9 @@ async def test_whoever_has_come_back_on_another_connection_is_not_suspected() ->
 
 async def test_nothing_is_concluded_without_an_address() -> None:
     gone: list[tuple[int, int]] = []
-    watch = DeathWatch(lambda _: None, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
+    watch = LivenessProbes(lambda _: None, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
     ours, connection = line()
-    watch.heard_from(2, 77, connection)
+    watch.heartbeat_received(2, 77, connection)
     ours.lose()
     await until(lambda: not watch._probes)
     assert gone == []
