@@ -163,7 +163,7 @@ def moves_end_before_the_new_replicas_are_in_sync() -> None:
 
 def copies_go_when_their_move_begins() -> None:
     """Who is to be a replica no more deletes its copy, though others may need it still."""
-    place = PartitionManager._place
+    place = PartitionManager._apply_partition
 
     def place_or_remove(
         self: PartitionManager, metadata: MetadataImage, topic: TopicImage, index: int
@@ -173,7 +173,7 @@ def copies_go_when_their_move_begins() -> None:
         else:
             place(self, metadata, topic, index)
 
-    PartitionManager._place = place_or_remove  # type: ignore[method-assign]
+    PartitionManager._apply_partition = place_or_remove  # type: ignore[method-assign]
 
 
 def snapshots_forget_producer_ids() -> None:
@@ -202,10 +202,10 @@ def recovery_goes_on_behind_a_gap() -> None:
 def compaction_does_not_secure_the_recovery_point() -> None:
     """What it leaves out may then be taken for a loss, and what follows be given up."""
 
-    async def secure(self: Compaction, chosen: Cleanable) -> None:
+    async def write_recovery_point(self: Compaction, chosen: Cleanable) -> None:
         return
 
-    Compaction.secure = secure  # type: ignore[method-assign]
+    Compaction.write_recovery_point = write_recovery_point  # type: ignore[method-assign]
 
 
 def compaction_takes_open_transactions_for_committed() -> None:

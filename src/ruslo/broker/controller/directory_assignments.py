@@ -42,7 +42,7 @@ class DirectoryAssignments:
         """(topic id, partition) → directory id, to be told."""
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
+    def assign(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
         """Soon, together with whatever else is to be told by then."""
         self._untold[topic_id, index] = directory_id
         if self._task is None:
@@ -57,7 +57,7 @@ class DirectoryAssignments:
         """It has failed: the controller moves what it knows to lie there, and is told what else did."""
         for (topic_id, index), untold in list(self._untold.items()):
             if untold == directory_id:
-                self.tell(topic_id, index, LOST_DIR)
+                self.assign(topic_id, index, LOST_DIR)
         self._report_lost()
 
     async def stop(self) -> None:

@@ -48,13 +48,13 @@ from ruslo.broker.partitions.isr_expansion import IsrExpansion
 from ruslo.broker.partitions.leader import IsrChanges, ReplicationSettings
 from ruslo.broker.partitions.leader_hints import BrokerEndpoints
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.periodic_tasks import PeriodicTasks
 from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, ReplicaSelector
 from ruslo.broker.partitions.replica_repair import ReplicaRepair
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
-from ruslo.broker.partitions.upkeep import Upkeep
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
@@ -171,14 +171,14 @@ class BrokerRole:
             base.scheduler,
         )
         base.undo.push_async_callback(self.partitions.close)
-        base.metadata.subscribe(self.partitions.apply, self.partitions.settled)
-        await self.partitions.settled()
-        self.partitions.set_aside_strays()
+        base.metadata.subscribe(self.partitions.apply, self.partitions.applied)
+        await self.partitions.applied()
+        self.partitions.mark_strays()
         # Once unfenced it may be elected because of data that it has lost.
         await assignments.lost_replicas_reported()
-        upkeep = Upkeep(config, base.logs, self.partitions, base.scheduler)
-        base.undo.push_async_callback(upkeep.stop)
-        upkeep.start()
+        periodic_tasks = PeriodicTasks(config, base.logs, self.partitions, base.scheduler)
+        base.undo.push_async_callback(periodic_tasks.stop)
+        periodic_tasks.start()
         self.compaction = Compaction(
             base.dynamic_config, base.logs, self.partitions, base.scheduler, base.new_cleaner
         )

@@ -1,7 +1,7 @@
-"""The process in which compaction runs, seen from the broker; its methods block, so a thread calls them.
+"""The broker's handle of a process that compacts logs; its methods block, so a thread calls them.
 
-It is started when there is something to compact and ended when there has been nothing for a while, so that a
-broker without compacted topics has one process and gives the memory of the keys back.
+The process is started for the first log and stopped after an idle time. A broker without compacted topics
+therefore has no such process, and the memory for the keys is released.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import ruslo
 from ruslo.storage.cleaner.task import CleanTask, Report
 
 COMMAND: tuple[str, ...] = ("-m", "ruslo.storage.cleaner")
-"""What the interpreter is told to run."""
+"""Arguments of the interpreter."""
 
 
 class CleanerDied(Exception):
-    """The process is gone: killed, or out of memory."""
+    """The process has ended: it was killed, or ran out of memory."""
 
 
 class Cleaner(Protocol):
-    """Who does the rounds of compaction, one at a time."""
+    """Compacts one log at a time."""
 
     def send(self, task: CleanTask) -> None:
-        """Begin a round; ``receive`` until a report says how it ended."""
+        """Begin to compact a log; ``receive`` until a report has the result."""
         ...
 
     def receive(self) -> Report: ...
 
     def kill(self) -> None:
-        """From any thread; whoever waits in ``receive`` hears of it."""
+        """Callable from any thread; ``receive`` then raises CleanerDied."""
         ...
 
-    def insist(self) -> None:
-        """Others leave it no time to run: the next round is not to step back for them."""
+    def raise_priority(self) -> None:
+        """The process gets no CPU time: do not run it at idle priority next time."""
         ...
 
     def stop(self) -> None: ...
@@ -49,7 +49,7 @@ class CleanerProcess:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._reports = msgspec.json.Decoder(Report)
-        self._may_idle = True
+        self._idle_priority = True
 
     @property
     def pid(self) -> int | None:
@@ -64,30 +64,30 @@ class CleanerProcess:
             process.stdin.write(msgspec.json.encode(task) + b"\n")
             process.stdin.flush()
         except OSError as error:
-            raise CleanerDied(f"the cleaner does not take a task: {error}") from error
+            raise CleanerDied(f"cannot send a task to the cleaner process: {error}") from error
 
     def receive(self) -> Report:
         process = self._process
         if process is None:
-            raise CleanerDied("the cleaner was stopped")
+            raise CleanerDied("the cleaner process was stopped")
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line.endswith(b"\n"):
             code = process.wait()
-            raise CleanerDied(f"the cleaner ended with {code}")
+            raise CleanerDied(f"the cleaner process exited with code {code}")
         return self._reports.decode(line)
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
 
-    def insist(self) -> None:
+    def raise_priority(self) -> None:
         self.stop()
-        self._may_idle = False
+        self._idle_priority = False
 
     def stop(self) -> None:
         process, self._process = self._process, None
-        self._may_idle = True
+        self._idle_priority = True
         if process is None:
             return
         process.kill()
@@ -97,13 +97,13 @@ class CleanerProcess:
                 pipe.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        may_idle = self._may_idle
+        idle_priority = self._idle_priority
         self.stop()
-        # The same package as this process, wherever it was imported from.
+        # The process must import the same package as this one.
         home = str(Path(ruslo.__file__).parent.parent)
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         return subprocess.Popen(
-            [sys.executable, *COMMAND, str(os.getpid()), "idle" if may_idle else "low"],
+            [sys.executable, *COMMAND, str(os.getpid()), "idle" if idle_priority else "low"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},

@@ -1,15 +1,15 @@
-"""Replicas of this broker that cannot prove what they had, found when it starts.
+"""Replicas of this broker that may have lost data, found when the broker starts.
 
-The directory of such a replica is gone, or does not tell its topic, or its log ends before the checkpoints
-say. If an empty or short log led, the followers would truncate theirs. So before the broker is unfenced it
-tells the controller that the directory of the replica is LOST (KIP-858), which takes the replica out of the
-ISR, the ELR and all elections but those that an operator orders. The replica is not opened until
+The directory of such a replica is missing or has no topic id, or its log ends before its checkpoints. If an
+empty or short log led, its followers would truncate theirs. So before the broker is unfenced, it assigns the
+replica to the LOST directory (KIP-858). The controller then removes the replica from the ISR, the ELR and all
+elections except those that an operator requests. The replica is not opened until
 
-- another broker leads: then it follows that one and catches up;
-- an operator has it elected;
-- there is no other replica with more: it is the sole one, or the others are LOST too. Then the loss is final.
+- another broker leads: then the replica follows it and catches up;
+- an operator elects it;
+- no other replica has more: it is the only one, or the others are LOST too. Then the loss is final.
 
-The metadata remembers LOST, so this holds over restarts.
+The metadata keeps LOST, so this also holds after a restart.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 class DirectoryAssignments(Protocol):
-    """Tells the controller in which log directory each replica of this broker lies (KIP-858)."""
+    """Reports the log directory of each replica of this broker to the controller (KIP-858)."""
 
-    def tell(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None: ...
+    def assign(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None: ...
 
     def directory_lost(self, directory_id: Uuid) -> None: ...
 
@@ -42,7 +42,7 @@ class LostReplicas:
         self._logs = logs
         self._assignments = assignments
         self._losses: dict[tuple[Uuid, int], LostData] = {}
-        """The replicas that are held back, by topic id and partition."""
+        """The replicas that must not be opened, by topic id and partition."""
 
     def __contains__(self, replica: tuple[Uuid, int]) -> bool:
         return replica in self._losses
@@ -51,14 +51,14 @@ class LostReplicas:
         return len(self._losses)
 
     def forget(self, topic: TopicImage, index: int) -> bool:
-        """The replica is not here any more; returns whether it was held back."""
+        """The replica was removed from this broker; returns whether it was held back."""
         self._logs.lost_data.forget(TopicPartition(topic.name, index))
         return self._losses.pop((topic.id, index), None) is not None
 
     def hold_back(self, topic: TopicImage, index: int, *, starting: bool) -> bool:
-        """Whether the replica must not be opened, as the metadata is now.
+        """Whether the replica must not be opened, according to the present metadata.
 
-        ``starting``: the broker was not running when it got this replica, so it may have had one.
+        ``starting``: the assignment may be older than this process, so the replica may have had data.
         """
         image = topic.partitions[index]
         loss = self._losses.get((topic.id, index))
@@ -75,11 +75,11 @@ class LostReplicas:
             if self._had_data(image, loss.partition):
                 self._logs.lost_data.add(loss)
         if image.directory_of(self._node_id) != LOST_DIR:
-            self._assignments.tell(topic.id, index, LOST_DIR)
+            self._assignments.assign(topic.id, index, LOST_DIR)
         return True
 
     def opened(self, image: PartitionImage, log: Log) -> None:
-        """Settle at which offset the log of a sole replica goes on: none is given out twice."""
+        """Continue the log of a sole replica after the lost offsets: no offset is assigned twice."""
         log.lost_tail = None
         if image.replicas != (self._node_id,):
             return
@@ -93,11 +93,11 @@ class LostReplicas:
         log = self._logs.get(partition)
         if log is None:
             return self._whole(
-                partition, "its directory is gone", self._logs.checkpointed_end_offset(partition)
+                partition, "its directory is missing", self._logs.checkpointed_end_offset(partition)
             )
         if log.topic_id == ZERO_UUID and self._proves_topic(log, image):
             logger.warning(
-                "The topic id of %s is recovered from the metadata: %s had none",
+                "Recovered the topic id of %s from the metadata: %s had none",
                 partition,
                 log.path,
                 extra=log_ids(partition=partition),
@@ -105,17 +105,19 @@ class LostReplicas:
             log.assign_topic_id(topic.id)
         if log.topic_id == ZERO_UUID:
             end = self._logs.checkpointed_end_offset(partition)
-            return self._whole(partition, f"{log.path} does not tell its topic id", end)
+            return self._whole(partition, f"{log.path} has no topic id", end)
         if log.topic_id != topic.id:
-            return self._whole(partition, f"{log.path} is of another topic", None)
+            return self._whole(partition, f"{log.path} belongs to another topic", None)
         if log.lost_tail is None and image.directory_of(self._node_id) == LOST_DIR:
-            return LostData(partition, LossKind.UNSYNCED_TAIL, f"{log.path} was short at an earlier start")
+            return LostData(
+                partition, LossKind.UNSYNCED_TAIL, f"{log.path} was too short at an earlier start"
+            )
         return log.lost_tail
 
     def _proves_topic(self, log: Log, image: PartitionImage) -> bool:
-        """Whether a log without a topic id is this partition's.
+        """Whether a log without a topic id belongs to this partition.
 
-        Who may lead because of what it has had a replica of this very topic, under the name it still has.
+        A replica that may lead because of its records had a log of this topic under the same name.
         """
         return (
             log.end_offset > log.start_offset
@@ -132,23 +134,25 @@ class LostReplicas:
         me = self._node_id
         if image.replicas == (me,):
             return True
-        told = image.directory_of(me) == LOST_DIR
+        is_reported = image.directory_of(me) == LOST_DIR
         if image.leader not in (NO_LEADER, me):
-            return told or me not in _with_all_records(image)
+            return is_reported or me not in _with_all_records(image)
         if image.leader == me:
-            return told and image.recovery_state == RECOVERING
-        # What only the page cache had is lost by a power failure, which other replicas may have had too.
+            return is_reported and image.recovery_state == RECOVERING
+        # A power failure loses what was only in the page cache, possibly on other replicas too.
         rivals = image.replicas
         if loss.kind is LossKind.UNSYNCED_TAIL:
             rivals = _with_all_records(image) or rivals
-        return told and all(image.directory_of(each) == LOST_DIR for each in rivals if each in image.replicas)
+        return is_reported and all(
+            image.directory_of(each) == LOST_DIR for each in rivals if each in image.replicas
+        )
 
     def _report(self, image: PartitionImage, loss: LostData) -> None:
         if image.leader not in (NO_LEADER, self._node_id):
             self._logs.lost_data.forget(loss.partition)
             if self._had_data(image, loss.partition):
                 logger.error(
-                    "The replica of %s is fetched again from broker %d: %s",
+                    "Fetching the replica of %s again from leader %d: %s",
                     loss.partition,
                     image.leader,
                     loss.detail,
@@ -158,7 +162,7 @@ class LostReplicas:
             self._logs.lost_data.add(loss)
 
     def _had_data(self, image: PartitionImage, partition: TopicPartition) -> bool:
-        """Whether this broker ever had the replica: it may have been assigned while the broker was away."""
+        """Whether this broker ever had the replica: it may have been assigned while the broker was down."""
         return (
             self._node_id in _with_all_records(image)
             or self._logs.checkpointed_end_offset(partition) is not None

@@ -1,7 +1,7 @@
-"""All partitions of this broker, kept in step with the metadata.
+"""All partitions of this broker, as the metadata assigns them.
 
-``by_name`` and ``by_id`` are read by the hot path directly: topic → partition index → Partition. A
-partition whose log directory failed is in neither; ``missing`` then says why.
+The hot path reads ``by_name`` and ``by_id`` directly: topic → partition index → Partition. A partition whose
+log directory failed is in neither; ``missing`` returns the error for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import DISK_FULL_RETRY_S, Flusher
 from ruslo.broker.partitions.leader import Replicas, ReplicationSettings
 from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
+from ruslo.broker.partitions.offline_replicas import OfflineReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
 from ruslo.broker.scheduling.work_queue import WorkQueue
@@ -25,7 +26,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
+from ruslo.model.ids import Uuid, uuid_to_text
 from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
@@ -35,7 +36,7 @@ from ruslo.storage.log_manager import Job, LogManager
 
 logger = logging.getLogger(__name__)
 
-REPORT_FULL_MS = 60_000
+DISK_FULL_REPORT_INTERVAL_MS = 60_000
 
 
 class PartitionManager:
@@ -49,7 +50,7 @@ class PartitionManager:
         fetchers: ReplicaFetchers,
         metadata_log_dir: str,
         traffic: Traffic,
-        on_unservable: Callable[[str], None],
+        on_fatal_failure: Callable[[str], None],
         scheduler: Scheduler,
     ) -> None:
         self._node_id = node_id
@@ -60,49 +61,48 @@ class PartitionManager:
         self._fetchers = fetchers
         self._metadata_log_dir = metadata_log_dir
         self._traffic = traffic
-        self._on_unservable = on_unservable
-        """Told why the node cannot go on: the directory it needs most, or the last one, is lost."""
+        self._on_fatal_failure = on_fatal_failure
+        """Called with the reason why the node must stop: the metadata log directory or the last log directory
+        failed."""
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
         self.by_id: dict[str | Uuid, dict[int, Partition]] = {}
-        self._offline: set[tuple[Uuid, int]] = set()
-        """Partitions whose log directory failed."""
+        self._offline = OfflineReplicas(logs)
         self._lost = LostReplicas(node_id, logs, assignments)
-        self._topic_ids: dict[str, Uuid] = {}
         self._image = MetadataImage()
-        """The newest that ``apply`` was given."""
+        """The image of the last ``apply``."""
         self._flushers = {
             directory.path: Flusher(f"{number}", logs.clock, scheduler, self.storage_failed)
             for number, directory in enumerate(logs.directories)
         }
-        self._full_reported_ms: dict[str, int] = {}
-        """When a log directory was last reported as full."""
+        self._disk_full_reported_ms: dict[str, int] = {}
+        """When each log directory was last reported as full."""
         self._scheduler = scheduler
-        self._changes = WorkQueue(scheduler, priority=Priority.CLUSTER, name="a change of partitions")
+        self._changes = WorkQueue(scheduler, priority=Priority.CLUSTER, name="partition changes")
         """Changes of the metadata that are not in effect yet; each step is a partition."""
         self._starting = True
-        """Until the first image is in effect: the partitions in it have been there before."""
+        """True until the first image is applied: its partitions are older than this process."""
         self._closed = False
-        """The metadata go on for a while after it: a broker hands over with its partitions closed already."""
+        """Metadata still arrives after the partitions are closed, during the controlled shutdown."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
-        logs.on_offline = self._directory_lost
-        configs.subscribe_topics(self._topic_reconfigured)
+        logs.on_offline = self._on_directory_offline
+        configs.subscribe_topics(self._on_topic_config)
 
-    # -- looking up ------------------------------------------------------------------------------------------
+    # -- lookup ----------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Partition]:
         for partitions in self.by_name.values():
             yield from partitions.values()
 
     def get(self, topic: str, index: int) -> Partition:
-        """Raises KafkaError when the partition is not here, or not any more."""
+        """Raises KafkaError if this broker does not have the partition."""
         partition = self.by_name.get(topic, {}).get(index)
         if partition is None:
             raise self.missing(topic, index)
         return partition
 
     def missing(self, topic: str | Uuid, index: int) -> KafkaError:
-        """Why a partition cannot be found."""
-        topic_id = topic if isinstance(topic, bytes) else self._topic_ids.get(topic)
+        """The error for a partition that this broker does not have."""
+        topic_id = topic if isinstance(topic, bytes) else self._offline.topic_id(topic)
         if topic_id is not None and (topic_id, index) in self._offline:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
         topics = self._image.topics
@@ -119,7 +119,7 @@ class PartitionManager:
         if known is None or not 0 <= index < len(known.partitions):
             name = topic if known is None else known.name
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name!s}-{index}")
-        # It is on other brokers: who is told so looks for its leader anew, instead of doubting the topic.
+        # Other brokers have it: the client refreshes its metadata instead of assuming that the topic is gone.
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{index} is not on this broker")
 
     @property
@@ -128,18 +128,18 @@ class PartitionManager:
         return len(self._offline) + len(self._lost)
 
     def directories(self) -> list[tuple[str, bool]]:
-        """Every log directory and whether it is in use."""
+        """Every log directory and whether it is online."""
         return [(each.path, each.online) for each in self._logs.directories if each.holds_partitions]
 
     def in_directory(self, path: str) -> Iterator[Partition]:
         return (partition for partition in self if partition.log.directory == path)
 
-    # -- following the metadata ------------------------------------------------------------------------------
+    # -- metadata --------------------------------------------------------------------------------------------
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A subscriber of the metadata: make this broker's partitions what the image says.
+        """Apply a metadata delta to the partitions of this broker.
 
-        Each partition costs the file system some calls, so thousands of them take several slices. Internal
+        Each partition takes a few file system calls, so thousands of them take several slices. Internal
         topics are changed within the call: their coordinators are the next subscribers.
         """
         if self._closed:
@@ -148,13 +148,13 @@ class PartitionManager:
         for topic in delta.deleted_topics.values():
             self._change(topic, self._remove_topic(topic))
         for topic in delta.created_topics.values():
-            self._change(topic, self._place_all(image, topic, range(len(topic.partitions))))
+            self._change(topic, self._apply_partitions(image, topic, range(len(topic.partitions))))
         for topic_id, changed in delta.changed_partitions.items():
             topic = image.topics.by_id[topic_id]
-            self._change(topic, self._place_all(image, topic, list(changed)))
+            self._change(topic, self._apply_partitions(image, topic, list(changed)))
 
-    async def settled(self) -> None:
-        """Return when all that ``apply`` was given is in effect."""
+    async def applied(self) -> None:
+        """Return when every change of ``apply`` is in effect."""
         await self._changes.drained()
 
     def _change(self, topic: TopicImage, steps: Steps[None]) -> None:
@@ -164,8 +164,8 @@ class PartitionManager:
         else:
             self._changes.add(steps)
 
-    def set_aside_strays(self) -> None:
-        """After the first image: logs that the cluster does not know are kept, but out of the way."""
+    def mark_strays(self) -> None:
+        """After the first image: rename the directories of logs that the metadata does not know."""
         self._starting = False
         for name in list(self._logs.logs):
             topic = self._image.topics.by_name.get(name.topic)
@@ -173,14 +173,16 @@ class PartitionManager:
             if name.partition not in self.by_name.get(name.topic, {}) and not held_back:
                 path = self._logs.mark_stray(name)
                 ids = log_ids(partition=name)
-                logger.warning("%s is not in the metadata: its log is kept as %s", name, path, extra=ids)
+                logger.warning("%s is not in the metadata: renamed its log to %s", name, path, extra=ids)
 
-    def _place_all(self, metadata: MetadataImage, topic: TopicImage, indexes: Iterable[int]) -> Steps[None]:
+    def _apply_partitions(
+        self, metadata: MetadataImage, topic: TopicImage, indexes: Iterable[int]
+    ) -> Steps[None]:
         for index in indexes:
-            self._place(metadata, topic, index)
+            self._apply_partition(metadata, topic, index)
             yield
 
-    def _place(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
+    def _apply_partition(self, metadata: MetadataImage, topic: TopicImage, index: int) -> None:
         image = topic.partitions[index]
         if topic.id not in metadata.topics.by_id:
             return
@@ -190,7 +192,7 @@ class PartitionManager:
         partition = self.by_id.get(topic.id, {}).get(index)
         if partition is None:
             directory_id = image.directory_of(self._node_id)
-            if self._is_offline(topic, index, directory_id):
+            if self._offline.must_stay_offline(topic, index, directory_id, starting=self._starting):
                 return
             try:
                 if self._lost.hold_back(topic, index, starting=self._starting):
@@ -198,15 +200,15 @@ class PartitionManager:
                 log = self._open(topic, index, directory_id)
                 self._lost.opened(image, log)
             except (StorageError, KafkaError) as error:
-                self._note_offline(topic.name, topic.id, index)
+                self._offline.add(topic.name, topic.id, index)
                 if isinstance(error, DiskError) and not error.fatal:
-                    self._report_full(error)
+                    self._report_disk_full(error)
                     asyncio.get_running_loop().call_later(
-                        DISK_FULL_RETRY_S, self._place_again, topic.id, index
+                        DISK_FULL_RETRY_S, self._retry_partition, topic.id, index
                     )
                 else:
-                    place = TopicPartition(topic.name, index)
-                    logger.error("the log cannot be made: %s", error, extra=log_ids(partition=place))
+                    tp = TopicPartition(topic.name, index)
+                    logger.error("Cannot open the log of %s: %s", tp, error, extra=log_ids(partition=tp))
                 return
             partition = Partition(
                 self._node_id,
@@ -221,7 +223,7 @@ class PartitionManager:
             self.by_id.setdefault(topic.id, {})[index] = partition
             directory = self._logs.directory_of(log.partition)
             if directory is not None and directory.directory_id != directory_id:
-                self._assignments.tell(topic.id, index, directory.directory_id)
+                self._assignments.assign(topic.id, index, directory.directory_id)
         if image.leader == self._node_id:
             self._fetchers.unfollow((topic.id, index))
             replicas = Replicas(image.partition_epoch, image.replicas, image.isr)
@@ -230,41 +232,31 @@ class PartitionManager:
             partition.become_follower(image.leader, image.leader_epoch)
             self._fetchers.follow(partition)
 
-    def _place_again(self, topic_id: Uuid, index: int) -> None:
-        """The disk was full when the partition came: see whether there is room now."""
+    def _retry_partition(self, topic_id: Uuid, index: int) -> None:
+        """The disk was full when the partition was assigned: try again to create its log."""
         if self._closed:
             return
         self._offline.discard((topic_id, index))
-        # As the metadata are by now: a snapshot may have replaced the image that it came with.
+        # A snapshot may have replaced the image of the assignment.
         topic = self._image.topics.by_id.get(topic_id)
         if topic is not None:
-            self._place(self._image, topic, index)
+            self._apply_partition(self._image, topic, index)
 
     def _open(self, topic: TopicImage, index: int, directory_id: Uuid) -> Log:
         name = TopicPartition(topic.name, index)
         config = self._configs.log_config(topic.name)
         log = self._logs.get(name)
         if log is not None and log.topic_id != topic.id:
-            # The topic was deleted and made anew while this broker was away.
+            # The topic was deleted and recreated while this broker was down.
             path = self._logs.mark_stray(name)
-            logger.warning("%s on disk belongs to another topic of that name: it is kept as %s", name, path)
+            logger.warning(
+                "The log of %s belongs to a deleted topic of that name: renamed it to %s", name, path
+            )
             log = None
         if log is None:
             return self._logs.create(name, topic.id, config, directory_id)
         log.config = config
         return log
-
-    def _is_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
-        """An empty log in another directory must not take the place of one whose directory is lost."""
-        if self._logs.get(TopicPartition(topic.name, index)) is None:
-            online = {each.directory_id for each in self._logs.directories if each.online}
-            lost = {each.directory_id for each in self._logs.directories if not each.online}
-            # A directory that could not be opened has no known id. A partition that is not new may lie there
-            # although the controller was never told so.
-            may_be_lost = directory_id not in online and (directory_id not in RESERVED_DIRS or self._starting)
-            if directory_id in lost - RESERVED_DIRS or (lost and may_be_lost):
-                self._note_offline(topic.name, topic.id, index)
-        return (topic.id, index) in self._offline
 
     def _remove_topic(self, topic: TopicImage) -> Steps[None]:
         for index in range(len(topic.partitions)):
@@ -273,10 +265,10 @@ class PartitionManager:
         self.by_id.pop(topic.id, None)
         self.by_name.pop(topic.name, None)
         self._traffic.forget(topic.name)
-        self._topic_ids.pop(topic.name, None)
+        self._offline.forget_topic(topic.name)
 
     def _remove_replica(self, topic: TopicImage, index: int) -> None:
-        """The topic is deleted, or a reassignment has given the replica to other brokers."""
+        """The topic was deleted, or a reassignment moved the replica to other brokers."""
         partition = self.by_id.get(topic.id, {}).pop(index, None)
         if partition is not None:
             self.by_name[topic.name].pop(index)
@@ -284,7 +276,7 @@ class PartitionManager:
                 self._traffic.forget(topic.name)
             self._delete(partition)
         elif (topic.id, index) in self._offline:
-            # Should it come back, or a topic of that name, it begins anew in a directory that is there.
+            # If it is assigned again, or a topic of that name is created, it gets a new log elsewhere.
             self._offline.discard((topic.id, index))
             self._logs.forget_offline(TopicPartition(topic.name, index))
         if self._lost.forget(topic, index):
@@ -297,7 +289,7 @@ class PartitionManager:
             self._logs.delete(tp)
         elif log is not None:
             path = self._logs.mark_stray(tp)
-            logger.warning("%s has no known topic id: its log is kept as %s", tp, path)
+            logger.warning("The log of %s has no topic id: renamed it to %s", tp, path)
 
     def _delete(self, partition: Partition) -> None:
         self._fetchers.unfollow((partition.topic_id, partition.index))
@@ -305,9 +297,11 @@ class PartitionManager:
         try:
             self._logs.delete(TopicPartition(partition.topic, partition.index))
         except StorageError as error:
-            logger.error("the log cannot be deleted: %s", error, extra=log_ids(partition=partition))
+            logger.error(
+                "Cannot delete the log of %s: %s", partition, error, extra=log_ids(partition=partition)
+            )
 
-    def _topic_reconfigured(self, topic: str, config: LogConfig) -> None:
+    def _on_topic_config(self, topic: str, config: LogConfig) -> None:
         for partition in self.by_name.get(topic, {}).values():
             partition.configure(config)
             self._fetchers.throttle_changed(partition)
@@ -315,47 +309,44 @@ class PartitionManager:
     # -- failures --------------------------------------------------------------------------------------------
 
     def storage_failed(self, error: StorageError) -> None:
-        """A file operation failed: its directory goes offline unless the log could put itself right."""
+        """A file operation failed: its directory goes offline unless the log could recover."""
         if isinstance(error, DiskError) and not error.fatal:
-            self._report_full(error)
+            self._report_disk_full(error)
         self._logs.report(error)
 
-    def _report_full(self, error: DiskError) -> None:
-        """Producers try again and again: say it once, and again when it lasts."""
+    def _report_disk_full(self, error: DiskError) -> None:
+        """Producers retry several times a second: log it once a minute."""
         now_ms = self._logs.clock.monotonic_ms()
-        last_ms = self._full_reported_ms.get(error.directory)
-        if last_ms is None or now_ms - last_ms >= REPORT_FULL_MS:
-            self._full_reported_ms[error.directory] = now_ms
-            logger.error("%s; records are refused until there is room", error)
+        last_ms = self._disk_full_reported_ms.get(error.directory)
+        if last_ms is None or now_ms - last_ms >= DISK_FULL_REPORT_INTERVAL_MS:
+            self._disk_full_reported_ms[error.directory] = now_ms
+            logger.error("%s. Produce requests fail until the disk has free space", error)
 
-    def _directory_lost(self, directory: LogDir, names: list[TopicPartition]) -> None:
+    def _on_directory_offline(self, directory: LogDir, names: list[TopicPartition]) -> None:
         for topic, index in names:
             partition = self.by_name.get(topic, {}).pop(index, None)
             if partition is not None:
                 self.by_id[partition.topic_id].pop(index)
                 self._fetchers.unfollow((partition.topic_id, index))
-                self._note_offline(topic, partition.topic_id, index)
+                self._offline.add(topic, partition.topic_id, index)
                 partition.retire()
         self._assignments.directory_lost(directory.directory_id)
         if directory.path == self._metadata_log_dir:
-            self._on_unservable(f"the directory of the metadata log, {directory.path}, has failed")
+            self._on_fatal_failure(f"the metadata log directory {directory.path} has failed")
         elif not any(each.online and each.holds_partitions for each in self._logs.directories):
-            self._on_unservable(f"the last log directory, {directory.path}, has failed")
+            self._on_fatal_failure(f"the last log directory {directory.path} has failed")
 
-    def _note_offline(self, topic: str, topic_id: Uuid, index: int) -> None:
-        self._topic_ids[topic] = topic_id
-        self._offline.add((topic_id, index))
-
-    # -- chores and the end ----------------------------------------------------------------------------------
+    # -- periodic tasks and shutdown
+    # ----------------------------------------------------------------------------------
 
     async def run_jobs(self, jobs: Sequence[Job]) -> None:
-        """Have the housekeeping thread do what waits for the disk; one at a time, so that none overtakes."""
+        """Run jobs that wait for the disk in the housekeeping thread, one at a time and in order."""
         loop = asyncio.get_running_loop()
         for job in jobs:
             try:
                 await loop.run_in_executor(self._housekeeping, job.run)
             except DiskError as error:
-                # A checkpoint that found no room leaves the one before, which only claims less.
+                # Without free space the previous checkpoint stays, which only claims less.
                 error.fatal = error.fatal and not error.disk_full
                 self.storage_failed(error)
 
@@ -364,18 +355,17 @@ class PartitionManager:
         await self._for_each_partition(_shrink_isr)
 
     def sync_due_logs(self) -> None:
-        """Bring to disk, in the background, what rolls and creations left unsynced."""
+        """Sync logs in the background after rolls and creations."""
         for log in self._logs.due_flushes():
             partition = self.by_name.get(log.partition.topic, {}).get(log.partition.partition)
             if partition is not None:
                 partition.request_sync()
 
     async def close(self) -> None:
-        """Answer whoever waits, let running syncs finish."""
+        """Complete all waiting requests and let running syncs finish."""
         self._closed = True
         self._changes.clear()
         await self._fetchers.stop()
-        # The metadata quorum goes on for a while after the partitions.
         await self._for_each_partition(Partition.retire)
         for flusher in self._flushers.values():
             await flusher.close()

@@ -1,10 +1,10 @@
-"""Replaces damaged ranges of a log by what another replica has at the same offsets.
+"""Repairs damaged ranges of a log with the records of another replica.
 
-Records below the high watermark are committed: every in-sync replica has them under the same offsets, and
-they never change. So a damaged range is fetched like a consumer fetches, from a follower or a leader alike.
-Neither the leadership nor the in-sync replicas have to change, and nothing is truncated. The segment is
-written again, from its sound batches and the fetched ones, and takes the place of the damaged segment like a
-compacted one does (``segment_swap``): a crash at any time leaves one of the two.
+Records below the high watermark are committed: every in-sync replica has them at the same offsets, and they
+never change. So a damaged range is fetched as a consumer fetches, from a follower or a leader. Neither the
+leader nor the ISR changes, and nothing is truncated. A new segment is written from the intact batches and the
+fetched ones, and replaces the damaged segment as a compacted one does (``segment_swap``): a crash at any time
+leaves one of the two.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.log_ids import log_ids
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
+from ruslo.records.batch import BASE_OFFSET, LAST_OFFSET_DELTA
 from ruslo.storage.batch_scan import buffer_headers, check_batches
 from ruslo.storage.damage import Damage
 from ruslo.storage.disk import DiskError
@@ -33,7 +34,7 @@ from ruslo.storage.segment_swap import SegmentSwap
 logger = logging.getLogger(__name__)
 
 FETCH_BYTES = 1 << 20
-FETCH_WAIT_MS = 500
+FETCH_MAX_WAIT_MS = 500
 
 
 class ReplicaRepair:
@@ -52,7 +53,7 @@ class ReplicaRepair:
         self._links = links
 
     async def repair(self, scrub: SegmentScrub) -> bool:
-        """Replace the damaged ranges that a check of a segment found; whether that was done."""
+        """Replace the damaged ranges that a scrub of a segment found; returns whether that succeeded."""
         log = scrub.log
         partition = self._partition_of(log)
         if partition is None or max(each.end_offset for each in scrub.damage) > log.high_watermark:
@@ -75,7 +76,7 @@ class ReplicaRepair:
                         )
                         return True
                 except KafkaError as error:
-                    logger.info("Broker %d cannot repair the log: %s", broker_id, error, extra=ids)
+                    logger.info("Cannot repair the log from broker %d: %s", broker_id, error, extra=ids)
         except DiskError as error:
             error.fatal = error.fatal and not error.disk_full
             self._partitions.storage_failed(error)
@@ -109,7 +110,7 @@ class ReplicaRepair:
             ]
             position_of = scrub.position_of
             pieces += [(position_of(damage), damage, (0, 0)) for damage in scrub.damage]
-            # What was appended to an active segment since its check.
+            # Batches that were appended to the active segment since its scrub.
             pieces.append((scrub.size, None, (scrub.size, scrub.segment.size)))
             for _, damage, (start, stop) in sorted(pieces, key=lambda piece: (piece[0], piece[1] is None)):
                 if damage is None:
@@ -128,32 +129,33 @@ class ReplicaRepair:
         await asyncio.to_thread(swap.retire_old_segments)
         if log.failure is None:
             swap.finish()
-        self._compaction.repaired(log)
+        self._compaction.on_repaired(log)
         return True
 
     async def _fetch(
         self, broker_id: int, partition: Partition, damage: Damage, rewrite: SegmentRepair
     ) -> None:
-        """Add what the other replica has of a damaged range."""
+        """Add the other replica's batches of a damaged range."""
         offset = damage.first_offset
         while offset < damage.end_offset:
             records = await self._fetch_once(broker_id, partition, offset)
             batches = list(buffer_headers(records))
             if not batches:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"it sent no whole batch from offset {offset} on")
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"it sent no whole batch from offset {offset}")
             for position, header in batches:
-                if header[0] >= damage.end_offset:
-                    # Compaction has left nothing more there.
+                if header[BASE_OFFSET] >= damage.end_offset:
+                    # Compaction removed the rest of the range.
                     return
-                if header[0] + header[6] >= damage.end_offset:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "a batch reaches beyond the damaged range")
+                last_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA]
+                if last_offset >= damage.end_offset:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "a batch extends beyond the damaged range")
                 check_batches(records, [(position, header)], offset)
                 rewrite.add(records, position, header)
-                offset = header[0] + header[6] + 1
+                offset = last_offset + 1
 
     async def _fetch_once(self, broker_id: int, partition: Partition, offset: int) -> memoryview:
         request = FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
+            max_wait_ms=FETCH_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
             session_epoch=-1,
@@ -175,7 +177,7 @@ class ReplicaRepair:
         assert isinstance(response, FetchResponse)
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))
-        (answer,) = response.responses[0].partitions
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code))
-        return memoryview(answer.records or b"")
+        (data,) = response.responses[0].partitions
+        if data.error_code:
+            raise KafkaError(ErrorCode(data.error_code))
+        return memoryview(data.records or b"")

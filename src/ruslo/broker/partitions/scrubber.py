@@ -1,9 +1,9 @@
-"""The scrubber: reads every segment of this broker again and again, at a bounded rate, and looks for damage.
+"""The scrubber: reads every segment of this broker periodically, at a limited rate, to find damage.
 
-Reading and checksums happen in a thread, in slices of ``SLICE_BYTES`` with a pause after each, so clients do
-not notice. The thread keeps its normal priority: it shares the interpreter with the event loop, which would
-have to wait for a thread that the system does not let run. Damage goes to the broker's list of lost data, and
-``ReplicaRepair`` fetches what is damaged from another replica.
+A thread reads and computes checksums in slices of ``SLICE_BYTES`` with a pause after each, so clients do not
+notice. The thread keeps its normal CPU priority: it shares the interpreter lock with the event loop, which
+would have to wait for a thread that the system does not schedule. Damage is added to the broker's list of
+lost data, and ``ReplicaRepair`` fetches the damaged ranges from another replica.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ruslo.storage.scrub import SegmentScrub
 logger = logging.getLogger(__name__)
 
 SLICE_BYTES = 64 << 10
-FIRST_ROUND_MS = 60_000
-"""A broker that has just started has more urgent things to read."""
-REPORT_MS = 5_000
-"""Within this time damage that a read has come upon is reported."""
+FIRST_SCRUB_MS = 60_000
+"""The first scrub leaves the disk to a broker that has just started."""
+REPORT_INTERVAL_MS = 5_000
+"""Damage that a read finds is reported within this time."""
 
-REPAIR_RETRY_MS = 60_000
+REPAIR_RETRY_INTERVAL_MS = 60_000
 
 
 class Repairer(Protocol):
@@ -42,7 +42,7 @@ class Repairer(Protocol):
         ...
 
     async def repair(self, scrub: SegmentScrub) -> bool:
-        """Replace the damaged ranges that a check found; whether that was done."""
+        """Replace the damaged ranges that a scrub found; returns whether that succeeded."""
         ...
 
 
@@ -63,12 +63,12 @@ class Scrubber:
         self._reported: set[TopicPartition] = set()
         self._checking = asyncio.Lock()
         self._tried_ms: dict[TopicPartition, int] = {}
-        """When the damaged segments of a log were last checked, and repaired if that was possible."""
+        """When the damaged segments of each log were last checked and, if possible, repaired."""
         self.rounds = 0
-        """How often every log was checked since the start."""
+        """Complete scrubs of all logs since the start."""
         self.bytes_checked = 0
         self.bytes_left = 0
-        """What the round under way has still to check, about."""
+        """Approximate bytes that the present scrub has not checked yet."""
         self.rebuilt_indexes = 0
         self.repaired_segments = 0
 
@@ -80,7 +80,7 @@ class Scrubber:
         self.report()
         self._tasks = [
             asyncio.create_task(self._run(), name="scrubber"),
-            asyncio.create_task(self._watch(), name="watch for damage"),
+            asyncio.create_task(self._report_periodically(), name="damage reporter"),
         ]
 
     async def stop(self) -> None:
@@ -90,40 +90,40 @@ class Scrubber:
         self._thread.shutdown(wait=True)
 
     async def _run(self) -> None:
-        delay_ms = min(FIRST_ROUND_MS, self._configs.current.int("ruslo.scrub.interval.ms"))
+        delay_ms = min(FIRST_SCRUB_MS, self._configs.current.int("ruslo.scrub.interval.ms"))
         while True:
             await asyncio.sleep(delay_ms / 1000)
             if self._configs.current.bool("ruslo.scrub.enable"):
                 try:
                     await self.check_all()
                 except Exception:
-                    logger.exception("The scrubber failed; it starts again after ruslo.scrub.interval.ms.")
+                    logger.exception("The scrub failed; the next one starts after ruslo.scrub.interval.ms")
             delay_ms = self._configs.current.int("ruslo.scrub.interval.ms")
 
-    async def _watch(self) -> None:
-        """Report damage that the start or a read has found, and see to it without waiting for a round."""
+    async def _report_periodically(self) -> None:
+        """Report damage that the start or a read found, and repair it without waiting for the next scrub."""
         while True:
-            await asyncio.sleep(REPORT_MS / 1000)
+            await asyncio.sleep(REPORT_INTERVAL_MS / 1000)
             self.report()
             if self._configs.current.bool("ruslo.scrub.enable"):
                 try:
                     await self.check_damaged()
                 except Exception:
-                    logger.exception("Damaged segments cannot be checked.")
+                    logger.exception("The check of damaged segments failed")
 
     async def check_damaged(self) -> None:
-        """Check the segments again in which damage is known, and repair them if there is another replica."""
+        """Check segments with known damage again, and repair them if there is another replica."""
         now_ms = self._logs.clock.monotonic_ms()
         for partition, log in list(self._logs.logs.items()):
             if not log.damage:
                 continue
             tried_ms = self._tried_ms.get(partition)
-            may_help = self._repairer is not None and self._repairer.has_source(log)
-            if tried_ms is None or (may_help and now_ms - tried_ms >= REPAIR_RETRY_MS):
+            can_repair = self._repairer is not None and self._repairer.has_source(log)
+            if tried_ms is None or (can_repair and now_ms - tried_ms >= REPAIR_RETRY_INTERVAL_MS):
                 self._tried_ms[partition] = now_ms
                 await self.check(log, {damage.segment_base for damage in log.damage.ranges()})
 
-    # -- one round ---------------------------------------------------------------------------------------
+    # -- scrubbing ---------------------------------------------------------------------------------------
 
     async def check_all(self) -> None:
         """Check every log once."""
@@ -135,9 +135,9 @@ class Scrubber:
         self.rounds += 1
 
     async def check(self, log: Log, only: Collection[int] | None = None) -> None:
-        """Check one log, or the segments of it with these base offsets.
+        """Check one log, or only the segments with these base offsets.
 
-        Segments that are added meanwhile belong to the next round.
+        Segments that are added meanwhile are checked by the next scrub.
         """
         producers: ProducerStates | None = None
         async with self._checking:
@@ -167,7 +167,7 @@ class Scrubber:
             await asyncio.sleep(read / self._configs.current.int("ruslo.scrub.bytes.per.second"))
 
     async def _conclude(self, scrub: SegmentScrub) -> ProducerStates | None:
-        """Put into effect what was found; returns the producers with which the next segment begins."""
+        """Apply the findings; returns the producer states at the start of the next segment."""
         log = scrub.log
         if not self._is_current(log) or not scrub.apply():
             return None
@@ -188,10 +188,10 @@ class Scrubber:
     def _is_current(self, log: Log) -> bool:
         return log.failure is None and self._logs.get(log.partition) is log
 
-    # -- telling operators -------------------------------------------------------------------------------
+    # -- reporting ---------------------------------------------------------------------------------------
 
     def report(self) -> None:
-        """Bring the list of lost data in line with the damage that the logs know of."""
+        """Update the list of lost data to match the known damage of all logs."""
         lost = self._logs.lost_data
         damaged = {partition for partition, log in self._logs.logs.items() if log.damage}
         for partition in damaged:

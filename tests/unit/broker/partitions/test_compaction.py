@@ -1,4 +1,4 @@
-"""Compaction in a running node: the cleaner is a real process, everything else goes on beside it."""
+"""Compaction in a running node, with a real cleaner process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions import cleaner_process, compaction
+from ruslo.broker.partitions import cleaner_process, cleaner_worker, compaction
 from ruslo.broker.partitions.cleaner_process import CleanerProcess
 from ruslo.broker.scheduling.scheduler import Steps, for_each
 from ruslo.model.topics import TopicPartition
@@ -39,8 +39,8 @@ async def fill(node: LiveNode, client: RawClient, updates: int = 30, topic: str 
     """Updates of three keys, all in closed segments."""
     for number in range(updates):
         key = b"key-%d" % (number % 3)
-        answer = await node.produce(client, batch_of(b"value-%d" % number, key=key), topic)
-        assert answer.error_code == 0
+        result = await node.produce(client, batch_of(b"value-%d" % number, key=key), topic)
+        assert result.error_code == 0
     log = node.partition(topic).log
     log.roll(log.end_offset, node.node.logs.clock.now_ms())
 
@@ -62,7 +62,7 @@ def cleaned_up_to(node: LiveNode, topic: str = "t") -> int | None:
     return None if directory is None else directory.cleaned.get(TopicPartition(topic, 0))
 
 
-async def test_a_dirty_log_is_compacted_and_goes_on(tmp_path: Path) -> None:
+async def test_a_dirty_log_is_compacted_and_appended_to(tmp_path: Path) -> None:
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         await node.create("t", 1, **COMPACTED)
         await fill(node, client)
@@ -73,7 +73,7 @@ async def test_a_dirty_log_is_compacted_and_goes_on(tmp_path: Path) -> None:
         assert await read_all(node, client) == [*expected, (30, b"next")]
         checkpoint = tmp_path / "cleaner-offset-checkpoint"
         await until(lambda: checkpoint.exists() and "t 0 30" in checkpoint.read_text())
-        # Recovery must be able to tell what compaction took from what was lost.
+        # Recovery must distinguish compacted records from lost ones.
         assert "t 0 30" in (tmp_path / "recovery-point-offset-checkpoint").read_text()
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         assert cleaned_up_to(node) == 30
@@ -100,7 +100,7 @@ def command_of(pid: int) -> str:
     return path.read_text() if path.exists() else ""
 
 
-async def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None:
+async def test_a_killed_cleaner_process_is_restarted(tmp_path: Path) -> None:
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         await node.create("t", 1, **COMPACTED)
         await fill(node, client)
@@ -115,7 +115,7 @@ async def test_a_cleaner_that_is_killed_is_started_again(tmp_path: Path) -> None
         assert node.node.broker.compaction.uncleanable == {}
 
 
-async def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(tmp_path: Path) -> None:
+async def test_an_uncleanable_log_does_not_stop_the_compaction_of_others(tmp_path: Path) -> None:
     properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         for topic in ("bad", "good"):
@@ -133,7 +133,7 @@ async def test_a_log_that_cannot_be_compacted_is_left_alone_and_others_are_not(t
         assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
         assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
         assert not list((tmp_path / "bad-0").glob("*.cleaned"))
-        # One that is made anew is another log.
+        # A topic that is created again has another log.
         await node.delete("bad")
         await node.create("bad", 1, **COMPACTED)
         await fill(node, client, topic="bad")
@@ -151,7 +151,7 @@ async def alter_broker(node: LiveNode, name: str, value: str) -> None:
     assert result.error_code == 0, result.error_message
 
 
-async def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> None:
+async def test_cleaner_settings_are_dynamic(tmp_path: Path) -> None:
     async with live_node(tmp_path, {"log.cleaner.threads": "1"}) as node:
         cleaner = node.node.broker.compaction
         assert cleaner.limits == CleanerLimits(int(134_217_728 * 0.9), 524_288, None)
@@ -166,7 +166,7 @@ async def test_settings_of_the_cleaner_change_while_it_runs(tmp_path: Path) -> N
         assert len(cleaner._workers) == 1
 
 
-async def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
+async def test_a_new_cleanup_policy_applies_to_an_existing_log(tmp_path: Path) -> None:
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         await node.create("t", retention_ms="-1", file_delete_delay_ms="0")
         await fill(node, client)
@@ -176,7 +176,7 @@ async def test_a_policy_set_live_makes_a_log_compacted(tmp_path: Path) -> None:
         assert len(await read_all(node, client)) == 3
 
 
-async def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
+async def test_the_compaction_of_a_deleted_topic_is_abandoned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[TopicPartition] = []
@@ -187,19 +187,19 @@ async def test_a_topic_deleted_in_the_middle_of_a_round_is_given_up(
 
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         await node.create("t", 1, **COMPACTED)
-        monkeypatch.setattr(compaction, "make_task", slow)
+        monkeypatch.setattr(cleaner_worker, "make_task", slow)
         await fill(node, client, 60)
         await until(lambda: bool(begun))
         await node.delete("t")
         await until(lambda: not node.node.broker.compaction._busy)
-        monkeypatch.setattr(compaction, "make_task", make_task)
+        monkeypatch.setattr(cleaner_worker, "make_task", make_task)
         await node.create("t", 1, **COMPACTED)
         await fill(node, client)
         await until(lambda: cleaned_up_to(node) == 30)
         assert all(directory.online for directory in node.node.logs.directories)
 
 
-async def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
+async def test_a_log_that_is_truncated_during_the_choice_is_not_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
@@ -209,22 +209,22 @@ async def test_a_log_that_is_cut_while_others_are_looked_at_is_not_chosen(
         log = node.partition("t").log
         log.flush(node.node.logs.clock.now_ms())
 
-        def then_truncate(logs: Iterable[Log], look: Callable[[Log], object]) -> Steps[None]:
-            yield from for_each(logs, look)
+        def then_truncate(logs: Iterable[Log], check: Callable[[Log], object]) -> Steps[None]:
+            yield from for_each(logs, check)
             log.truncate_to(10)
 
         monkeypatch.setattr(compaction, "for_each", then_truncate)
         assert await node.node.broker.compaction.choose() is None
 
 
-async def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_round_only(
+async def test_retention_during_a_compaction_only_abandons_that_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleaner finds files gone, which is no failure of the disk."""
+    """The cleaner finds that files were deleted, which is not a disk failure."""
 
     def then_retention(chosen: Cleanable, limits: CleanerLimits, now_ms: int) -> CleanTask:
         task = make_task(chosen, limits, now_ms)
-        monkeypatch.setattr(compaction, "make_task", make_task)
+        monkeypatch.setattr(cleaner_worker, "make_task", make_task)
         chosen.log.advance_start_offset(30)
         assert chosen.log.delete_old_segments(now_ms) == 1
         return task
@@ -234,7 +234,7 @@ async def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_
         await node.create("t", 1, **COMPACTED | {"cleanup_policy": "compact,delete"})
         await fill(node, client)
         await fill(node, client)
-        monkeypatch.setattr(compaction, "make_task", then_retention)
+        monkeypatch.setattr(cleaner_worker, "make_task", then_retention)
         await alter_broker(node, "log.cleaner.backoff.ms", "20")
         node.node.broker.compaction._workers[0]._wake.set()
         await until(lambda: cleaned_up_to(node) == 60)
@@ -243,10 +243,10 @@ async def test_segments_that_retention_takes_in_the_middle_of_a_round_cost_that_
         assert (log.start_offset, log.segments[0].base_offset) == (30, 30)
 
 
-async def test_a_full_disk_costs_a_round_and_nothing_else(
+async def test_a_full_disk_only_fails_the_present_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The cleaner meets a limit of file sizes, which fails as a full disk does."""
+    """A file size limit fails the cleaner as a full disk does."""
     monkeypatch.setattr(
         cleaner_process,
         "COMMAND",
@@ -260,7 +260,7 @@ async def test_a_full_disk_costs_a_round_and_nothing_else(
     async with live_node(tmp_path, EAGER) as node, connected(node.bootstrap) as client:
         await node.create("t", 1, **COMPACTED)
         await fill(node, client, 60)
-        await until(lambda: bool(node.node.broker.partitions._full_reported_ms))
+        await until(lambda: bool(node.node.broker.partitions._disk_full_reported_ms))
         assert len(await read_all(node, client)) == 60
         assert all(directory.online for directory in node.node.logs.directories)
         monkeypatch.undo()
@@ -269,7 +269,7 @@ async def test_a_full_disk_costs_a_round_and_nothing_else(
         assert len(await read_all(node, client)) == 3
 
 
-async def test_a_cleaner_that_is_left_no_time_is_replaced_by_one_that_insists(
+async def test_a_starving_cleaner_process_is_restarted_with_a_higher_priority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

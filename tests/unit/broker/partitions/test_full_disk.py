@@ -1,4 +1,4 @@
-"""A full disk refuses what it has no room for; the directory stays online and recovers by itself."""
+"""A full disk fails writes; the log directory stays online and recovers by itself."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from tests.support.clients.raw_client import RawClient, connected
 
 
 class FullDisk(LocalDisk):
-    """Has no room for new files while ``full``; the metadata log has a disk of its own, so to say."""
+    """Fails to create files while ``full``, except those of the metadata log."""
 
     full = False
 
-    def _require_room(self, path: str) -> None:
+    def _require_space(self, path: str) -> None:
         if FullDisk.full and METADATA_TOPIC not in path:
             raise DiskError(self.directory, path, "write", OSError(errno.ENOSPC, "No space left on device"))
 
     def write_file(self, path: str, data: ReadBuffer) -> None:
-        self._require_room(path)
+        self._require_space(path)
         super().write_file(path, data)
 
     def replace_file(self, path: str, data: ReadBuffer) -> None:
-        self._require_room(path)
+        self._require_space(path)
         super().replace_file(path, data)
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
         if create:
-            self._require_room(path)
+            self._require_space(path)
         return super().open(path, create=create)
 
 
@@ -61,7 +61,7 @@ async def test_retention_that_cannot_roll_leaves_the_directory_online(tmp_path: 
         FullDisk.full = False
 
 
-async def test_a_sync_without_room_for_its_checkpoint_is_tried_again(tmp_path: Path) -> None:
+async def test_a_sync_is_retried_until_its_checkpoint_can_be_written(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t", flush_messages="1")
         FullDisk.full = True
@@ -74,7 +74,7 @@ async def test_a_sync_without_room_for_its_checkpoint_is_tried_again(tmp_path: P
         assert (await waiting).error_code == 0
 
 
-async def test_a_partition_that_found_no_room_is_made_later(tmp_path: Path) -> None:
+async def test_the_log_of_a_partition_is_created_once_there_is_space(tmp_path: Path) -> None:
     async def produced(node: LiveNode, client: RawClient) -> ErrorCode:
         return ErrorCode((await node.produce(client, batch_of(b"a"))).error_code)
 

@@ -1,4 +1,4 @@
-"""What a broker does with replicas whose files were damaged while it was down: the sole replica goes on."""
+"""Sole replicas whose files were damaged while the broker was down."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def remove_everything_but_the_segment_name(directory: Path) -> None:
         (remove_everything_but_the_segment_name, LossKind.REPLICA),
     ],
 )
-async def test_offsets_of_lost_records_are_not_given_out_again(
+async def test_offsets_of_lost_records_are_not_assigned_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], None], kind: LossKind
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -123,7 +123,7 @@ async def test_lost_tail_leaves_a_gap_that_restarts_keep(tmp_path: Path) -> None
         assert (await node.produce(client, batch_of(b"g"))).base_offset == 6
 
 
-async def test_log_of_another_topic_proves_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_of_another_topic_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await node.produce(client, batch_of(b"a"))

@@ -1,4 +1,4 @@
-"""Damage in a replica: it is reported, not served, and repaired from another replica, led or followed."""
+"""Damage in a replica is reported, not served, and repaired from another replica."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 async def filled_cluster(cluster: LiveCluster) -> dict[int, Log]:
-    """A topic with three replicas and some segments; the log of each node."""
+    """Create a topic with three replicas and some segments; returns the log of each node."""
     async with Admin(cluster.nodes[1].bootstrap) as admin:
         topic = NewTopic("t", 1, 3, configs={"segment.bytes": "1048576", "min.insync.replicas": "3"})
         created = (await admin.topics.create([topic]))["t"]
@@ -32,8 +32,8 @@ async def filled_cluster(cluster: LiveCluster) -> dict[int, Log]:
     (leader,) = [LiveNode(node) for node in cluster.nodes.values() if LiveNode(node).partition().is_leader]
     async with connected(leader.bootstrap) as client:
         for number in range(40):
-            answer = await leader.produce(client, batch_of(b"%02d" % number * 30_000), acks=-1)
-            assert answer.error_code == 0
+            result = await leader.produce(client, batch_of(b"%02d" % number * 30_000), acks=-1)
+            assert result.error_code == 0
     logs = {node_id: node.logs.logs[PARTITION] for node_id, node in cluster.nodes.items()}
     await until(lambda: all(log.high_watermark == 40 for log in logs.values()))
     assert all(len(log.segments) > 2 for log in logs.values())
@@ -60,7 +60,7 @@ def flip_last(data: bytearray) -> None:
 
 
 def change(segment: Segment, harm: Harm) -> None:
-    """In place: a broker keeps the file of an active segment open."""
+    """Damage the file in place: a broker keeps the file of an active segment open."""
     path = Path(segment.path_of(".log"))
     data = bytearray(path.read_bytes())
     harm(data)

@@ -23,10 +23,10 @@ class SimCleaner:
 
     def receive(self) -> Report:
         if not self._reports:
-            raise CleanerDied("the cleaner was stopped")
+            raise CleanerDied("the cleaner process was stopped")
         return self._reports.popleft()
 
     def stop(self) -> None:
         self._reports.clear()
 
-    kill = insist = stop
+    kill = raise_priority = stop

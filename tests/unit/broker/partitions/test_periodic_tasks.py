@@ -1,4 +1,4 @@
-"""The chores that go on by themselves: retention, checkpoints, trash, background syncs."""
+"""Periodic tasks: retention, checkpoints, deletion, background syncs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.broker.partitions import upkeep
+from ruslo.broker.partitions import periodic_tasks
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.model.clock import SystemClock
 from tests.support.brokers.live_node import (
@@ -25,8 +25,8 @@ from tests.support.clients.raw_client import connected
 __all__ = ["held_disks"]
 
 
-async def test_retention_and_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "TRASH_MS", 10)
+async def test_retention_and_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(periodic_tasks, "DELETION_INTERVAL_MS", 10)
     properties = {"log.retention.check.interval.ms": "20", "log.segment.delete.delay.ms": "0"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t", retention_ms="-1")
@@ -62,10 +62,10 @@ async def test_checkpoints(tmp_path: Path) -> None:
         await until(lambda: has("log-start-offset-checkpoint", "t 0 2"))
 
 
-async def test_sealed_segments_are_synced_in_the_background(
+async def test_closed_segments_are_synced_in_the_background(
     tmp_path: Path, held_disks: dict[str, HeldDisk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "BACKGROUND_SYNC_MS", 10)
+    monkeypatch.setattr(periodic_tasks, "BACKGROUND_SYNC_INTERVAL_MS", 10)
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         await node.produce(client, batch_of(b"a"))
@@ -74,32 +74,32 @@ async def test_sealed_segments_are_synced_in_the_background(
         await until(lambda: log.recovery_point == 1 and not log.has_unsynced_files)
 
 
-def test_one_chore_that_fails_does_not_end_the_others(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def story() -> None:
+def test_a_failing_task_does_not_stop_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail_and_repeat() -> None:
         async with live_node(tmp_path) as node:
             runs = {"bad": 0, "good": 0}
 
             def bad() -> None:
                 runs["bad"] += 1
-                raise ZeroDivisionError("our own fault")
+                raise ZeroDivisionError("a bug")
 
             def good() -> None:
                 runs["good"] += 1
 
             scheduler = Scheduler(SystemClock())
-            chores = upkeep.Upkeep(node.node.config, node.node.logs, node.node.broker.partitions, scheduler)
-            chores._chores = (
-                upkeep.Chore("bad", 1, upkeep._on_loop(bad)),
-                upkeep.Chore("good", 1, upkeep._on_loop(good), 0),
+            tasks = periodic_tasks.PeriodicTasks(
+                node.node.config, node.node.logs, node.node.broker.partitions, scheduler
             )
-            chores.start()
+            tasks._periodic = (
+                periodic_tasks.PeriodicTask("bad", 1, periodic_tasks._on_loop(bad)),
+                periodic_tasks.PeriodicTask("good", 1, periodic_tasks._on_loop(good), 0),
+            )
+            tasks.start()
             await until(lambda: min(runs.values()) >= 3)
-            await chores.stop()
+            await tasks.stop()
             done = dict(runs)
             await asyncio.sleep(0.02)
-            assert runs == done, "nothing runs after the stop"
+            assert runs == done, "no task runs after the stop"
 
-    run(story())
+    run(fail_and_repeat())
     assert "bad failed" in caplog.text
