@@ -14,7 +14,7 @@ ROOMS = ("broker", "machines", "net", "storage")
 ALLOWED = {
     "broker/metrics/loop_watch.py": {"time.thread_time_ns"},  # CPU time, which no clock of ours measures.
     "broker/node/log_lines.py": {"time.gmtime"},  # A format, not the time.
-    "storage/cleaner/courtesy.py": {"time.monotonic_ns"},  # The cleaner is a process of its own.
+    "storage/cleaner/cpu_priority.py": {"time.monotonic_ns"},  # The cleaner is a process of its own.
     "storage/cleaner/job.py": {"time.monotonic"},
     "storage/cleaner/throttle.py": {"time.monotonic", "time.sleep"},
 }
