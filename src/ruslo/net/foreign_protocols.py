@@ -9,7 +9,7 @@ _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI)
 _SSH = b"SSH-"
 _PROXY = (b"PROXY ", b"\r\n\r\n\x00\r\nQUIT\n")
 
-LOOKED_AT_BYTES = 16
+DETECTION_BYTES = 16
 
 
 def foreign_protocol(data: bytes) -> str | None:

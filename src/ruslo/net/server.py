@@ -194,7 +194,7 @@ class Server:
     def _sweep(self) -> None:
         """Shrink the buffers of quiet connections, close those that were silent too long or have ended."""
         for connection in list(self.connections):
-            connection.look_for_end()
+            connection.check_peer()
             if connection.shrink_if_idle():
                 rounds = self._idle_rounds.get(connection, 0) + 1
                 self._idle_rounds[connection] = rounds

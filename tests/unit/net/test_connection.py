@@ -17,14 +17,10 @@ import uvloop
 
 from ruslo.model.errors import ConfigError, ProtocolError
 from ruslo.net import server as server_module
-from ruslo.net.connection import (
-    INITIAL_BUFFER_BYTES,
-    JOINED_RANGE_BYTES,
-    KEPT_BUFFER_BYTES,
-    MAX_PENDING_REPLIES,
-    Connection,
-    Reply,
-)
+from ruslo.net.connection import MAX_PENDING_RESPONSES, Connection
+from ruslo.net.pending_response import PendingResponse
+from ruslo.net.receive_buffer import INITIAL_BUFFER_BYTES, KEPT_BUFFER_BYTES
+from ruslo.net.send_queue import JOINED_RANGE_BYTES
 from ruslo.net.server import Server, ServerLimits
 from tests.support.brokers.live_node import until
 from tests.support.network.ports import free_port
@@ -126,7 +122,7 @@ def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:
 
 async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
     echo = Echo()
-    parked: list[tuple[Reply, bytes]] = []
+    parked: list[tuple[PendingResponse, bytes]] = []
 
     def park_odd(connection: Connection, body: bytes) -> None:
         if body[0] % 2:
@@ -146,7 +142,7 @@ async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
 
 async def test_a_request_is_taken_when_those_before_it_are_answered() -> None:
     echo = Echo()
-    parked: dict[bytes, Reply] = {}
+    parked: dict[bytes, PendingResponse] = {}
     echo.on_frame = lambda connection, body: parked.__setitem__(body, connection.defer())
     async with serving(echo) as port, client(port) as (reader, writer), client(port) as other:
         bodies = [b"first", b"second", b"held", b"behind"]
@@ -187,7 +183,7 @@ def test_a_client_that_goes_is_noticed_whatever_it_has_sent_behind_a_waiting_req
     def sweep() -> bool:
         """As the server does, but more often: whether all clients have gone."""
         for connection in list(echo.server.connections):
-            connection.look_for_end()
+            connection.check_peer()
         return not echo.server.connections
 
     async def main() -> None:
@@ -206,7 +202,7 @@ def test_a_client_that_goes_is_noticed_whatever_it_has_sent_behind_a_waiting_req
 def test_what_a_client_sent_before_it_finished_is_carried_out_and_answered() -> None:
     """They wait behind a request that has an effect, and are more than the buffer holds."""
     echo = Echo()
-    parked: list[Reply] = []
+    parked: list[PendingResponse] = []
 
     def park_first(connection: Connection, body: bytes) -> None:
         if body == b"held":
@@ -234,7 +230,7 @@ async def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_an
     None
 ):
     echo = Echo()
-    held: asyncio.Queue[Reply] = asyncio.Queue()
+    held: asyncio.Queue[PendingResponse] = asyncio.Queue()
 
     def hold_or_fail(connection: Connection, body: bytes) -> None:
         if body == b"held":
@@ -369,14 +365,14 @@ def test_a_protocol_error_closes_after_earlier_answers_have_left(caplog: pytest.
 
 async def test_too_many_unanswered_requests_stop_the_reading() -> None:
     echo = Echo()
-    parked: list[Reply] = []
+    parked: list[PendingResponse] = []
     echo.on_frame = lambda connection, body: parked.append(connection.defer())
     async with serving(echo) as port, client(port) as (reader, writer):
-        count = MAX_PENDING_REPLIES * 3
+        count = MAX_PENDING_RESPONSES * 3
         writer.write(b"".join(frame(bytes([n])) for n in range(count)))
-        await until(lambda: len(parked) >= MAX_PENDING_REPLIES)
+        await until(lambda: len(parked) >= MAX_PENDING_RESPONSES)
         await asyncio.sleep(0.1)
-        assert len(parked) == MAX_PENDING_REPLIES
+        assert len(parked) == MAX_PENDING_RESPONSES
         answered = 0
         while answered < count:
             parked[answered].send((frame(bytes([answered])),))
@@ -667,5 +663,5 @@ class TestRequestMemory:
             writer.write(frame(bytes(20_000_000)) + frame(bytes(5_000_000)) + frame(b"small"))
             for _ in range(3):
                 assert await read_frame(reader) == b"ok"
-            assert echo.connections[0]._capacity <= KEPT_BUFFER_BYTES
+            assert echo.connections[0]._received.capacity <= KEPT_BUFFER_BYTES
             assert echo.server.request_memory.taken_bytes == 0

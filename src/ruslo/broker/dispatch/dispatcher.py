@@ -38,7 +38,8 @@ from ruslo.broker.scheduling.scheduler import Priority
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.log_ids import log_ids
-from ruslo.net.connection import Connection, Reply
+from ruslo.net.connection import Connection
+from ruslo.net.pending_response import PendingResponse
 from ruslo.protocol.apis import Api
 from ruslo.protocol.message import Message
 from ruslo.protocol.primitives import read_tag, read_uvarint
@@ -189,13 +190,15 @@ class Dispatcher:
         except Exception as error:
             return self._error_response(asked, error)
 
-    def _start(self, reply: Reply, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]) -> None:
+    def _start(
+        self, reply: PendingResponse, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]
+    ) -> None:
         task = asyncio.get_running_loop().create_task(self._reply(reply, asked, answering))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _reply(
-        self, reply: Reply, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]
+        self, reply: PendingResponse, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]
     ) -> None:
         try:
             answer = await answering
@@ -269,7 +272,7 @@ class Dispatcher:
         return await self._thread.run(lambda: self._encoded(asked, merge(division, responses)))
 
     def _answer_promised(
-        self, connection: Connection, reply: Reply, asked: _Asked, promised: asyncio.Future[Message]
+        self, connection: Connection, reply: PendingResponse, asked: _Asked, promised: asyncio.Future[Message]
     ) -> None:
         if promised.cancelled():
             connection.close()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ruslo.broker.counters.traffic import TopicTraffic
     from ruslo.broker.handlers.fetch import FetchHandler
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.net.connection import Chunk, Reply
+    from ruslo.net.pending_response import PendingResponse
+    from ruslo.net.send_queue import Chunk
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
@@ -89,7 +90,7 @@ class Fetch:
         self._size = 0
         self._conclusive = False
         """Waiting would not change the answer, or must not delay it."""
-        self._reply: Reply | None = None
+        self._reply: PendingResponse | None = None
         self._leaders: set[int] = set()
         """Brokers to which the client is referred."""
 
@@ -232,7 +233,7 @@ class Fetch:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return (index, code, -1, -1, -1, None, -1, None, 0, hints)
 
-    def wait(self, reply: Reply) -> None:
+    def wait(self, reply: PendingResponse) -> None:
         self._reply = reply
         delayed = DelayedFetch(
             self._delayed_fetches(),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ruslo.broker.counters.traffic import TopicTraffic
     from ruslo.broker.handlers.fetch import FetchHandler
     from ruslo.broker.partitions.partition import Partition
-    from ruslo.net.connection import Chunk
+    from ruslo.net.send_queue import Chunk
 
 
 RECORDS_OF_AT_MOST = 200

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.model.ids import Uuid
-    from ruslo.net.connection import Reply
+    from ruslo.net.pending_response import PendingResponse
     from ruslo.protocol.leader_hints import NodeEndpoint
 
 FLEXIBLE_FROM = 9
@@ -63,7 +63,7 @@ def check_place(
 
 
 def respond_when_acked(
-    reply: Reply,
+    reply: PendingResponse,
     results: Results,
     unacked: list[Unacked],
     acks_all: bool,

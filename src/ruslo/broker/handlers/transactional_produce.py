@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-    from ruslo.net.connection import Connection, Reply
+    from ruslo.net.connection import Connection
+    from ruslo.net.pending_response import PendingResponse
     from ruslo.protocol.leader_hints import NodeEndpoint
 
 OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
@@ -77,7 +78,7 @@ class TransactionalProduce:
         self._waiting: list[WaitingBatch] = []
         self._outstanding = 0
         self._failed = False
-        self._reply: Reply | None = None
+        self._reply: PendingResponse | None = None
 
     def handle(
         self,

@@ -72,5 +72,5 @@ def connection_families(servers: Sequence[Server]) -> Iterator[Family]:
         catalog.CONNECTIONS,
         [Sample(labels_text({"listener": name}), open_on[name]) for name in sorted(listeners)],
     )
-    pending = sum(connection.pending_replies for connection in connections)
+    pending = sum(connection.pending_responses for connection in connections)
     yield single(catalog.PENDING_REQUESTS, pending)

@@ -238,12 +238,12 @@ async def test_connections_of_clients_that_left_are_closed_however_much_they_pip
                 for _ in range(count):
                     leaves.send(waits, 12)
                 await leaves.writer.drain()
-                await until(lambda: any(each.pending_replies for each in connections))
+                await until(lambda: any(each.pending_responses for each in connections))
 
         def all_closed() -> bool:
             # As the sweep of idle connections does, but more often.
             for connection in list(connections):
-                connection.look_for_end()
+                connection.check_peer()
             return not connections
 
         await until(all_closed)

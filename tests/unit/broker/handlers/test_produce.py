@@ -423,7 +423,7 @@ async def test_produce_requests_behind_a_waiting_fetch_are_carried_out_after_it(
         for value in range(5):
             client.send(node.produce_request({("t", 1): batch_of(b"%d" % value)}), 9)
         connections = node.node._broker_server.connections
-        await until(lambda: any(each.pending_replies for each in connections))
+        await until(lambda: any(each.pending_responses for each in connections))
         assert (await node.produce(other, batch_of(b"first"), index=1)).base_offset == 0
         assert (await node.produce(other, batch_of(b"wake"))).base_offset == 0
         fetched = await client.receive(FetchResponse)

@@ -111,7 +111,7 @@ async def test_requests_that_wait_are_shown_until_they_are_answered(tmp_path: Pa
             asked = node.fetch(waiting, offset=0, max_wait_ms=20_000, min_bytes=1)
             fetch = asyncio.create_task(asked)
             servers = node.node._broker_server
-            await until(lambda: any(each.pending_replies for each in servers.connections))
+            await until(lambda: any(each.pending_responses for each in servers.connections))
             assert (await scrape(node.node)).value("kafka_network_requestchannel_requestqueuesize") == 1
             await node.produce(client, batch_of(b"a"), acks=1)
             await fetch
