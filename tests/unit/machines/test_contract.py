@@ -1,0 +1,139 @@
+"""Every machine keeps the contract of ``ruslo.machines.machine``; ADR 14 lists the exceptions."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruslo.machines
+from ruslo.machines.controller.machine import ControllerMachine
+from ruslo.machines.groups.events import GroupEvent, GroupQuery
+from ruslo.machines.groups.outcome import Response
+from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.machine import Machine
+from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.txns.events import TxnEffect, TxnEvent
+from ruslo.machines.txns.records import TxnRecord
+from ruslo.machines.txns.shard import TxnShard
+from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from tests.support.groups.group_bench import GroupBench
+from tests.support.groups.group_chaos import Chaos
+from tests.support.machines.controller_bench import MachineBench
+from tests.support.machines.logged_state import check_every_event, logged_state
+from tests.support.txns.txn_world import World
+
+MACHINES: set[type[Any]] = {ControllerMachine, GroupShard, RaftMachine, TxnShard}
+FORBIDDEN_MODULES = {"asyncio", "os", "socket", "threading", "time"}
+
+
+def modules() -> Iterator[str]:
+    for module in pkgutil.walk_packages(ruslo.machines.__path__, "ruslo.machines."):
+        yield module.name
+
+
+def test_every_machine_is_known_here() -> None:
+    found = {
+        value
+        for name in modules()
+        for value in vars(importlib.import_module(name)).values()
+        if inspect.isclass(value)
+        and value is not Machine
+        and all(hasattr(value, method) for method in ("handle", "replay", "deadline_ms"))
+    }
+    assert found == MACHINES
+
+
+@pytest.mark.parametrize("machine", sorted(MACHINES, key=str))
+def test_machines_have_the_signatures_of_the_contract(machine: type[Any]) -> None:
+    for method in ("handle", "replay", "deadline_ms"):
+        expected = list(inspect.signature(getattr(Machine, method)).parameters)
+        assert list(inspect.signature(getattr(machine, method)).parameters) == expected
+
+
+def coordinators_satisfy_the_protocol(groups: GroupShard, txns: TxnShard) -> None:
+    """The type checker tests this."""
+    _groups: Machine[GroupEvent, GroupRecord, Response, GroupQuery] = groups
+    _txns: Machine[TxnEvent, TxnRecord, Response, TxnEffect] = txns
+
+
+def test_a_group_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = check_every_event(monkeypatch, GroupShard)
+    chaos = Chaos(0)
+    chaos._begin_chaos()
+    chaos.clock.run_for(400_000)
+    assert count() > 1_000
+    assert chaos.coordinator.shard is None or logged_state(chaos.coordinator.shard) != logged_state(
+        GroupBench().shard
+    )
+
+
+def test_a_transaction_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = check_every_event(monkeypatch, TxnShard)
+    world = World(1)
+    world.run(4_000)
+    assert count() > 500
+    assert world.completed > 10
+
+
+def test_a_controller_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = check_every_event(monkeypatch, ControllerMachine)
+    bench = MachineBench.started(3)
+    bench.submit(
+        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=4, replication_factor=3)])
+    )
+    bench.wait(60_000)
+    assert count() > 10
+    assert len(bench.image.topics.by_name) == 1
+
+
+def test_the_same_records_give_the_same_group_state() -> None:
+    chaos = Chaos(0)
+    chaos._begin_chaos()
+    chaos.clock.run_for(100_000)
+    chaos._begin_calm()
+    chaos.clock.run_for(100_000)
+    assert logged_state(chaos.coordinator.replayed()) == logged_state(chaos.coordinator.replayed())
+    assert chaos.coordinator.shard is not None
+    assert logged_state(chaos.coordinator.replayed()) == logged_state(chaos.coordinator.shard)
+
+
+def test_the_same_records_give_the_same_transaction_state() -> None:
+    world = World(2)
+    world.run(600)
+    served = logged_state(world.bench.shard)
+    world.bench.reload()
+    assert logged_state(world.bench.shard) == served
+
+
+def test_the_same_records_give_the_same_metadata() -> None:
+    bench, replayed = MachineBench.started(3), MachineBench.started(0)
+    replayed.machine.load(type(bench.image)())
+    for offset, (record, _) in enumerate(bench.log):
+        replayed.machine.replay(record, offset)
+    assert logged_state(replayed.machine) == logged_state(bench.machine)
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_machines_import_no_io(name: str) -> None:
+    file = importlib.import_module(name).__file__
+    assert file is not None
+    imported = {
+        module.partition(".")[0]
+        for node in ast.walk(ast.parse(Path(file).read_text()))
+        for module in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported.isdisjoint(FORBIDDEN_MODULES)
