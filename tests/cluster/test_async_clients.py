@@ -93,19 +93,19 @@ async def test_a_cancelled_read_loses_nothing(config: Config, reading: Config, t
         assert len(await consumer.poll(30)) >= 1
 
 
-async def test_a_cancelled_read_holds_nothing_up(reading: Config, topic: str) -> None:
+async def test_a_cancelled_read_blocks_nothing(reading: Config, topic: str) -> None:
     async with asyncio.timeout(60), ruslo.AsyncConsumer(reading) as consumer:
         await consumer.subscribe([topic])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(consumer), 0.05)
-        # Nothing comes, so that a read which went on would keep all of this waiting for ever.
+        # No record arrives, so a read that was not cancelled would block all of this forever.
         assert await consumer.assignment() == []
         waiting = asyncio.create_task(consumer.poll(3_600))
         await asyncio.sleep(0.05)
         waiting.cancel()
 
 
-async def test_what_a_cancelled_read_found_is_not_committed(
+async def test_records_of_a_cancelled_read_are_not_committed(
     config: Config, reading: Config, topic: str
 ) -> None:
     place = TopicPartition(topic, 0)
@@ -146,7 +146,9 @@ async def test_a_seek_in_another_partition_loses_nothing_of_a_cancelled_read(
         assert consumer.position(other) == 0
 
 
-async def test_an_error_is_told_once_and_reading_goes_on(config: Config, reading: Config, topic: str) -> None:
+async def test_an_error_is_raised_once_and_reading_continues(
+    config: Config, reading: Config, topic: str
+) -> None:
     def no_three(data: bytes | None) -> bytes | None:
         if data == b"3":
             raise ValueError("unlucky")
@@ -165,7 +167,7 @@ async def test_an_error_is_told_once_and_reading_goes_on(config: Config, reading
         assert (await consumer.poll(30))[0].offset == 5
 
 
-async def test_the_loop_goes_on_while_the_buffer_is_full(
+async def test_the_event_loop_runs_while_the_buffer_is_full(
     ruslo_broker_factory: Callable[..., EmbeddedBroker],
 ) -> None:
     broker = ruslo_broker_factory()
@@ -189,12 +191,12 @@ async def test_the_loop_goes_on_while_the_buffer_is_full(
 
     beating = asyncio.create_task(heart())
 
-    async def send_for_ever() -> None:
+    async def send_forever() -> None:
         while True:
             sent.append(await producer.send("t", b"x" * 1000))
 
     with pytest.raises(ruslo.BufferExhausted, match=r"max\.block\.ms"):
-        await send_for_ever()
+        await send_forever()
     beating.cancel()
     assert beats > 3
     await asyncio.to_thread(broker.start)
@@ -237,9 +239,7 @@ async def test_transactions(config: Config, reading: Config, topic: str) -> None
         assert await consumer.poll(0.3) == []
 
 
-async def test_a_transaction_that_was_cancelled_while_it_began_leaves_none_open(
-    config: Config, topic: str
-) -> None:
+async def test_cancelling_the_start_of_a_transaction_leaves_none_open(config: Config, topic: str) -> None:
     async with ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer:
 
         async def write(value: bytes) -> None:
@@ -258,9 +258,7 @@ async def test_a_transaction_that_was_cancelled_while_it_began_leaves_none_open(
         assert (await anext(consumer)).value == b"written"
 
 
-async def test_a_transaction_that_was_cancelled_before_it_ended_leaves_none_open(
-    config: Config, topic: str
-) -> None:
+async def test_cancelling_a_transaction_before_its_end_leaves_none_open(config: Config, topic: str) -> None:
     busy, at_the_end = threading.Event(), asyncio.Event()
     async with ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer:
 
@@ -271,7 +269,7 @@ async def test_a_transaction_that_was_cancelled_before_it_ended_leaves_none_open
         async def write_while_something_else_waits() -> None:
             async with producer.transaction():
                 await producer.send(topic, b"cancelled")
-                # As a send of another task does, for room or for a topic.
+                # A send of another task does the same while it waits for buffer memory or for a topic.
                 asyncio.get_running_loop().run_in_executor(producer._blocking, busy.wait)
                 at_the_end.set()
 

@@ -1,7 +1,7 @@
 """Hostile and broken input to a real broker process.
 
-Each gets the right error, is logged once, harms nobody else and changes nothing: after every act an ordinary
-client still produces and consumes.
+Each input gets the right error, is logged once, affects no other client and changes nothing: after every test
+an ordinary client still produces and consumes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def witness(broker: EmbeddedBroker) -> Iterator[Witness]:
 
 
 def complaints(broker: EmbeddedBroker) -> list[str]:
-    """All that the broker has logged above the level of information, and tracebacks."""
+    """Everything that the broker logged above INFO, and tracebacks."""
     return [
         line
         for line in broker.output(1_000_000).splitlines()
@@ -91,10 +91,10 @@ BAD_BYTES = {
 
 
 @pytest.mark.parametrize("name", BAD_BYTES)
-def test_bytes_that_are_no_request(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
+def test_bytes_that_are_not_a_request(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
     data, reason = BAD_BYTES[name]
     before = complaints(broker)
-    # Each from an address of its own: what one address does wrong is logged once in a while.
+    # Each comes from another address: errors of one address are logged once a minute.
     with PlainSocket(broker.bootstrap, f"127.0.1.{1 + list(BAD_BYTES).index(name)}") as bad:
         bad.send(data)
         assert bad.read_to_the_end() == b""
@@ -104,7 +104,9 @@ def test_bytes_that_are_no_request(broker: EmbeddedBroker, witness: Witness, nam
     witness.check()
 
 
-def test_a_client_that_comes_again_and_again_is_logged_once(broker: EmbeddedBroker, witness: Witness) -> None:
+def test_a_client_that_reconnects_again_and_again_is_logged_once(
+    broker: EmbeddedBroker, witness: Witness
+) -> None:
     before = complaints(broker)
     for source in ("127.0.2.1", "127.0.2.2"):
         for _ in range(100):
@@ -116,13 +118,13 @@ def test_a_client_that_comes_again_and_again_is_logged_once(broker: EmbeddedBrok
     witness.check()
 
 
-def test_half_a_request_and_gone(broker: EmbeddedBroker, witness: Witness) -> None:
+def test_connections_closed_in_the_middle_of_a_request(broker: EmbeddedBroker, witness: Witness) -> None:
     before = complaints(broker)
     whole = frame(request_bytes(MetadataRequest(), 9))
     for cut in range(1, len(whole)):
         with PlainSocket(broker.bootstrap) as bad:
             bad.send(whole[:cut])
-    # Many who announce much and send little: an announcement alone must not cost memory.
+    # Many clients announce large requests and send little: an announced size alone must not cost memory.
     resident = resident_bytes(broker.pid)
     announcing = [PlainSocket(broker.bootstrap) for _ in range(100)]
     for each in announcing:
@@ -166,7 +168,7 @@ def altered(field_format: str, at: int, value: int, *, crc: bool = True) -> byte
 
 
 def with_records(payload: bytes, codec: Codec, count: int = 1) -> bytearray:
-    """A batch whose header is true and whose records are whatever is given."""
+    """A batch with a valid header and the given bytes as its records."""
     batch = good_batch()[: layout.HEADER_SIZE] + payload
     struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
     struct.pack_into(">h", batch, layout.ATTRIBUTES_AT, codec)
@@ -182,7 +184,7 @@ BOMB_BYTES = 200_000_000
 def bomb(codec: Codec) -> bytearray:
     """A small batch with one huge record of zeros."""
     if codec is Codec.SNAPPY:
-        # A bare snappy block only has to claim its size.
+        # A bare snappy block only claims its size.
         return with_records(b"\x80\x80\x80\xc0\x0f" + b"\x00a", codec)
     record = b"\x00\x00\x00" + encode_varint(1) + b"k" + encode_varint(BOMB_BYTES)
     head = encode_varint(len(record) + BOMB_BYTES + 1) + record
@@ -208,7 +210,7 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize("name", BAD_BATCHES)
-def test_batches_that_lie(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
+def test_batches_with_false_headers(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
     batch, code = BAD_BATCHES[name]
     with PlainSocket(broker.bootstrap) as client:
         end = client.end_offset(Witness.TOPIC)
@@ -221,7 +223,7 @@ def test_batches_that_lie(broker: EmbeddedBroker, witness: Witness, name: str) -
 
 @pytest.fixture(scope="module")
 def decoding_topics(witness: Witness) -> list[str]:
-    """Topics whose batches the broker must open."""
+    """Topics whose batches the broker must decode."""
     witness.create("recompressed", compression_type="uncompressed")
     witness.create("compacted", cleanup_policy="compact")
     witness.create("validated", ruslo_record_validation="full")
@@ -234,7 +236,7 @@ def test_decompression_bombs(
 ) -> None:
     batch = bomb(codec)
     assert len(batch) < MAX_FRAME - 1000
-    # Snappy cannot squeeze that much into a batch: here the claim alone is the lie.
+    # Snappy cannot compress that much into a batch: only the claimed size is false.
     wanted = ErrorCode.UNKNOWN_SERVER_ERROR if codec is Codec.SNAPPY else ErrorCode.MESSAGE_TOO_LARGE
     resident = resident_bytes(broker.pid)
     for topic in decoding_topics:
@@ -246,13 +248,13 @@ def test_decompression_bombs(
     witness.check()
 
 
-def test_a_bomb_that_was_never_opened_does_not_go_off_in_a_search(
+def test_a_bomb_that_was_not_decoded_is_harmless_in_a_search_by_time(
     broker: EmbeddedBroker, witness: Witness
 ) -> None:
     witness.create("opaque")
     resident = resident_bytes(broker.pid)
     with PlainSocket(broker.bootstrap) as client:
-        # Nothing in this topic's settings asks the broker to look inside.
+        # No config of this topic makes the broker decode records.
         assert client.produce("opaque", 0, bomb(Codec.ZSTD))[0] is ErrorCode.NONE
         asked = ListOffsetsPartition(partition_index=0, timestamp=1)
         topic = ListOffsetsTopic(name="opaque", partitions=[asked])
@@ -342,7 +344,7 @@ def test_topics_and_settings_that_are_invalid(broker: EmbeddedBroker, witness: W
 
 
 class Volume:
-    """A small file system of its own."""
+    """A small file system."""
 
     def __init__(self, path: Path, size_mb: int) -> None:
         self.path = path
@@ -356,7 +358,7 @@ class Volume:
         self.data.mkdir()
 
     def vanish(self) -> None:
-        """As a disk that is pulled out: open files stay, names are gone."""
+        """Behave like a disk that is pulled out: open files stay, names are gone."""
         subprocess.run(["umount", "--lazy", str(self.path)], check=False, capture_output=True)
 
 
@@ -368,7 +370,7 @@ def volume(tmp_path: Path) -> Iterator[Volume]:
 
 
 def partitions_by_directory(data: Path, topic: str) -> list[int]:
-    """Which partitions of a topic lie in a log directory."""
+    """The partitions of a topic in a log directory."""
     return sorted(int(path.name.rpartition("-")[2]) for path in data.glob(f"{topic}-*") if path.is_dir())
 
 
@@ -404,7 +406,7 @@ def test_a_full_disk(tmp_path: Path, volume: Volume) -> None:
         assert "No space left on device" in (answer[1] or "")
         for _ in range(20):
             assert client.produce("t", full[0], batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        time.sleep(0.3)  # checkpoints come due meanwhile and find no room either
+        time.sleep(0.3)  # checkpoints are written meanwhile and find no space either
         for index in spared:
             assert client.produce("t", index, batch)[0] is ErrorCode.NONE
         assert client.end_offset("t", full[0]) == acked
@@ -472,7 +474,7 @@ def test_the_only_log_directory_fails(tmp_path: Path, volume: Volume) -> None:
         broker.close()
 
 
-# -- starts that must not be ---------------------------------------------------------------------------------
+# -- starts that are refused ---------------------------------------------------------------------------------
 
 
 def refused_start(properties: dict[str, str] | None = None, **options: object) -> str:

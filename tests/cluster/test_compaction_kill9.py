@@ -1,4 +1,4 @@
-"""kill -9 in the middle of compaction, again and again: the last value of every key is there."""
+"""Repeated kill -9 in the middle of compaction: the last value of every key survives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = {
     "min.cleanable.dirty.ratio": "0.01",
     "file.delete.delay.ms": "50",
 }
-# So slow that a round takes about as long as the node lives.
+# So slow that a run takes about as long as the node lives.
 PROPERTIES = {
     "log.cleaner.backoff.ms": "1",
     "log.cleaner.io.max.bytes.per.second": "20000000",
@@ -85,7 +85,7 @@ def test_kill_9_during_compaction(tmp_path: Path) -> None:
             time.sleep(0.1)
         found = read(node.bootstrap)
         assert dict(found) == values
-        # Once each, but for what the segment that still grows repeats.
+        # Each key once, except for what the active segment repeats.
         assert len(found) < 2 * KEYS + 600
     finally:
         node.stop()

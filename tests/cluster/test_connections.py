@@ -1,4 +1,4 @@
-"""Many idle connections, and one that reads a byte now and then: nobody else pays for them."""
+"""Many idle connections, and one that reads a byte now and then, do not affect other clients."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_thousand_idle_connections(broker: EmbeddedBroker, witness: Witness) -
             connection = PlainSocket(broker.bootstrap)
             idle.append(connection)
             if number % 2:
-                # Half of them were busy once.
+                # Half of them have sent requests.
                 connection.send(frame(request_bytes(MetadataRequest(), 9)))
                 connection.read_frame()
         for _ in range(5):
             witness.check()
         assert resident_bytes(broker.pid) - before < 50_000_000
-        # And they are alive, every one.
+        # Every one of them still works.
         for connection in idle:
             connection.send(frame(request_bytes(MetadataRequest(), 9)))
         for connection in idle:
@@ -82,7 +82,7 @@ def test_a_slow_reader(broker: EmbeddedBroker, witness: Witness) -> None:
     before = resident_bytes(broker.pid)
     slow = [PlainSocket(broker.bootstrap) for _ in range(10)]
     for client in slow:
-        # More than one answer each: 600 MB are on their way in all, and nobody takes them.
+        # More than one response each: 600 MB are pending in all, and no client reads them.
         fetch_everything(client)
         fetch_everything(client)
     heads = [b""] * len(slow)
@@ -92,7 +92,7 @@ def test_a_slow_reader(broker: EmbeddedBroker, witness: Witness) -> None:
         witness.check()
         time.sleep(0.01)
     assert resident_bytes(broker.pid) - before < 30_000_000
-    # The slowest gets all of its answer in the end, and it is the right one.
+    # The slowest client gets all of its response in the end, and it is correct.
     size = int.from_bytes(heads[0][:4], "big")
     body = heads[0][4:] + slow[0].read_exactly(size + 4 - len(heads[0]))
     (topic,) = FetchResponse.from_bytes(body[4:], 11).responses

@@ -107,7 +107,7 @@ def test_batches_have_at_most_max_poll_records(config: Config, topic: str) -> No
     assert all(1 <= size <= 6 for size in sizes)
 
 
-def test_a_poll_without_time_takes_what_has_arrived(config: Config, topic: str) -> None:
+def test_a_poll_without_timeout_returns_what_has_arrived(config: Config, topic: str) -> None:
     with ruslo.Consumer(config) as consumer:
         consumer.subscribe([topic])
         seen: list[int] = []
@@ -118,7 +118,7 @@ def test_a_poll_without_time_takes_what_has_arrived(config: Config, topic: str) 
         assert sorted(seen) == sorted([*range(10), *range(10)])
 
 
-def test_closing_commits_what_was_given_out_and_no_more(config: Config, topic: str) -> None:
+def test_closing_commits_processed_records_only(config: Config, topic: str) -> None:
     with ruslo.Consumer(config) as consumer:
         consumer.subscribe([topic])
         records = list(itertools.islice(consumer, 7))
@@ -126,7 +126,7 @@ def test_closing_commits_what_was_given_out_and_no_more(config: Config, topic: s
     assert [offset or 0 for offset in committed(config, topic)] == given
 
 
-def test_a_record_whose_processing_failed_comes_again(config: Config, topic: str) -> None:
+def test_a_record_whose_processing_failed_is_delivered_again(config: Config, topic: str) -> None:
     taken: list[ruslo.ConsumedRecord] = []
 
     def process() -> None:
@@ -145,7 +145,7 @@ def test_a_record_whose_processing_failed_comes_again(config: Config, topic: str
     assert [record for record in taken if record in seen] == taken[4:]
 
 
-def test_commit_covers_what_was_given_out(config: Config, topic: str) -> None:
+def test_commit_covers_all_delivered_records(config: Config, topic: str) -> None:
     with ruslo.Consumer({**config, "enable.auto.commit": False}) as consumer:
         consumer.commit()
         consumer.subscribe([topic])
@@ -178,7 +178,7 @@ def test_deserializers_are_callables(config: Config, topic: str) -> None:
         assert sum(record.value for record in itertools.islice(consumer, 20)) == 90
 
 
-def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: Config, topic: str) -> None:
+def test_a_record_that_cannot_be_decoded_is_raised_until_a_seek(config: Config, topic: str) -> None:
     def no_seven(data: bytes | None) -> bytes | None:
         if data == b"7":
             raise ValueError("unlucky")
@@ -189,12 +189,12 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: 
         consumer.assign({place: ruslo.START})
         seen: list[bytes | None] = []
 
-        def read_for_ever() -> None:
+        def read_forever() -> None:
             while True:
                 seen.extend(record.value for record in consumer.poll(1))
 
         with pytest.raises(ruslo.UndecodableRecord, match="offset 7 cannot be decoded: unlucky; seek to 8"):
-            read_for_ever()
+            read_forever()
         assert seen == [b"%d" % n for n in range(7)]
         with pytest.raises(ruslo.UndecodableRecord) as caught:
             consumer.poll(1)
@@ -202,7 +202,7 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_somebody_seeks(config: 
         assert [record.value for record in itertools.islice(consumer, 2)] == [b"8", b"9"]
 
 
-def test_a_header_name_that_is_not_utf8_hides_no_record_before_it(
+def test_a_header_key_that_is_not_utf8_hides_no_record_before_it(
     broker: EmbeddedBroker, config: Config, topic: str
 ) -> None:
     place = TopicPartition(topic, 0)
@@ -225,7 +225,7 @@ def test_a_header_name_that_is_not_utf8_hides_no_record_before_it(
         assert next(consumer).value == b"behind"
 
 
-def test_records_that_reached_nobody_are_taken_back(config: Config, topic: str) -> None:
+def test_records_of_an_interrupted_poll_are_delivered_again(config: Config, topic: str) -> None:
     place = TopicPartition(topic, 0)
     with ruslo.Consumer({**config, "max.poll.records": 3}) as consumer:
         consumer.keeps_last_delivery = True
@@ -240,7 +240,7 @@ def test_records_that_reached_nobody_are_taken_back(config: Config, topic: str) 
         assert [record.offset for record in itertools.islice(consumer, 2)] == [position, position + 1]
 
 
-def test_without_a_start_and_without_a_rule_it_is_an_error(config: Config, topic: str) -> None:
+def test_no_committed_offset_and_no_reset_policy_is_an_error(config: Config, topic: str) -> None:
     with ruslo.Consumer({**config, "auto.offset.reset": "none"}) as consumer:
         consumer.subscribe([topic])
         with pytest.raises(ruslo.KafkaError) as caught:
@@ -263,17 +263,17 @@ def test_a_paused_partition_loses_nothing(config: Config, topic: str) -> None:
     assert [record.offset for record in rest] == list(range(1, 10))
 
 
-def test_subscribing_by_a_pattern(config: Config, topic: str) -> None:
+def test_subscribing_by_pattern(config: Config, topic: str) -> None:
     with ruslo.Consumer({**config, "metadata.max.age.ms": 500}) as consumer:
         consumer.subscribe(re.compile(re.escape(topic[:-1]) + "[" + topic[-1] + "]"))
         assert next(consumer).topic == topic
 
 
 @in_every_protocol
-def test_offsets_that_a_transaction_holds_back_are_waited_for(
+def test_the_consumer_waits_for_offsets_of_an_open_transaction(
     config: Config, topic: str, protocol: dict[str, ClientConfigValue]
 ) -> None:
-    """Also when a second member comes meanwhile, which makes the first one begin anew."""
+    """Even if a second member joins meanwhile and the first one starts again."""
     settings = {**config, **protocol, "isolation.level": "read_committed", "enable.auto.commit": False}
     if "group.protocol" not in protocol:
         settings["heartbeat.interval.ms"] = 200
@@ -301,7 +301,7 @@ def test_offsets_that_a_transaction_holds_back_are_waited_for(
 
 
 @in_every_protocol
-def test_rebalances_are_told_and_lose_nothing(
+def test_rebalances_call_the_listeners_and_lose_nothing(
     config: Config, topic: str, protocol: dict[str, ClientConfigValue]
 ) -> None:
     story: list[tuple[str, list[TopicPartition]]] = []
@@ -321,13 +321,13 @@ def test_rebalances_are_told_and_lose_nothing(
             wait_until(lambda: len(one.assignment()) == 1 and len(two.assignment()) == 1, one, two)
             lost = [partitions for what, partitions in story if what == "one loses"]
             assert lost
-            # The 20 records are over: what moved was committed on the way, so nobody reads them again.
+            # All 20 records are processed: offsets of moved partitions were committed, so none is read again.
             assert two.poll(0.5) == []
             assert one.poll(0.2) == []
     assert committed(config, topic) == [10, 10]
 
 
-def test_on_assign_may_say_where_to_begin(config: Config, topic: str) -> None:
+def test_on_assign_may_seek(config: Config, topic: str) -> None:
     with ruslo.Consumer(config) as consumer:
 
         def begin(partitions: list[TopicPartition]) -> None:
@@ -355,7 +355,7 @@ def test_an_exception_of_a_callback_leaves_poll(config: Config, topic: str) -> N
             next(consumer)
 
 
-def test_a_topic_that_comes_later(config: Config, topic: str, broker: EmbeddedBroker) -> None:
+def test_a_topic_that_is_created_later(config: Config, topic: str, broker: EmbeddedBroker) -> None:
     late = f"{topic}-late"
     with ruslo.Consumer(
         {**config, "allow.auto.create.topics": False, "metadata.max.age.ms": 300}
@@ -394,7 +394,7 @@ with ruslo.Consumer({config!r}) as consumer:
     ("protocol", "message"),
     [("SSL", "certificate verify failed"), ("PLAINTEXT", "is a listener with TLS")],
 )
-def test_trouble_with_tls_is_told_at_once(tmp_path: Path, protocol: str, message: str) -> None:
+def test_tls_errors_are_raised_at_once(tmp_path: Path, protocol: str, message: str) -> None:
     with tls_listener(tmp_path) as port:
         config: Config = {
             "bootstrap.servers": f"127.0.0.1:{port}",

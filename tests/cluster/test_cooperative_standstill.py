@@ -1,4 +1,4 @@
-"""How long each partition stands still while a member joins and leaves: eager, cooperative, new protocol."""
+"""How long each partition stalls while a member joins and leaves: eager, cooperative, consumer protocol."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOPIC = "steady"
 PARTITIONS = 6
 RECORD_INTERVAL_S = 0.01
 ATTEMPTS = 3
-"""A machine that is busy with other things stands still by itself at times, and is measured again then."""
+"""Attempts: a busy machine may stall by itself, and is measured again."""
 
-# Members of different heartbeat intervals hear of a rebalance at different times. Eagerly, the quick one
-# gives everything back and then waits for the slow one.
+# Members with different heartbeat intervals notice a rebalance at different times. With the eager protocol
+# the faster one revokes everything and then waits for the slower one.
 QUICK_MS, SLOW_MS = 200, 1500
 MODES: dict[str, list[Settings]] = {
     "eager": [
@@ -42,7 +42,7 @@ MODES: dict[str, list[Settings]] = {
 
 
 class SteadyProducer(threading.Thread):
-    """One record to every partition again and again."""
+    """Writes one record to every partition, repeatedly."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="producer")
@@ -58,7 +58,7 @@ class SteadyProducer(threading.Thread):
 
 
 class TimedMember(threading.Thread):
-    """A consumer that notes when a record of which partition came."""
+    """A consumer that notes the time of each record by partition."""
 
     def __init__(self, bootstrap: str, group: str, settings: Settings) -> None:
         super().__init__(name="member")
@@ -105,7 +105,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
 
 
 def wait_for_shares(members: list[TimedMember], shares: list[int]) -> None:
-    """Until the members own so many partitions, all of them, and every partition moves."""
+    """Wait until the members own these numbers of partitions and every partition makes progress."""
     deadline = time.monotonic() + 90
     while sorted(len(member.assigned) for member in members) != shares:
         assert time.monotonic() < deadline, [member.assigned for member in members]
@@ -117,7 +117,7 @@ def wait_for_shares(members: list[TimedMember], shares: list[int]) -> None:
 
 
 def standstills(members: list[TimedMember], since: float) -> list[float]:
-    """The longest time without a record, for each partition, in milliseconds."""
+    """The longest time without a record for each partition, in milliseconds."""
     longest = []
     for partition in range(PARTITIONS):
         times = sorted(at for m in members for p, at in m.arrivals if p == partition and at > since)
@@ -126,7 +126,7 @@ def standstills(members: list[TimedMember], since: float) -> list[float]:
 
 
 Measured = tuple[list[float], frozenset[int]]
-"""The standstills while a third member joins and leaves, and the partitions that it had meanwhile."""
+"""The stalls while a third member joins and leaves, and the partitions that it owned meanwhile."""
 
 
 def measure(bootstrap: str, mode: str, group: str) -> Measured:
@@ -153,7 +153,7 @@ def measure(bootstrap: str, mode: str, group: str) -> Measured:
     return standstills(members, since), moved
 
 
-def test_what_does_not_move_does_not_stand_still(node: Node) -> None:
+def test_partitions_that_do_not_move_do_not_stall(node: Node) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
     producer = SteadyProducer(node.bootstrap)

@@ -1,4 +1,4 @@
-"""Files of a broker that was stopped are damaged: what clients get then, from a real process."""
+"""Files of a stopped broker are damaged: what clients get from the restarted process."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SEGMENT_BYTES = "1048576"
 
 
 def empty_topic_id(directory: Path) -> None:
-    """The data prove what the id was, so this replica may lead."""
+    """The records prove the topic id, so this replica may lead."""
     (directory / "partition.metadata").write_bytes(b"")
 
 
@@ -76,7 +76,7 @@ def test_acked_records_survive_a_damaged_last_leader(cluster: QuorumCluster) -> 
     for name, damage in DAMAGE.items():
         damage(damaged.data_dirs[0] / f"{name}-0")
 
-    # The others come first, so the damaged node is the last leader that the controller knows.
+    # The other nodes stop first, so the damaged node is the last leader that the controller knows.
     cluster.start([cluster.nodes[1], cluster.nodes[2]])
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
 

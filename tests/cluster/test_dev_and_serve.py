@@ -40,7 +40,7 @@ def test_dev_prints_one_line_serves_and_leaves_nothing(tmp_path: Path, number: s
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dev_keeps_its_data_where_it_is_told(tmp_path: Path) -> None:
+def test_dev_keeps_its_data_in_the_given_directory(tmp_path: Path) -> None:
     port = free_port()
     for turn in range(2):
         process = start(
@@ -98,7 +98,7 @@ def test_serve_needs_a_formatted_directory_and_then_serves(tmp_path: Path) -> No
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_start_that_waits_for_its_quorum_obeys_sigterm(tmp_path: Path) -> None:
+def test_a_start_that_waits_for_its_quorum_obeys_sigterm(tmp_path: Path) -> None:
     controller, other = free_port(), free_port()
     properties = tmp_path / "server.properties"
     properties.write_text(
@@ -110,7 +110,7 @@ def test_start_that_waits_for_its_quorum_obeys_sigterm(tmp_path: Path) -> None:
     subprocess.run([*RUSLO, "storage", "format", "-c", str(properties)], check=True, timeout=30)
     process = start("serve", "-c", str(properties))
     assert process.stderr is not None
-    # It is heard of when it has begun to start; the other voter never comes.
+    # The node has started to start; the other voter never does.
     assert "metrics at" in process.stderr.readline()
     code, output, log = finish(process, signal.SIGTERM)
     assert (code, output) == (0, "")

@@ -1,4 +1,4 @@
-"""What the documentation tells people to run does what it says."""
+"""The examples of the documentation do what it says."""
 
 from __future__ import annotations
 

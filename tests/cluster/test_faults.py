@@ -1,7 +1,7 @@
 """Three nodes, and five, under load of every kind while processes, networks and disks fail.
 
-In the short form one cluster goes through all faults, and everything is judged at the end. The long form
-(`make soak-cluster`) sets RUSLO_FAULT to one fault, which comes again and again until RUSLO_FAULT_RECORDS are
+In the short form one cluster goes through all faults and is checked at the end. The long form
+(`make soak-cluster`) sets RUSLO_FAULT to one fault, which is repeated until RUSLO_FAULT_RECORDS are
 acknowledged.
 """
 
@@ -23,12 +23,12 @@ NODES = int(os.environ.get("RUSLO_FAULT_NODES", "3"))
 SILENCE_S = float(os.environ.get("RUSLO_FAULT_SILENCE_S", "4"))
 RECORDS = max(300, TOTAL // 100)
 PAUSE_S = 0.001 if TOTAL > 100_000 else 0.004
-"""So that a million records meet a fault some ten times, and not once."""
+"""A rate at which a million records meet a fault about ten times."""
 ALIKE = ("cut-off-controller", "deaf-leader", "kill-minority")
-"""They resemble another fault and take their time; a minority of three is the controller alone."""
+"""Faults that resemble another one and take long; a minority of three is the controller alone."""
 THREE = tuple(name for name in FAULTS if name not in ALIKE)
 FIVE = ("kill-minority", "moving-replicas")
-"""Where five nodes differ from three."""
+"""Faults that differ between five nodes and three."""
 
 
 def go_through(directory: Path, nodes: int, faults: Sequence[str]) -> None:
@@ -67,6 +67,6 @@ def test_five_nodes_keep_their_promises(tmp_path: Path) -> None:
 @pytest.mark.skipif(not CHOSEN, reason="the long form: make soak-cluster FAULT=…")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("fault", list(FAULTS) if CHOSEN == "all" else [CHOSEN])
-def test_one_fault_again_and_again(tmp_path: Path, fault: str) -> None:
+def test_one_fault_repeatedly(tmp_path: Path, fault: str) -> None:
     assert fault in FAULTS, f"there is no fault {fault}; there are {', '.join(FAULTS)}"
     go_through(tmp_path, NODES, [fault])

@@ -90,7 +90,7 @@ class Crowd:
         self._running.append((group, group.start_member(self._bootstrap)))
 
     def kill(self, index: int) -> None:
-        """kill -9: the group hears of it when the session times out."""
+        """Kill a member with kill -9: the group notices when its session times out."""
         self.kills += 1
         _, process = self._running.pop(index)
         process.kill()
@@ -99,11 +99,11 @@ class Crowd:
     def leave(self, index: int) -> None:
         _, process = self._running.pop(index)
         process.send_signal(signal.SIGTERM)
-        # One that is still starting, on a busy machine, has not said yet what it does then: it dies of it.
+        # A member that is still starting, on a busy machine, has no signal handler yet and ends at once.
         assert process.wait(90) in (0, -signal.SIGTERM), "a consumer ended with an error"
 
     def fill_up(self) -> None:
-        """Every group has a member again."""
+        """Give every group at least one member."""
         for group in self._groups:
             if not any(member_of == group for member_of, _ in self._running):
                 self.join(group)
@@ -132,7 +132,7 @@ def prepare(node: Node, groups: list[ChaosGroup]) -> None:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
     for group in groups:
         group.open_output().close()
-        if group.protocol == "consumer":  # where the others name the session timeout themselves
+        if group.protocol == "consumer":  # the members of the classic protocol send their own session timeout
             operation = AlterConfigOpType.SET
             entry = ConfigEntry("consumer.session.timeout.ms", "3000", incremental_operation=operation)
             resource = ConfigResource(ResourceType.GROUP, group.name, incremental_configs=[entry])

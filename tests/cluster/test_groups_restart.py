@@ -1,4 +1,4 @@
-"""kill -9 while commits run: whatever was acked is there after the restart, and no broker moves it back."""
+"""kill -9 during commits: acknowledged offsets survive the restart and never decrease."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: tuple[Kind, ...] = ("plain", "plain", "classic", "consumer")
 
 
 class Committer(threading.Thread):
-    """Commits rising offsets, one after the other, through every restart of the broker."""
+    """Commits increasing offsets one after the other, through every restart of the broker."""
 
     def __init__(self, bootstrap: str, number: int, kind: Kind) -> None:
         super().__init__(name=f"committer-{number}")
@@ -80,7 +80,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
         tmp_path,
         properties={
             **GROUP_NODE_PROPERTIES,
-            # The controller lets a killed broker in again only when its old session is over.
+            # The controller unfences a killed broker only after its old session has ended.
             "broker.session.timeout.ms": "1000",
             "broker.heartbeat.interval.ms": "200",
         },
@@ -104,7 +104,7 @@ def test_acked_commits_survive_kill_9(node: Node) -> None:
             acked = [committer.acked for committer in committers]
             node.kill()
             node.start()
-            # Later attempts may have come through since the restart, but nothing may have fallen behind.
+            # Later attempts may have succeeded since the restart, but no offset may have decreased.
             for committer, at_least in zip(committers, acked, strict=True):
                 assert committed(node, committer.group) >= at_least
     finally:
@@ -118,7 +118,7 @@ def test_acked_commits_survive_kill_9(node: Node) -> None:
 
 
 def committed(node: Node, group: str) -> int:
-    """As a client sees it that waits until the coordinator has loaded."""
+    """The committed offset, after the coordinator has loaded."""
     reader = Consumer({"bootstrap.servers": node.bootstrap, "group.id": group, "log_level": 0})
     try:
         (place,) = reader.committed([TopicPartition(TOPIC, 0)], timeout=30)
@@ -128,7 +128,7 @@ def committed(node: Node, group: str) -> int:
 
 
 def wait_for_progress(committers: list[Committer]) -> None:
-    """Every one of them has committed something more."""
+    """Wait until every committer has committed a higher offset."""
     deadline = time.monotonic() + 60
     for committer, before in [(committer, committer.acked) for committer in committers]:
         while committer.acked == before:

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a load, again and again: what was acked is there, once, in order."""
+"""Repeated kill -9 under load: every acknowledged record is there, once and in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOPIC = "load"
 class Load(threading.Thread):
     """An idempotent producer that lives through every restart of the broker.
 
-    Values are numbered per partition, so that a lost, repeated or misplaced record shows.
+    Values are numbered per partition, so lost, duplicated and reordered records show.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -116,7 +116,7 @@ def test_acked_records_survive_kill_9(node: Node, topic_config: dict[str, str]) 
     load = Load(node.bootstrap)
     load.start()
     for kill in range(KILLS):
-        if kill % 4 == 3:  # while it is still starting, so that recovery itself is interrupted
+        if kill % 4 == 3:  # kill it while it starts, so that recovery itself is interrupted
             time.sleep(source.uniform(0, 0.4))
         else:
             wait_for_acks(load, source.randrange(1, 1000), node)

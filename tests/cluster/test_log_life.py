@@ -1,4 +1,4 @@
-"""Compaction of the offsets that groups commit, and the check of a topic that is being served."""
+"""Compaction of __consumer_offsets, and verification of a topic that is being served."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_committed_offsets_survive_the_compaction_of_their_log(tmp_path: Path) -
             consumer.close()
 
 
-def test_a_topic_that_is_served_can_be_checked() -> None:
+def test_a_topic_that_is_served_can_be_verified() -> None:
     with EmbeddedBroker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)

@@ -1,4 +1,4 @@
-"""Three nodes with two log directories each, one of which is taken away: others lead, acked = read."""
+"""Three nodes lose one of two log directories: other brokers lead, and acknowledged records are read."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def cluster(tmp_path: Path) -> Iterator[QuorumCluster]:
         yield cluster.start()
 
 
-def test_a_directory_that_fails_gives_its_leaders_to_other_brokers(cluster: QuorumCluster) -> None:
+def test_other_brokers_lead_the_partitions_of_a_failed_directory(cluster: QuorumCluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    # Segments end after a second: files that are open survive their directory, the next one is missed.
+    # Segments roll after a second: open files survive the loss of their directory, new files do not.
     topic = NewTopic("t", PARTITIONS, 3, config={"segment.ms": "1000", "min.insync.replicas": "2"})
     admin.create_topics([topic], operation_timeout=30)["t"].result(30)
     with SteadyProducer(cluster.bootstrap, "t", PARTITIONS) as producer:
         producer.wait_for_more(RECORDS)
         node = cluster.nodes[leader_of(admin, 0)]
-        # The metadata log is in the first: a node does not go on without that.
+        # The metadata log is in the first directory: a node stops without it.
         lost = node.data_dirs[1]
         there = {int(path.name.removeprefix("t-")) for path in lost.glob("t-*")}
         assert there, "a broker spreads its replicas over its directories"

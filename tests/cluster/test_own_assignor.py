@@ -1,4 +1,4 @@
-"""A user's assignor, as docs/groups.md tells to write it: installed beside the broker, and when it fails."""
+"""A user's assignor written as docs/groups.md says, installed with the broker, and one that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ruslo.Producer with a real broker, and with one that is away."""
+"""ruslo.Producer with a real broker, and without one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def topic(broker: EmbeddedBroker) -> str:
 
 
 def values(config: Config, topic: str) -> list[bytes | None]:
-    """All of a topic, by partition; read_committed."""
+    """All committed values of a topic by partition."""
     found = []
     settings = {**config, "isolation.level": "read_committed", "enable.partition.eof": True}
     with ruslo.Consumer(settings) as consumer:
@@ -80,7 +80,7 @@ def test_a_record_is_acknowledged_in_the_background(config: Config, topic: str) 
 
 
 def test_keys_go_where_java_puts_them(config: Config, topic: str) -> None:
-    # What Kafka's own murmur2 gives for these keys; its partitioner drops the sign.
+    # The results of Kafka's murmur2 for these keys; its partitioner drops the sign.
     hashes = {"21": -973_932_308, "a": -1_563_381_124, "foobar": -790_332_482}
     with ruslo.Producer(config) as producer:
         places = {key: producer.send(topic, b"", key=key).result(30).partition for key in hashes}
@@ -103,12 +103,12 @@ def test_serializers_and_partitioner_are_callables(config: Config, topic: str) -
     assert values(config, topic) == [b"LOUD"]
 
 
-def test_what_is_not_bytes_needs_a_serializer(config: Config, topic: str) -> None:
+def test_values_that_are_not_bytes_need_a_serializer(config: Config, topic: str) -> None:
     with ruslo.Producer(config) as producer, pytest.raises(ruslo.ConfigError, match="pass value_serializer="):
         producer.send(topic, {"a": 1})  # type: ignore[arg-type]
 
 
-def test_a_header_name_that_utf8_cannot_write_does_not_crash_the_process(config: Config, topic: str) -> None:
+def test_a_header_key_that_utf8_cannot_encode_does_not_crash_the_process(config: Config, topic: str) -> None:
     with ruslo.Producer(config) as producer:
         with pytest.raises(UnicodeEncodeError):
             producer.send(topic, b"v", headers=[("caf\udce9", b"")])
@@ -122,7 +122,7 @@ def test_round_robin(config: Config, topic: str) -> None:
     assert places == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_topic_that_does_not_come_into_being(
+def test_a_topic_that_is_not_created(
     ruslo_broker_factory: Callable[..., EmbeddedBroker],
 ) -> None:
     broker = ruslo_broker_factory({"auto.create.topics.enable": "false"})
@@ -136,14 +136,14 @@ def test_a_topic_that_does_not_come_into_being(
 
 
 def test_a_partition_that_does_not_exist(config: Config, topic: str) -> None:
-    """Without waiting for max.block.ms, a minute."""
+    """The error comes at once, not after max.block.ms."""
     with ruslo.Producer(config) as producer:
         with pytest.raises(ruslo.KafkaError, match=r"no partition 77: it has 3 partitions, 0 to 2") as caught:
             producer.send(topic, b"x", partition=77)
         assert caught.value.code == ruslo.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_client_with_tls_is_told_at_once_that_the_listener_has_none(config: Config, topic: str) -> None:
+def test_a_tls_client_on_a_plaintext_listener_fails_at_once(config: Config, topic: str) -> None:
     with (
         ruslo.Producer({**config, "security.protocol": "SSL"}) as producer,
         pytest.raises(ruslo.KafkaError, match=r"is a listener without TLS"),
@@ -151,7 +151,7 @@ def test_a_client_with_tls_is_told_at_once_that_the_listener_has_none(config: Co
         producer.send(topic, b"x")
 
 
-def test_a_certificate_that_is_not_trusted_is_told_at_once(tmp_path: Path) -> None:
+def test_an_untrusted_certificate_fails_at_once(tmp_path: Path) -> None:
     with tls_listener(tmp_path) as port:
         config: Config = {
             "bootstrap.servers": f"127.0.0.1:{port}",
@@ -174,7 +174,7 @@ def test_headers_may_be_a_dict(config: Config, topic: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [["trace"], [("a", 1)], [("a", b"", b"")], [(1, b"")], 7])
-def test_other_headers_are_refused_with_a_reason(config: Config, topic: str, headers: Any) -> None:
+def test_invalid_headers_are_rejected_with_a_reason(config: Config, topic: str, headers: Any) -> None:
     with ruslo.Producer(config) as producer, pytest.raises(ruslo.ConfigError, match="pass a dict or a list"):
         producer.send(topic, b"v", headers=headers)
 
@@ -187,7 +187,7 @@ def test_a_record_that_is_too_large(config: Config, topic: str) -> None:
         producer.send(topic, b"x" * 1000)
 
 
-def test_with_nobody_there_metadata_is_missing() -> None:
+def test_without_a_broker_metadata_is_missing() -> None:
     config: Config = {"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 700, "log_level": 0}
     producer = ruslo.Producer(config)
     with pytest.raises(ruslo.RequestTimedOut, match=r"last error: .*[Cc]onnect"):
@@ -208,17 +208,17 @@ def test_a_full_buffer_blocks_and_then_raises(ruslo_broker_factory: Callable[...
     broker.stop()
     sent = []
 
-    def send_for_ever() -> None:
+    def send_forever() -> None:
         while True:
             sent.append(producer.send("t", b"x" * 1000))
 
     with pytest.raises(ruslo.BufferExhausted, match=r"of 50000 bytes \(buffer.memory\) stayed full for 400"):
-        send_for_ever()
+        send_forever()
     assert len(sent) == 50_000 // (1000 + 82)
     assert not any(delivery.done() for delivery in sent)
-    # The broker comes back: what was taken is stored, and who waits for room gets it.
+    # The broker is back: accepted records are stored, and a blocked send gets its buffer memory.
     results: list[ruslo.Delivery] = []
-    patient = threading.Thread(target=lambda: results.extend(_send_patiently(producer, 20)))
+    patient = threading.Thread(target=lambda: results.extend(_send_with_retries(producer, 20)))
     patient.start()
     broker.start()
     patient.join(60)
@@ -227,7 +227,7 @@ def test_a_full_buffer_blocks_and_then_raises(ruslo_broker_factory: Callable[...
     producer.close()
 
 
-def _send_patiently(producer: ruslo.Producer, count: int) -> Iterator[ruslo.Delivery]:
+def _send_with_retries(producer: ruslo.Producer, count: int) -> Iterator[ruslo.Delivery]:
     while count:
         try:
             yield producer.send("t", b"y" * 1000)
@@ -255,7 +255,7 @@ def test_delivery_timeout_ends_a_record(ruslo_broker_factory: Callable[..., Embe
     assert unseen.done()
 
 
-def test_closing_in_time_drops_what_is_not_acknowledged(
+def test_closing_with_a_timeout_drops_unacknowledged_records(
     ruslo_broker_factory: Callable[..., EmbeddedBroker],
 ) -> None:
     broker = ruslo_broker_factory()
@@ -321,8 +321,8 @@ def test_offsets_of_a_consumer_in_a_transaction(config: Config, topic: str) -> N
     assert values(config, target) == [record.value for record in records]
 
 
-def test_offsets_of_an_open_transaction_are_waited_for(config: Config, topic: str) -> None:
-    """To say that there are none would send whoever asks back to the beginning."""
+def test_the_consumer_waits_for_offsets_of_an_open_transaction(config: Config, topic: str) -> None:
+    """Reporting no offset would make the consumer start from the beginning."""
     place = ruslo.TopicPartition(topic, 0)
     reading: Config = {**config, "group.id": topic, "isolation.level": "read_committed"}
     producer = ruslo.Producer({**config, "transactional.id": topic})
@@ -334,7 +334,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(config: Config, topic: st
         assert consumer.committed([place]) == {place: 7}
 
 
-def test_the_newer_producer_fences_the_older(config: Config, topic: str) -> None:
+def test_a_newer_producer_fences_the_older(config: Config, topic: str) -> None:
     transactional: Config = {**config, "transactional.id": topic}
     zombie = ruslo.Producer(transactional)
     with zombie.transaction():
@@ -352,7 +352,7 @@ def test_the_newer_producer_fences_the_older(config: Config, topic: str) -> None
     assert values(config, topic) == [b"before", b"after"]
 
 
-def test_a_transaction_that_ran_out_of_time_is_lost(config: Config, topic: str) -> None:
+def test_a_transaction_that_timed_out_is_lost(config: Config, topic: str) -> None:
     transactional: Config = {**config, "transactional.id": topic, "transaction.timeout.ms": 1000}
     with ruslo.Producer(transactional) as producer:
 
@@ -376,7 +376,7 @@ def _is_open(config: Config, transactional_id: str) -> bool:
     return "ongoing" in str(description).lower()
 
 
-def test_transactions_need_a_name(config: Config) -> None:
+def test_transactions_need_a_transactional_id(config: Config) -> None:
     with (
         ruslo.Producer(config) as producer,
         pytest.raises(ruslo.ConfigError, match=r"set transactional\.id"),
@@ -414,7 +414,7 @@ def test_a_fork_leaves_the_parent_s_clients_alone(config: Config, topic: str) ->
     assert values(config, topic) == [b"parent 1", b"child", b"parent 2"]
 
 
-def test_a_producer_that_nobody_closed_tells_of_its_records(config: Config, topic: str) -> None:
+def test_a_producer_that_was_not_closed_warns_about_its_records(config: Config, topic: str) -> None:
     script = f"""
 import ruslo
 producer = ruslo.Producer({{"bootstrap.servers": {config["bootstrap.servers"]!r}, "linger.ms": 60000,

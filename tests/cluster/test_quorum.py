@@ -34,13 +34,13 @@ def create(bootstrap: str, name: str, partitions: int = 3) -> None:
 
 
 def topics(node: QuorumNode) -> set[str]:
-    """As this one broker knows them."""
+    """The topics that this broker knows."""
     listed = ask(node.bootstrap, lambda admin: admin.topics.list())
     return {topic.name for topic in listed}
 
 
 def wait_for_topics(cluster: QuorumCluster, *names: str) -> None:
-    """Until every running broker has them."""
+    """Wait until every running broker knows the topics."""
     for node in cluster.running_brokers:
         cluster.until(partial(_has_topics, node, set(names)))
 
@@ -54,7 +54,7 @@ def _is_fenced(cluster: QuorumCluster, node_id: int) -> bool | None:
     return all(broker.fenced for broker in described.brokers if broker.node.id == node_id) or None
 
 
-def test_metadata_survives_the_death_of_every_leader_in_turn(tmp_path: Path) -> None:
+def test_metadata_survives_kill_9_of_every_leader_in_turn(tmp_path: Path) -> None:
     with QuorumCluster(tmp_path, properties=SHORT_SESSIONS).start() as cluster:
         for number, node in enumerate(cluster.brokers):
             create(node.bootstrap, f"through-{node.node_id}")
@@ -72,7 +72,7 @@ def test_metadata_survives_the_death_of_every_leader_in_turn(tmp_path: Path) -> 
             wait_for_topics(cluster, *made)
 
 
-def test_a_whole_cluster_comes_back(tmp_path: Path) -> None:
+def test_a_whole_cluster_restarts(tmp_path: Path) -> None:
     with QuorumCluster(tmp_path, dynamic=True, properties=SHORT_SESSIONS).start() as cluster:
         create(cluster.bootstrap, "kept")
         epoch = cluster.quorum().leader_epoch
@@ -88,8 +88,8 @@ def test_a_whole_cluster_comes_back(tmp_path: Path) -> None:
         create(cluster.bootstrap, "later")
 
 
-def test_roles_apart(tmp_path: Path) -> None:
-    """Three controllers, two brokers; these follow as observers and find the next leader by themselves."""
+def test_separate_controllers_and_brokers(tmp_path: Path) -> None:
+    """Three controllers and two brokers, which follow as observers and find the next leader."""
     roles = ("controller", "controller", "controller", "broker", "broker")
     with QuorumCluster(tmp_path, roles=roles, dynamic=True).start() as cluster:
         quorum = cluster.quorum()
@@ -104,7 +104,7 @@ def test_roles_apart(tmp_path: Path) -> None:
         wait_for_topics(cluster, "after")
 
 
-def test_a_clean_stop_hands_the_lead_over(tmp_path: Path) -> None:
+def test_a_clean_shutdown_hands_the_leadership_over(tmp_path: Path) -> None:
     with QuorumCluster(tmp_path, roles=("controller",) * 3 + ("broker",)).start() as cluster:
         before = cluster.quorum()
         cluster.nodes[before.leader_id].stop()
@@ -115,7 +115,7 @@ def test_a_clean_stop_hands_the_lead_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("auto_join", [False, True])
-def test_voters_come_and_go(tmp_path: Path, auto_join: bool) -> None:
+def test_voters_are_added_and_removed(tmp_path: Path, auto_join: bool) -> None:
     properties = {"controller.quorum.auto.join.enable": "true"} if auto_join else {}
     with QuorumCluster(tmp_path, roles=("broker,controller",), dynamic=True).start() as cluster:
         create(cluster.bootstrap, "before")

@@ -1,4 +1,4 @@
-"""Transactional writers and readers in processes of their own; they and the broker are killed at random.
+"""Transactional producers and consumers in processes of their own; they and the broker are killed at random.
 
 RUSLO_CHAOS_SECONDS sets how long the chaos lasts; `make soak` takes minutes for it.
 """
@@ -29,7 +29,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
         yield node
 
 
-def test_histories_have_no_anomaly_whoever_is_killed(node: Node, tmp_path: Path) -> None:
+def test_histories_have_no_anomaly_when_clients_and_brokers_are_killed(node: Node, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
     restarts = 0
