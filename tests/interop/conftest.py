@@ -1,4 +1,4 @@
-"""A broker for clients nobody here wrote: Ruslo, or Apache Kafka with `--target=kafka`."""
+"""A broker for clients of other projects: Ruslo, or Apache Kafka with `--target=kafka`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def new_topic(admin: AdminClient, request: pytest.FixtureRequest) -> TopicMaker:
-    """Makes topics whose names no other test uses."""
+    """Creates topics whose names no other test uses."""
     counter = itertools.count()
     stem = "".join(
         letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}"

@@ -101,7 +101,7 @@ def _random_group(random: Random, *, homogeneous: bool) -> GroupSpec:
 
 
 def _with_held(random: Random, group: GroupSpec) -> GroupSpec:
-    """Some present target, also of topics its owner gave up, and of members of any load."""
+    """A current target, also with topics that the owner no longer subscribes to, and unbalanced."""
     held: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in group.members}
     favourites = random.sample(list(group.members), random.randint(1, len(group.members)))
     occupied = random.choice([0.0, 0.3, 0.9, 1.0])
@@ -127,7 +127,7 @@ def test_uniform_is_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None
     group = _random_group(Random(seed), homogeneous=homogeneous)
     order, expected = oracle.assign("uniform", group)
     if homogeneous:
-        # Kafka serves topics in the order of a hash set; ours in the order they are given.
+        # Kafka iterates over topics in the order of a hash set, Ruslo in the given order.
         in_order = {bytes.fromhex(topic_id): group.topics[bytes.fromhex(topic_id)] for topic_id in order}
         group = GroupSpec(group.group_id, group.members, in_order, homogeneous)
     elif not any(member.subscribed_topic_ids for member in group.members.values()):

@@ -32,7 +32,7 @@ class TestClientsWithApacheKafka(ClientChecks):
     pass
 
 
-def test_a_group_goes_on_where_it_committed(bootstrap: str) -> None:
+def test_a_group_continues_at_its_committed_offset(bootstrap: str) -> None:
     with Producer({"bootstrap.servers": bootstrap}) as producer:
         for number in range(6):
             producer.send("grouped", b"%d" % number)

@@ -60,7 +60,7 @@ def replicas_of(cli: Cli, topic: str) -> list[list[int]]:
 
 
 def a_voter_that_follows(cli: Cli) -> int:
-    """Stopping or pausing it does not cost the cluster its controller."""
+    """A voter that can be stopped without losing the active controller."""
     leader: int = cli.json("cluster", "quorum")["leader_id"]
     return max({1, 2, 3} - {leader})
 
@@ -75,7 +75,7 @@ def test_our_controller_decides_as_apache_kafkas(cluster: ApacheKafkaCluster, cl
     assert expected == theirs.records()[: len(expected)]
 
 
-def test_what_a_cluster_looks_like(cli: Cli) -> None:
+def test_a_cluster_is_described(cli: Cli) -> None:
     create(cli, "looks", [1, 2], [2, 3])
     brokers = cli.json("cluster", "brokers")
     assert [(each["id"], each["rack"], each["fenced"]) for each in brokers] == [
@@ -98,7 +98,7 @@ def test_what_a_cluster_looks_like(cli: Cli) -> None:
     assert "is alive" in cli.fails("cluster", "broker", "unregister", "2", "--yes")
 
 
-def test_a_throttled_move_is_watched_and_verified_by_kafkas_tool(cli: Cli, tmp_path: Path) -> None:
+def test_kafkas_tool_follows_and_verifies_a_throttled_reassignment(cli: Cli, tmp_path: Path) -> None:
     create(cli, "moved", [1, 2], [2, 1])
     cli.ok("perf", "produce", "moved", "-n", "300", "--size", "10000", "--client", "native")
     planned = cli.run("cluster", "reassign", "plan", "--topic", "moved", "--to-brokers", "3,2")
@@ -120,7 +120,7 @@ def test_a_throttled_move_is_watched_and_verified_by_kafkas_tool(cli: Cli, tmp_p
         entries = [] if result.exit_code else json.loads(result.stdout)
         return (entries[0]["value"], entries[0]["source"]) if entries else None
 
-    # Brokers put a setting into force a moment after the controller has stored it.
+    # Brokers apply a config a moment after the controller has stored it.
     listed = ("--topic", "moved", "follower.replication.throttled.replicas")
     rate = ("--broker", "3", "follower.replication.throttled.rate")
     until(lambda: setting(*listed) == ("0:3,1:3", "topic"), "the new replicas are not listed")
@@ -144,7 +144,7 @@ def test_a_throttled_move_is_watched_and_verified_by_kafkas_tool(cli: Cli, tmp_p
             REASSIGN_TOOL,
             *(*server, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2"),
         )
-    # And the other way round: a plan that Kafka's tool made, from stdin.
+    # The other way round: a plan of Kafka's tool, from stdin.
     theirs = generated.strip().splitlines()[-1]
     moved = cli.run("cluster", "reassign", "execute", "-", "--wait", "-o", "json", stdin=theirs)
     assert moved.exit_code == 0, moved.output
@@ -201,7 +201,7 @@ def test_elections(cli: Cli) -> None:
     assert cli.run("cluster", "elect", "preferred").exit_code == 2
 
 
-def test_a_voter_leaves_and_comes_back(cluster: ApacheKafkaCluster, cli: Cli) -> None:
+def test_a_voter_is_removed_and_added_again(cluster: ApacheKafkaCluster, cli: Cli) -> None:
     leaving = a_voter_that_follows(cli)
     endpoint = f"127.0.0.1:{cluster.nodes[leaving].controller_port}"
     assert cli.run("cluster", "voter", "remove", str(leaving)).exit_code == 2, "it asks first"
@@ -221,7 +221,7 @@ def test_a_voter_leaves_and_comes_back(cluster: ApacheKafkaCluster, cli: Cli) ->
     assert cli.ok("cluster", "voter", "list").count("CONTROLLER://") == 3
 
 
-def test_a_broker_stops_is_drained_and_forgotten(
+def test_a_broker_is_stopped_drained_and_unregistered(
     cluster: ApacheKafkaCluster, cli: Cli, tmp_path: Path
 ) -> None:
     """The last test of this file: afterwards there are two brokers."""
@@ -248,7 +248,7 @@ def test_a_broker_stops_is_drained_and_forgotten(
     assert found["wide", 0]["missing"] == [gone]
     assert cli.run("cluster", "topics-at-risk", "--topic", "wide", "--level", "offline").exit_code == 0
     assert "Move them first" in cli.fails("cluster", "broker", "unregister", str(gone), "--yes")
-    # A move to a broker that is down does not end; it can be taken back.
+    # A reassignment to a broker that is down does not complete; it can be cancelled.
     held = json.dumps({"partitions": [{"topic": "held", "partition": 0, "replicas": [gone, b]}]})
     plan = tmp_path / "held.json"
     plan.write_text(held)
@@ -259,7 +259,7 @@ def test_a_broker_stops_is_drained_and_forgotten(
     assert cli.ok("cluster", "reassign", "cancel", "--all") == "No reassignment is in progress.\n"
     until(lambda: set(replicas_of(cli, "held")[0]) == {a, b}, "the cancelled move is not taken back")
 
-    # Nobody alive has the data of a partition without leader: it cannot be copied anywhere.
+    # No running broker has the records of a partition without a leader, so it cannot be copied.
     warned = cli.run("cluster", "reassign", "plan", "--drain", str(gone), "--topic", "alone")
     assert "alone:0 has no leader" in warned.stderr
     cli.ok("topic", "delete", "alone", "--yes")

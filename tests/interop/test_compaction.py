@@ -1,4 +1,4 @@
-"""The same logs compacted by Ruslo and by Apache Kafka: batch by batch alike; and Kafka lives with ours."""
+"""The same logs compacted by Ruslo and by Apache Kafka are equal, and Kafka continues with ours."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(bootstrap: str) -> None:
 
 
 class Batch(NamedTuple):
-    """What a compacted batch must have in common, whoever wrote it."""
+    """The fields of a compacted batch that must be equal in both systems."""
 
     base_offset: int
     last_offset: int
@@ -98,7 +98,7 @@ def batches(data_dir: Path, topic: str) -> list[Batch]:
 
 
 def wait_until_compacted(node: Node) -> None:
-    """Until every topic is in the checkpoint of the cleaner."""
+    """Wait until every topic is in the cleaner's checkpoint."""
     path = node.data_dirs[0] / "cleaner-offset-checkpoint"
     deadline_s = time.monotonic() + 90
     while time.monotonic() < deadline_s:
@@ -117,7 +117,7 @@ class Compacted(NamedTuple):
 
 @pytest.fixture(scope="module")
 def compacted(tmp_path_factory: pytest.TempPathFactory) -> Compacted:
-    """One data directory, and copies of it that each of the two has compacted."""
+    """One data directory, and a copy compacted by each system."""
     require_tool("java")
     folder = tmp_path_factory.mktemp("compaction")
     origin = RusloNode(folder / "origin", properties={**CLEANER, "log.cleaner.enable": "false"})
@@ -146,14 +146,14 @@ def test_both_keep_the_same_batches(compacted: Compacted, topic: str) -> None:
     assert ours == theirs
 
 
-def test_our_own_check_finds_nothing_wrong(compacted: Compacted) -> None:
+def test_ruslo_log_verify_finds_no_damage(compacted: Compacted) -> None:
     for node in (compacted.ruslo, compacted.kafka):
         for topic in TOPICS:
             path = str(node.data_dirs[0] / f"{topic}-0")
             assert PartitionCheck(LocalDisk(str(node.data_dirs[0])), path).run().findings == []
 
 
-def test_kafkas_dump_tool_finds_nothing_wrong(compacted: Compacted) -> None:
+def test_kafkas_dump_tool_finds_no_damage(compacted: Compacted) -> None:
     folder = compacted.ruslo.data_dirs[0]
     files = [
         str(path)
@@ -166,14 +166,14 @@ def test_kafkas_dump_tool_finds_nothing_wrong(compacted: Compacted) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("isvalid: true") > 100
-    # Offsets with gaps between them are what compaction is about; the tool lists each.
+    # Compaction leaves gaps between offsets; the tool lists each.
     complaints = re.findall(
         r".*(?:isvalid: false|ismatch|Exception|truncated).*", result.stdout + result.stderr
     )
     assert complaints == []
 
 
-def test_kafka_goes_on_from_what_ruslo_has_compacted(compacted: Compacted, tmp_path: Path) -> None:
+def test_kafka_continues_with_logs_that_ruslo_compacted(compacted: Compacted, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(compacted.ruslo.data_dirs[0], data)
     expected = {

@@ -1,4 +1,4 @@
-"""Settings against Kafka's own classes: the tables, the parsing, the rules, what DescribeConfigs shows."""
+"""Configs against Kafka's own classes: the tables, the parsing, the validation, and DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Row = list[str | None]
 
 
 class Oracle:
-    """One JVM that answers questions about settings."""
+    """One JVM that evaluates configs."""
 
     def __init__(self) -> None:
         classes = compile_java([SUPPORT_DIR / "java" / "ConfigOracle.java"])
@@ -119,7 +119,7 @@ def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable
             assert key.dynamic.value == mode, name
         ours = "" if key.validator is None else str(key.validator)
         if isinstance(key.validator, OneOf) and key.validator.ignore_case:
-            # Kafka keeps these words in a hash set, in no order worth copying.
+            # Kafka keeps these words in a hash set without a defined order.
             assert set(key.validator.words) == set(valid.partition("[")[2].rstrip("]").split(", ")), name
         else:
             assert ours == valid, name
@@ -135,7 +135,7 @@ def test_the_tables_of_clients_are_kafkas(
     for name, type_name, default, required, valid, _, _ in rows:
         assert name is not None
         key = settings[name].key
-        # Classes in a list are printed as Java prints a class, not as it is written in a file.
+        # Kafka prints classes in a list as Java prints a class, not as in a property file.
         written = default and default.replace("class ", "")
         assert (key.type.name, key.default_text) == (type_name, written), name
         assert (key.default is REQUIRED) == (required == "true"), name
@@ -172,20 +172,20 @@ PROPERTY_FILES = [
 
 
 @pytest.mark.parametrize("text", PROPERTY_FILES)
-def test_property_files_read_as_in_java(oracle: Oracle, text: str) -> None:
+def test_property_files_are_read_as_in_java(oracle: Oracle, text: str) -> None:
     verdict, rows = oracle.ask("properties", _hex(text))
     assert verdict == "ok"
     assert parse_properties(text) == {row[0]: row[1] for row in rows}
 
 
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uxyzt\n", "ok=1\n\\u123g=2\n"])
-def test_property_files_refused_as_in_java(oracle: Oracle, text: str) -> None:
+def test_property_files_are_rejected_as_in_java(oracle: Oracle, text: str) -> None:
     assert oracle.ask("properties", _hex(text))[0] == "refused"
     with pytest.raises(ConfigError, match=r"Line \d"):
         parse_properties(text)
 
 
-def test_what_we_write_java_reads(oracle: Oracle) -> None:
+def test_java_reads_property_files_that_we_write(oracle: Oracle) -> None:
     mapping = {
         "plain": "value",
         " key with blanks ": "  value with blanks  ",
@@ -279,7 +279,7 @@ def _refusal(action: Callable[[], object]) -> str | None:
     return None
 
 
-# Each changes a valid set of properties; None takes the key out.
+# Each changes a valid set of properties; None removes the key.
 BROKER_CASES: list[tuple[Mapping[str, str], Mapping[str, str | None]]] = [
     (COMBINED, {}),
     (BROKER_ONLY, {}),
@@ -398,7 +398,7 @@ BROKER_CASES: list[tuple[Mapping[str, str], Mapping[str, str | None]]] = [
 
 
 @pytest.mark.parametrize(("base", "change"), BROKER_CASES, ids=lambda case: str(case)[:120])
-def test_broker_properties_are_judged_as_in_kafka(
+def test_broker_properties_are_validated_as_in_kafka(
     oracle: Oracle, base: Mapping[str, str], change: Mapping[str, str | None]
 ) -> None:
     properties = {name: value for name, value in {**base, **change}.items() if value is not None}
@@ -459,7 +459,7 @@ TOPIC_CASES: list[Mapping[str, str]] = [
 
 @pytest.mark.parametrize("overrides", TOPIC_CASES, ids=str)
 @pytest.mark.parametrize("tiered", ["false", "true"])
-def test_topic_overrides_are_judged_as_in_kafka(
+def test_topic_overrides_are_validated_as_in_kafka(
     oracle: Oracle, overrides: Mapping[str, str], tiered: str
 ) -> None:
     broker = {**COMBINED, "remote.log.storage.system.enable": tiered}
@@ -488,8 +488,8 @@ TIERED_CASES: list[Mapping[str, str]] = [
 
 
 @pytest.mark.parametrize("overrides", TIERED_CASES, ids=str)
-def test_tiered_topics_are_judged_as_in_kafka(oracle: Oracle, overrides: Mapping[str, str]) -> None:
-    test_topic_overrides_are_judged_as_in_kafka(oracle, overrides, "true")
+def test_tiered_topics_are_validated_as_in_kafka(oracle: Oracle, overrides: Mapping[str, str]) -> None:
+    test_topic_overrides_are_validated_as_in_kafka(oracle, overrides, "true")
 
 
 GROUP_CASES: list[Mapping[str, str]] = [
@@ -518,7 +518,7 @@ GROUP_CASES: list[Mapping[str, str]] = [
 
 
 @pytest.mark.parametrize("overrides", GROUP_CASES, ids=str)
-def test_group_overrides_are_judged_as_in_kafka(oracle: Oracle, overrides: Mapping[str, str]) -> None:
+def test_group_overrides_are_validated_as_in_kafka(oracle: Oracle, overrides: Mapping[str, str]) -> None:
     verdict, rows = oracle.ask("group", _file(COMBINED), _file(overrides))
     config = BrokerConfig.from_properties(COMBINED)
     refusal = _refusal(lambda: replace_group(config, overrides))
@@ -559,12 +559,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
 
 @pytest.fixture(scope="module")
 def config(kafka: ApacheKafka) -> BrokerConfig:
-    """What that broker was started with, read by us."""
+    """The properties of that broker, parsed by us."""
     return BrokerConfig.from_properties(parse_properties(kafka.properties_file.read_text()))
 
 
 def _alter(oracle: Oracle, kafka: ApacheKafka, type_: str, name: str, change: Alteration) -> ErrorCode:
-    """The answer of Kafka to an incremental change."""
+    """Kafka's response to an incremental change."""
     key, op, value = change
     return _code(
         *oracle.ask("alter", kafka.bootstrap, type_, name, AlterOp(op).name, _hex(key), _hex(value or ""))
@@ -582,7 +582,7 @@ def _code(verdict: str, rows: list[Row]) -> ErrorCode:
     return ErrorCode(int(code))
 
 
-def _our_answer(action: Callable[[], object]) -> ErrorCode:
+def _our_response(action: Callable[[], object]) -> ErrorCode:
     try:
         action()
     except KafkaError as error:
@@ -632,7 +632,7 @@ ALTERATIONS: list[tuple[str, AlterOp, str]] = [
 
 @pytest.mark.parametrize("alteration", ALTERATIONS, ids=str)
 @pytest.mark.parametrize("resource", ["topic", "group", "broker", "cluster"])
-def test_changes_are_answered_as_by_kafka(
+def test_changes_get_kafkas_response(
     oracle: Oracle,
     kafka: ApacheKafka,
     config: BrokerConfig,
@@ -644,14 +644,14 @@ def test_changes_are_answered_as_by_kafka(
     if resource == "topic":
         _create(oracle, kafka, name, {})
         theirs = _alter(oracle, kafka, "topic", name, change)
-        ours = _our_answer(lambda: alter_topic(config, {}, [change]))
+        ours = _our_response(lambda: alter_topic(config, {}, [change]))
     elif resource == "group":
         theirs = _alter(oracle, kafka, "group", name, change)
-        ours = _our_answer(lambda: alter_group(config, {}, [change]))
+        ours = _our_response(lambda: alter_group(config, {}, [change]))
     else:
         name = "1" if resource == "broker" else ""
         theirs = _alter(oracle, kafka, "broker", name, change)
-        ours = _our_answer(lambda: alter_broker(config, {}, [change], per_broker=resource == "broker"))
+        ours = _our_response(lambda: alter_broker(config, {}, [change], per_broker=resource == "broker"))
         if theirs is ErrorCode.NONE:
             _alter(oracle, kafka, "broker", name, Alteration(change.name, DELETE, ""))
     assert ours is theirs
@@ -691,7 +691,7 @@ def test_describe_shows_what_kafka_shows(oracle: Oracle, kafka: ApacheKafka, con
         (describe_group(changed, group), "group", "described"),
     ):
         expected = ours(entries)
-        # A broker takes up a change a moment after the controller has confirmed it.
+        # A broker applies a change a moment after the controller has committed it.
         for _ in range(600):
             if theirs(type_, resource_name) == expected:
                 break

@@ -38,7 +38,7 @@ def config_of(admin: AdminClient, resource: ConfigResource) -> dict[str, ConfigE
     return entries
 
 
-def test_the_life_of_a_topic(admin: AdminClient) -> None:
+def test_a_topic_is_created_described_and_deleted(admin: AdminClient) -> None:
     name = "the-life-of-a-topic"
     wanted = NewTopic(name, num_partitions=3, replication_factor=1, config={"retention.ms": "3600000"})
     admin.create_topics([wanted])[name].result(timeout=30)
@@ -81,14 +81,14 @@ def test_a_topic_is_created_once(admin: AdminClient, new_topic: TopicMaker) -> N
     assert error_of(admin.create_topics([NewTopic(new_topic(), 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-def test_topics_that_are_not_there(admin: AdminClient) -> None:
+def test_topics_that_do_not_exist(admin: AdminClient) -> None:
     assert error_of(admin.delete_topics(["nowhere"])) == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert (
         error_of(admin.create_partitions([NewPartitions("nowhere", 4)])) == KafkaError.UNKNOWN_TOPIC_OR_PART
     )
 
 
-def test_partitions_cannot_be_taken_away(admin: AdminClient, new_topic: TopicMaker) -> None:
+def test_partitions_cannot_be_removed(admin: AdminClient, new_topic: TopicMaker) -> None:
     name = new_topic(partitions=3)
 
     assert error_of(admin.create_partitions([NewPartitions(name, 2)])) == KafkaError.INVALID_PARTITIONS
@@ -133,7 +133,7 @@ def test_broker_configs(admin: AdminClient) -> None:
         time.sleep(0.05)
 
 
-def test_a_wrong_config_value_is_refused(admin: AdminClient, new_topic: TopicMaker) -> None:
+def test_an_invalid_config_value_is_rejected(admin: AdminClient, new_topic: TopicMaker) -> None:
     entry = ConfigEntry("min.insync.replicas", "many", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, new_topic(), incremental_configs=[entry])
     with pytest.raises(KafkaException) as caught:

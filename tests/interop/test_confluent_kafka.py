@@ -32,7 +32,7 @@ HEADERS: list[Headers | None] = [None, [("trace", b"1"), ("trace", b"2")], [("em
 
 
 def as_sent(message: Message) -> Sent:
-    """What came back, in the shape in which it was sent."""
+    """The consumed records, in the form in which they were produced."""
     partition, headers = message.partition(), message.headers()
     assert partition is not None
     assert not isinstance(headers, dict)
@@ -40,7 +40,9 @@ def as_sent(message: Message) -> Sent:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_they_were_sent(bootstrap: str, new_topic: TopicMaker, codec: str) -> None:
+def test_records_are_consumed_as_they_were_produced(
+    bootstrap: str, new_topic: TopicMaker, codec: str
+) -> None:
     topic = new_topic(partitions=3)
     source = random.Random(codec)
     start_ms = int(time.time() * 1000) - 100_000
@@ -84,7 +86,7 @@ def test_idempotent_producer_with_five_requests_in_flight(bootstrap: str, new_to
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_ack(bootstrap: str, new_topic: TopicMaker, acks: str) -> None:
+def test_every_acks_setting(bootstrap: str, new_topic: TopicMaker, acks: str) -> None:
     topic = new_topic()
 
     produce_all(bootstrap, topic, [Sent(b"%d" % number) for number in range(100)], {"acks": acks})
@@ -103,7 +105,7 @@ def test_a_waiting_consumer_gets_a_new_record(bootstrap: str, new_topic: TopicMa
         assert end is not None
         reached_end = end.error()
         assert reached_end is not None
-        assert reached_end.code() == KafkaError._PARTITION_EOF  # the next fetch waits at the broker
+        assert reached_end.code() == KafkaError._PARTITION_EOF  # the next fetch waits in the broker
 
         produce_all(bootstrap, topic, [Sent(b"late")])
 
@@ -121,7 +123,7 @@ def test_reading_committed_records_only(bootstrap: str, new_topic: TopicMaker) -
     assert [message.value() for message in read] == [b"%d" % number for number in range(50)]
 
 
-def test_timestamps_of_the_broker(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_log_append_time(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic(config={"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000)
     produce_all(bootstrap, topic, [Sent(b"x", timestamp_ms=1_000_000)])
@@ -153,7 +155,7 @@ def test_large_records(bootstrap: str, new_topic: TopicMaker) -> None:
 
 
 def delivery_error(bootstrap: str, topic: str, value: bytes, settings: dict[str, str | int | bool]) -> int:
-    """The error code with which one record is refused."""
+    """The error code with which one record is rejected."""
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 10_000, **settings})
     producer.produce(topic, value, on_delivery=lambda error, message: errors.append(error))
@@ -162,13 +164,13 @@ def delivery_error(bootstrap: str, topic: str, value: bytes, settings: dict[str,
     return errors[0].code()
 
 
-def test_a_record_above_the_limit_is_refused(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_a_record_above_the_limit_is_rejected(bootstrap: str, new_topic: TopicMaker) -> None:
     code = delivery_error(bootstrap, new_topic(), bytes(2_000_000), {"message.max.bytes": 4_000_000})
 
     assert code == KafkaError.MSG_SIZE_TOO_LARGE
 
 
-def test_a_record_from_the_far_future_is_refused(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_a_record_from_the_far_future_is_rejected(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic(config={"message.timestamp.after.max.ms": "1000"})
     errors: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -182,7 +184,7 @@ def test_a_record_from_the_far_future_is_refused(bootstrap: str, new_topic: Topi
     assert errors[0].code() == KafkaError.INVALID_TIMESTAMP
 
 
-def test_a_compacted_topic_wants_keys(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_a_compacted_topic_requires_keys(bootstrap: str, new_topic: TopicMaker) -> None:
     code = delivery_error(bootstrap, new_topic(config={"cleanup.policy": "compact"}), b"x", {})
 
     assert code == KafkaError.INVALID_RECORD
@@ -217,7 +219,7 @@ def test_an_offset_out_of_range(bootstrap: str, new_topic: TopicMaker) -> None:
     assert error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
-def test_a_consumer_is_sent_back_to_the_earliest_offset(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_a_consumer_is_reset_to_the_earliest_offset(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
     produce_all(bootstrap, topic, [Sent(b"%d" % number) for number in range(10)])
 

@@ -1,4 +1,4 @@
-"""The same stories told by Apache Kafka: every record it writes, every answer it gives."""
+"""The same scenarios with Apache Kafka: every record it writes and every response is equal."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SETTINGS = GroupSettings(consumer_assignment_interval_ms=0, initial_rebalance_de
 
 
 class KafkaTopics(Topics):
-    """The topics under the ids that Apache Kafka gave them."""
+    """The topics with the ids that Apache Kafka assigned."""
 
     def __init__(self, ids: dict[str, Uuid]) -> None:
         super().__init__({})
@@ -64,7 +64,7 @@ class KafkaTopics(Topics):
 
 
 class KafkaBench(GroupBench):
-    """Apache Kafka in the place of the shard, and its files in the place of the log."""
+    """Apache Kafka in place of the shard, and its files in place of the log."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class KafkaBench(GroupBench):
         connection: socket.socket,
         group_id: str | None = None,
     ) -> None:
-        """``group_id``: whose records alone are read; members of earlier stories may expire meanwhile."""
+        """Only the records of ``group_id`` are read; members of earlier scenarios may expire meanwhile."""
         super().__init__(SETTINGS, topics)
         self._node = node
         self._group_id = group_id
@@ -161,7 +161,7 @@ def wait_for_coordinator(bench: KafkaBench) -> None:
     ask = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
     while bench.ask(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
         time.sleep(0.1)
-    # It may still be loading; nobody can leave a group that is not there.
+    # The coordinator may still be loading; leaving a group that does not exist is an error.
     probe = Consumer(Story(bench, "probe"), "x", "orders")
     while probe.leave().error_code != ErrorCode.GROUP_ID_NOT_FOUND:
         time.sleep(0.1)
@@ -170,9 +170,9 @@ def wait_for_coordinator(bench: KafkaBench) -> None:
 Tale = Callable[[Story], None]
 
 RESOLVED_PATTERN = b"\x00\x10"
-"""The record type of a resolved pattern, as keys begin with it."""
+"""The record type of a resolved pattern, with which keys begin."""
 FIRST_JOIN_LINES = 7
-"""Of ``patterns``: what a first member's join and the resolved pattern leave."""
+"""Records of ``patterns`` after the first member's join and the resolved pattern."""
 
 
 def second_member(story: Story) -> None:
@@ -192,7 +192,7 @@ def second_member(story: Story) -> None:
     a.leave()
 
 
-def lost_answers(story: Story) -> None:
+def lost_responses(story: Story) -> None:
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
     b.join()
@@ -252,8 +252,8 @@ def subscriptions(story: Story) -> None:
     other.join()
 
 
-def takes_turns(story: Story) -> None:
-    """Three members, of whom one is slow to let go while the others come and go."""
+def slow_revocation(story: Story) -> None:
+    """Three members, one of which is slow to revoke while the others join and leave."""
     a, b, c = (Consumer(story, name, "orders") for name in "abc")
     a.join()
     b.join()
@@ -275,7 +275,7 @@ def takes_turns(story: Story) -> None:
 
 
 def up_and_down(story: Story) -> None:
-    """A classic member, then one of the new protocol, then the classic one alone again."""
+    """A classic member, then one of the consumer protocol, then the classic one alone again."""
     classic = ClassicClient(story.bench, "c", group=story.group)
     classic.join()
     if classic.waits:
@@ -302,12 +302,12 @@ def up_and_down(story: Story) -> None:
     a.leave()
     story.bench.advance(0)
     story.tell(f"c beats {classic.beat().name}")
-    # The id is chance.
+    # The id is random.
     story.lines = [line.replace(classic.member_id, "c") for line in story.lines]
 
 
-def turned_around(story: Story) -> None:
-    """An empty group becomes whatever the next member is."""
+def change_of_type(story: Story) -> None:
+    """An empty group gets the type of its next member."""
     a = Consumer(story, "a", "orders")
     a.join()
     a.leave()
@@ -350,8 +350,8 @@ def _resolve(story: Story, found: dict[str, list[str]]) -> None:
     story.show()
 
 
-def _told(story: Story) -> list[str]:
-    """Records of one type that stand together are in the order of a hash map: chance, so they are sorted."""
+def _sorted_records(story: Story) -> list[str]:
+    """Adjacent records of one type are in the order of a hash map, so they are sorted."""
     told: list[str] = []
     for _, lines in groupby(story.lines, key=lambda line: line.split(" ")[0]):
         together = list(lines)
@@ -363,30 +363,30 @@ def _told(story: Story) -> list[str]:
     "tale",
     [
         second_member,
-        lost_answers,
+        lost_responses,
         static_member,
         subscriptions,
-        takes_turns,
+        slow_revocation,
         patterns,
         up_and_down,
-        turned_around,
+        change_of_type,
     ],
 )
-def test_story_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
+def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
     group = tale.__name__
     with socket.create_connection(("127.0.0.1", node.port)) as connection:
         theirs = Story(KafkaBench(node, topics, connection, group), group)
         tale(theirs)
     ours = Story(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
     tale(ours)
-    # Kafka resolves a pattern in the background: its record may come before the answer to the first join.
+    # Kafka resolves a pattern in the background: its record may come before the response to the first join.
     start = FIRST_JOIN_LINES if tale is patterns else 0
-    assert sorted(_told(ours)[:start]) == sorted(_told(theirs)[:start])
-    assert _told(ours)[start:] == _told(theirs)[start:]
+    assert sorted(_sorted_records(ours)[:start]) == sorted(_sorted_records(theirs)[:start])
+    assert _sorted_records(ours)[start:] == _sorted_records(theirs)[start:]
 
 
 def _in_every_state(bench: GroupBench) -> list[str]:
-    """Groups with members of all kinds, caught in the middle of things."""
+    """Groups with members of all kinds, in the middle of a rebalance."""
     story = Story(bench, "unrevoked")
     a, b = Consumer(story, "a", "orders", instance_id="i", rack_id="r"), Consumer(story, "b", "orders")
     a.join()
@@ -429,7 +429,7 @@ def _described(bench: GroupBench, groups: list[str]) -> list[DescribedGroup]:
     return response.groups
 
 
-def test_kafka_loads_what_we_write(tmp_path: Path) -> None:
+def test_kafka_loads_the_records_that_we_write(tmp_path: Path) -> None:
     require_tool("java")
     with ApacheKafka(tmp_path, properties=PROPERTIES) as node:
         topics = prepared(node)

@@ -1,4 +1,4 @@
-"""Ruslo and Apache Kafka take turns on one data directory: each serves what the other wrote and writes on."""
+"""Ruslo and Apache Kafka alternate on one data directory: each serves what the other wrote and continues."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Contents:
 
 
 class Cluster:
-    """One data directory, on the same ports whichever system runs it."""
+    """One data directory, on the same ports for both systems."""
 
     def __init__(self, directory: Path, first: str, quorum: Quorum) -> None:
         self.directory = directory
@@ -73,7 +73,7 @@ class Cluster:
         return SYSTEMS[system](
             self.directory / system,
             data_dirs=[self.directory / "data"],
-            # After a kill the controller waits for the old session to end before it lets the broker in again.
+            # After a kill the controller waits for the old session to end before it unfences the broker.
             properties={"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"},
             quorum=self.quorum,
             cluster_id=before.cluster_id if before else None,
@@ -90,7 +90,7 @@ class Cluster:
             future.result(timeout=30)
 
     def write(self, run: str) -> None:
-        """Records of every kind to every topic but the empty one; `run` makes their values differ."""
+        """Write records of every kind to every topic but the empty one; `run` makes their values differ."""
         for codec in CODECS:
             records = [
                 Sent(
@@ -109,7 +109,7 @@ class Cluster:
         self._produce("trimmed", [Sent(record.value, partition=0) for record in keyed], {})
 
     def change_metadata(self) -> None:
-        """Deletions and changes, so that there is more than creation in the metadata log."""
+        """Delete and change topics, so that the metadata log holds more than creations."""
         trim = TopicPartition("trimmed", 0, 123)
         self.admin.delete_records([trim])[trim].result(timeout=30)
         self.admin.delete_topics(["dropped"])["dropped"].result(timeout=30)
@@ -150,7 +150,7 @@ class Cluster:
 
     def _partition_counts(self) -> dict[str, int]:
         topics = self.admin.list_topics(timeout=30).topics
-        # Apache Kafka makes its internal topics when a consumer asks for its group; they are not compared.
+        # Apache Kafka creates internal topics when a consumer looks up its coordinator; they are not compared.
         ours = sorted(name for name in topics if not name.startswith("__"))
         return {name: len(topics[name].partitions) for name in ours}
 
@@ -168,7 +168,7 @@ class Cluster:
 
 @pytest.fixture(params=["ruslo first", "kafka first"])
 def systems(request: pytest.FixtureRequest) -> list[str]:
-    """Who runs the directory in turn; with `--target=kafka` Apache Kafka on both sides proves the test."""
+    """The systems that run the directory alternately; with `--target=kafka` both are Apache Kafka."""
     require_tool("java")
     if request.config.getoption("--target") == "kafka":
         return ["kafka", "kafka", "kafka"]
@@ -190,9 +190,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, systems: list[str]) 
     [("standalone", "clean"), ("standalone", "kill"), ("static", "clean")],
     indirect=["cluster"],
 )
-def test_taking_turns_on_one_directory(cluster: Cluster, systems: list[str], ending: Ending) -> None:
+def test_systems_alternate_on_one_directory(cluster: Cluster, systems: list[str], ending: Ending) -> None:
     failures: list[str] = []
-    # One idempotent producer lives through all of it: its sequence numbers must be known to whoever runs.
+    # One idempotent producer lives through all of it: each system must know its sequence numbers.
     survivor = Producer(
         {
             "bootstrap.servers": cluster.node.bootstrap,
@@ -218,7 +218,7 @@ def test_taking_turns_on_one_directory(cluster: Cluster, systems: list[str], end
 
 
 def assert_same(before: Contents, after: Contents) -> None:
-    """Nothing changed; a failure shows only what did."""
+    """Assert that nothing changed; a failure shows only the differences."""
     assert after.cluster_id == before.cluster_id
     assert after.topic_ids == before.topic_ids
     assert after.configs == before.configs
@@ -230,21 +230,21 @@ def assert_same(before: Contents, after: Contents) -> None:
 
 
 NOT_OUR_FAULT = (
-    # Said of partitions that were added just before Kafka's own stop, too.
+    # Also logged for partitions that were added just before Kafka's own shutdown.
     "to exist, but it was missing. Creating",
-    # Said when the machine is busy.
+    # Logged when the machine is busy.
     "controller event queue overloaded",
 )
 
 
 def assert_quiet_start(cluster: Cluster, ending: Ending) -> None:
-    """Apache Kafka found nothing to complain about in what it was handed."""
+    """Assert that Apache Kafka logged no warning about the directory."""
     for log_file in cluster.directory.glob("kafka/broker.log"):
         text = log_file.read_text()
         errors = [line for line in text.splitlines() if " ERROR " in line or " FATAL " in line]
         assert [line for line in errors if not any(each in line for each in NOT_OUR_FAULT)] == []
         if ending == "clean":
-            # The metadata log's last segment is read anew at every start; the others must not be.
+            # The last segment of the metadata log is read at every start; the others must not be.
             recovered = re.findall(r"Recovering unflushed segment .* recovered for (\S+)\.\n", text)
             assert set(recovered) <= {"__cluster_metadata-0"}
             assert "rebuilding index" not in text
@@ -262,7 +262,7 @@ def test_every_file_can_be_dumped(request: pytest.FixtureRequest, tmp_path: Path
         cluster.change_metadata()
     finally:
         cluster.end(ending)
-    # Indexes of active segments are complete only after a clean stop; deleted topics keep theirs unfinished.
+    # Indexes of active segments are complete only after a clean shutdown; deleted topics keep theirs as is.
     kinds = {".log", ".index", ".timeindex", ".snapshot"} if ending == "clean" else {".log"}
     metadata: list[str] = []
     topics: list[str] = []
@@ -280,7 +280,7 @@ def test_every_file_can_be_dumped(request: pytest.FixtureRequest, tmp_path: Path
 def assert_clean_dump(*arguments: str) -> None:
     result = run_tool("org.apache.kafka.tools.DumpLogSegments", *arguments)
     assert result.returncode == 0, result.stderr
-    # The tool expects every file to begin at offset 0 and says "-1 is followed by N" of later segments.
+    # The tool expects every file to start at offset 0 and prints "-1 is followed by N" for later segments.
     complaint = re.compile(
         r"isvalid: false|[Mm]ismatch|invalid bytes|is followed by|out of order|not found|Ignoring|Exception"
     )

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: workers of one group are killed, leave and come back; nothing is done twice.
+"""Consume, transform, produce: workers of one group are killed, leave and rejoin; no record is copied twice.
 
 Two of the workers are librdkafka (transaction version 1) and two the Java client (version 2), side by side in
 the same group, in either group protocol.
@@ -28,7 +28,7 @@ CHANGES = 12
 SESSION_MS = 2000
 DRAINED_WITHIN_S = 180
 VALUES = [f"value-{number}" for number in range(1000)]
-# What both clients have for the classic protocol.
+# An assignor that both clients have for the classic protocol.
 ASSIGNORS = {
     "librdkafka": {"partition.assignment.strategy": "range"},
     "java": {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor"},

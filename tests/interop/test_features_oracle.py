@@ -1,4 +1,4 @@
-"""The features that a new cluster begins with, held against Apache Kafka's own mapping."""
+"""The features of a new cluster, compared with Apache Kafka's own mapping."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_a_new_cluster_finalizes_what_apache_kafka_does() -> None:
         for release in ("3.9", "4.0", "4.1", "4.2", "4.3"):
             told = tools.run("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
             levels = dict(line.split(" ")[0].split("=") for line in told.splitlines() if "=" in line)
-            del levels["kraft.version"]  # It is chosen by how the voters are given.
+            del levels["kraft.version"]  # kraft.version depends on how the voters are given.
             ours = initial_features(release, (), dynamic_quorum=True)
             assert {name: int(level) for name, level in levels.items()} == ours, release

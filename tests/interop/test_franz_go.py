@@ -1,4 +1,4 @@
-"""franz-go: the Go client, in a small program that is built here; skipped without a Go toolchain."""
+"""franz-go, the Go client, in a small program that the test builds; skipped without a Go toolchain."""
 
 from __future__ import annotations
 

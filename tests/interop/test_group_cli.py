@@ -1,4 +1,4 @@
-"""The group commands with Apache Kafka, and beside its own tool."""
+"""The group commands with Apache Kafka, compared with its own tool."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestGroupsWithApacheKafka(GroupChecks):
         groups_tool(cli, *reset, "--from-file", str(saved), "--execute")
         assert place(cli, idle_group, topic) == [2, 2]
 
-    def test_markers_of_transactions_are_no_lag_in_seconds(self, cli: Cli) -> None:
+    def test_transaction_markers_do_not_count_as_lag_in_seconds(self, cli: Cli) -> None:
         topic, group = cli.new_topic(*KEPT), new_group()
         producer = Producer({"bootstrap.servers": cli.bootstrap, "transactional.id": group})
         producer.init_transactions(30)

@@ -113,12 +113,12 @@ def test_an_empty_group_can_be_deleted(
     with pytest.raises(KafkaException) as refused:
         admin.delete_consumer_groups([group], request_timeout=30)[group].result()
     assert error_code(refused.value) == KafkaError.GROUP_ID_NOT_FOUND
-    with Member(bootstrap, group, [topic], protocol) as member:  # a group of this name begins anew
+    with Member(bootstrap, group, [topic], protocol) as member:  # a new group of this name
         poll_until([member], lambda: len(member.records) == 5)
 
 
 @both_protocols
-def test_offsets_are_altered_while_nobody_is_there(
+def test_offsets_of_an_empty_group_are_altered(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)

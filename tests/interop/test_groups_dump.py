@@ -1,4 +1,4 @@
-"""The files of ``__consumer_offsets``: Kafka's tool decodes them, and either system goes on from them."""
+"""The files of ``__consumer_offsets``: Kafka's tool decodes them, and either system continues with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
 
 
 class Cluster:
-    """One data directory, on the same ports whichever system runs it."""
+    """One data directory, on the same ports for both systems."""
 
     def __init__(self, directory: Path, system: str) -> None:
         self.directory = directory
@@ -62,7 +62,7 @@ class Cluster:
         consumer.close()
 
     def join_and_commit(self, group: str, protocol: Protocol, offset: int) -> None:
-        """A member joins, is given every partition, commits and leaves."""
+        """A member joins, is assigned every partition, commits and leaves."""
         consumer = self._consumer(group, protocol)
         consumer.subscribe([TOPIC])
         deadline = time.monotonic() + 30
@@ -91,7 +91,7 @@ class Cluster:
         return {each.group_id: (each.state.name, each.type.name) for each in result.valid}
 
     def offsets(self, group: str) -> dict[int, tuple[int, str | None]]:
-        """Committed offset and note by partition."""
+        """Committed offset and metadata by partition."""
         asked = self.admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=30
         )
@@ -99,7 +99,7 @@ class Cluster:
         return {place.partition: (place.offset, place.metadata or None) for place in found}
 
     def wait_for_groups(self) -> None:
-        """Until the offsets topic has its leaders back and is loaded; before, lists are empty or errors."""
+        """Wait until the offsets topic has leaders and is loaded; before, lists are empty or errors."""
         deadline = time.monotonic() + 60
         while True:
             result = self.admin.list_consumer_groups(request_timeout=30).result(timeout=60)
@@ -126,7 +126,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 
 
 def fill(cluster: Cluster) -> None:
-    """Groups of every kind, with offsets; and some that were deleted."""
+    """Create groups of every kind with offsets, and delete some."""
     cluster.commit_plainly("simple", {0: 11, 2: 13}, "a note")
     cluster.commit_plainly("simple", {0: 12})
     for protocol in PROTOCOLS:
@@ -175,7 +175,7 @@ def test_kafkas_dump_tool_decodes_every_record(cluster: Cluster) -> None:
     versions = {(int(key["type"]), int(value["version"])) for key, value in records if value is not None}
     assert versions == {(1, 4), (2, 3), (3, 0), (5, 0), (6, 0), (7, 0), (8, 0)}
     simple = [
-        # The Python client sends the zero byte behind the note, too.
+        # The Python client also sends the zero byte after the metadata.
         (key["data"]["partition"], value["data"]["offset"], value["data"]["metadata"].rstrip("\0"))
         for key, value in records
         if int(key["type"]) == OFFSET and key["data"]["group"] == "simple" and value is not None
@@ -184,7 +184,7 @@ def test_kafkas_dump_tool_decodes_every_record(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("order", [("ruslo", "kafka", "ruslo"), ("kafka", "ruslo", "kafka")])
-def test_groups_pass_from_one_system_to_the_other(
+def test_each_system_continues_with_the_groups_of_the_other(
     request: pytest.FixtureRequest, tmp_path: Path, order: tuple[str, ...]
 ) -> None:
     require_tool("java")
@@ -199,7 +199,7 @@ def test_groups_pass_from_one_system_to_the_other(
         for turn, system in enumerate(order[1:]):
             cluster.hand_over_to(system)
             assert_all_there(cluster)
-            # Each goes on with the groups of the other, and the next one sees that too.
+            # Each system changes the groups of the other, and the next one sees that too.
             for protocol in PROTOCOLS:
                 cluster.join_and_commit(f"once-{protocol}", protocol, 100)
                 cluster.join_and_commit(f"turn-{turn}-{protocol}", protocol, turn)

@@ -41,7 +41,7 @@ def java() -> Iterator[JavaTools]:
 
 
 def table(output: str) -> list[dict[str, str]]:
-    """The rows of a printed table, by column name; lines around the table are left out."""
+    """The rows of a printed table by column name, without the lines around the table."""
     lines = [line.split() for line in output.splitlines() if line.strip()]
     start = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     header = lines[start]
@@ -49,7 +49,7 @@ def table(output: str) -> list[dict[str, str]]:
 
 
 def fill(bootstrap: str, topic: str, partitions: int, per_partition: int) -> None:
-    """Records an hour apart, the newest an hour old."""
+    """Write records an hour apart, the newest an hour old."""
     start_ms = int(time.time() * 1000) - per_partition * HOUR_MS
     sent = [
         Sent(b"%d" % n, partition=n % partitions, timestamp_ms=start_ms + n // partitions * HOUR_MS)
@@ -138,7 +138,7 @@ def test_console_consumer_in_a_group(
         arguments += ["--max-messages", str(count), "--command-property", f"group.protocol={protocol}"]
         return java.run(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).split()
 
-    # The group has no offsets: it begins where the newest ten and a half hours begin.
+    # The group has no offsets: it starts ten and a half hours ago.
     reset = ["--command-property", "auto.offset.reset=by_duration:PT10H30M"]
     assert consume(4, *reset) == ["10", "11", "12", "13"]
     assert committed(bootstrap, group, topic) == [14]

@@ -33,7 +33,7 @@ both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def fill(bootstrap: str, topic: str, partitions: int, per_partition: int) -> set[tuple[str, int, int]]:
-    """Write some records; where each of them is."""
+    """Write some records and return the partition of each."""
     numbers = range(partitions * per_partition)
     sent = [Sent(b"%d" % number, partition=number % partitions) for number in numbers]
     delivered = produce_all(bootstrap, topic, sent)
@@ -96,7 +96,7 @@ def test_eager_assignors_of_the_client(
         assert sorted(len(member.assigned) for member in members) == expected_sizes
 
 
-def test_a_cooperative_rebalance_takes_only_what_moves(
+def test_a_cooperative_rebalance_revokes_only_what_moves(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic(partitions=4)
@@ -118,7 +118,7 @@ def test_a_cooperative_rebalance_takes_only_what_moves(
 
 
 @both_protocols
-def test_a_static_member_comes_back_without_a_rebalance(
+def test_a_static_member_rejoins_without_a_rebalance(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=4)
@@ -139,7 +139,7 @@ def test_a_static_member_comes_back_without_a_rebalance(
 
 
 @both_protocols
-def test_a_static_member_that_stays_away_loses_its_partitions(
+def test_a_static_member_that_does_not_rejoin_loses_its_partitions(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
@@ -170,7 +170,7 @@ def test_the_first_holder_of_an_instance_id_is_fenced(
             assert second.errors == []
 
 
-def test_the_second_holder_of_an_instance_id_is_refused_by_the_new_protocol(
+def test_the_second_holder_of_an_instance_id_is_rejected_by_the_consumer_protocol(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic(partitions=2)
@@ -185,7 +185,7 @@ def test_the_second_holder_of_an_instance_id_is_refused_by_the_new_protocol(
 
 
 @both_protocols
-def test_a_member_that_does_not_poll_leaves_and_comes_back(
+def test_a_member_that_does_not_poll_leaves_and_rejoins(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
@@ -217,10 +217,10 @@ def test_a_subscription_by_pattern(
         assert member.errors == []
 
 
-def test_a_pattern_that_is_none_is_refused_by_the_broker(
+def test_an_invalid_pattern_is_rejected_by_the_broker(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
-    # A back reference would take more than linear time; librdkafka itself knows them.
+    # A back reference would take more than linear time; librdkafka itself supports them.
     with Member(bootstrap, group, [r"^(a+)\1$"], "consumer") as member:
         poll_until([member], lambda: bool(member.errors))
         assert "regular expression is not valid" in " ".join(str(error) for error in member.errors)
@@ -230,7 +230,7 @@ def test_a_pattern_that_is_none_is_refused_by_the_broker(
 
 
 @both_protocols
-def test_commits_by_hand(bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol) -> None:
+def test_manual_commits(bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol) -> None:
     topic = new_topic()
     fill(bootstrap, topic, 1, 20)
     answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
@@ -261,7 +261,7 @@ def test_commits_by_hand(bootstrap: str, new_topic: TopicMaker, group: str, prot
         with pytest.raises(KafkaException) as refused:
             member.consumer.commit(offsets=[too_long], asynchronous=False)
         assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
-    # Without automatic commits nothing is stored on leaving, and the next member goes on from there.
+    # Without automatic commits leaving stores nothing, and the next member continues from there.
     with Member(bootstrap, group, [topic], protocol, settings) as member:
         poll_until([member], lambda: len(member.records) == 13)
         assert member.read[0] == (topic, 0, 7)
@@ -284,7 +284,7 @@ def test_automatic_commits(bootstrap: str, new_topic: TopicMaker, group: str, pr
 
 
 @both_protocols
-def test_where_a_group_without_offsets_begins(
+def test_where_a_group_without_offsets_starts(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic()
@@ -298,7 +298,7 @@ def test_where_a_group_without_offsets_begins(
         poll_until(members, lambda: KafkaError._AUTO_OFFSET_RESET in neither.error_codes)
 
         fresh = 10
-        while not latest.records:  # the end is looked up once; what comes after that is read
+        while not latest.records:  # the end is looked up once; later records are read
             fill(bootstrap, topic, 1, 1)
             fresh += 1
             poll_for(members, 0.2)

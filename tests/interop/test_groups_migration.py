@@ -1,4 +1,4 @@
-"""One group whose members change between the classic and the new protocol while it works (KIP-848)."""
+"""One group whose members migrate between the classic and the consumer protocol while it runs (KIP-848)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = 6
 
 
 class Load:
-    """A few records to each partition whenever the members are polled."""
+    """Writes a few records to each partition whenever the members are polled."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.sent = 0
@@ -69,7 +69,7 @@ class Walk:
         self.settle()
 
     def settle(self) -> None:
-        """Until the members that are there own everything, and all of them receive records."""
+        """Wait until the members own all partitions, and all of them receive records."""
         if not self.members:
             return
         balanced = share_evenly(self.members, self.everything)
@@ -93,7 +93,7 @@ class Walk:
         return kind
 
     def check_records(self) -> None:
-        """Every record came once, since members commit before a partition is taken from them."""
+        """Every record is delivered once, because members commit before a partition is revoked."""
         self.load.flush()
         wanted = PARTITIONS * self.load.sent
         poll_until(self.members, lambda: len({p for m in self.everybody for p in m.read}) == wanted)
@@ -114,7 +114,7 @@ def walk(bootstrap: str, new_topic: TopicMaker, group: str, admin: AdminClient) 
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
-def test_members_go_over_to_the_new_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+def test_members_migrate_to_the_consumer_protocol_one_by_one(walk: Walk, strategy: str) -> None:
     classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
     first, second = walk.join("classic", classic), walk.join("classic", classic)
     assert walk.kind() == ConsumerGroupType.CLASSIC
@@ -128,22 +128,20 @@ def test_members_go_over_to_the_new_protocol_one_by_one(walk: Walk, strategy: st
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_members_go_back_to_the_classic_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+def test_members_migrate_back_to_the_classic_protocol_one_by_one(walk: Walk, strategy: str) -> None:
     classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
     first, second = walk.join("consumer"), walk.join("consumer")
     walk.join("classic", classic)
     assert walk.kind() == ConsumerGroupType.CONSUMER
     walk.leave(first)
     walk.join("classic", classic)
-    walk.leave(second)  # the last one of the new protocol: the group is a classic one again
+    walk.leave(second)  # the last member of the consumer protocol leaves: the group is classic again
     assert walk.kind() == ConsumerGroupType.CLASSIC
     walk.join("classic", classic)
     walk.check_records()
 
 
-def test_a_group_whose_assignor_keeps_data_of_its_own_stays_classic(
-    walk: Walk, bootstrap: str, group: str
-) -> None:
+def test_a_group_whose_assignor_has_user_data_stays_classic(walk: Walk, bootstrap: str, group: str) -> None:
     """librdkafka's cooperative-sticky writes user data into the assignments, which the broker cannot keep."""
     for _ in range(2):
         walk.join("classic", {"partition.assignment.strategy": "cooperative-sticky"})
@@ -157,7 +155,7 @@ def test_a_group_whose_assignor_keeps_data_of_its_own_stays_classic(
 
 
 def test_a_static_member_changes_its_protocol(walk: Walk) -> None:
-    """The instance keeps its partitions; nobody else is disturbed."""
+    """The instance keeps its partitions; no other member rebalances."""
     stays = walk.join("classic", {"group.instance.id": "stays"})
     before = walk.join("classic", {"group.instance.id": "moves"})
     owned = set(before.assigned)

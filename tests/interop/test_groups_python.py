@@ -37,7 +37,7 @@ class PythonMember:
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=200,
-            # It may join before it knows its topic, assigns nothing then, and looks again after this.
+            # The client may join before it knows its topic; then it assigns nothing and refreshes later.
             metadata_max_age_ms=1000,
             **settings,
         )
@@ -129,7 +129,7 @@ def test_kafka_python_admin(bootstrap: str, new_topic: TopicMaker, group: str) -
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Counts how often partitions were taken and given."""
+    """Counts revocations and assignments."""
 
     def __init__(self) -> None:
         self.assigned = 0

@@ -72,7 +72,7 @@ def control_records(dumped: str) -> list[str]:
 
 
 def as_json(value: object, like: object) -> object:
-    """A field of ours the way Kafka's tool prints it; ``like`` says which fields of a struct it prints."""
+    """A field as Kafka's tool prints it; ``like`` has the fields of a struct that it prints."""
     if isinstance(value, Struct):
         assert isinstance(like, dict)
         return {name: as_json(getattr(value, snake_case(name)), part) for name, part in like.items()}
@@ -88,7 +88,7 @@ def snake_case(name: str) -> str:
 
 
 class Collector:
-    """Keeps every record it is given, with its offset."""
+    """Keeps every committed record with its offset."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, Message]] = []
@@ -113,7 +113,7 @@ CUT_AT_ONCE = {
 async def load(node: ApacheKafka, *, cut: bool) -> Collector:
     """Run our driver, and nothing else, on the directory of a stopped Apache Kafka node.
 
-    ``cut``: also change a topic, and leave snapshots in place of the log.
+    ``cut``: also change a topic, and replace the log by snapshots.
     """
     directory = node.data_dirs[0]
     disk = LocalDisk(str(directory))
@@ -159,8 +159,8 @@ def quorum_state(node: ApacheKafka) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("quorum", "ending"), [("standalone", "kill"), ("static", "clean")])
-def test_apache_kafka_and_the_driver_take_turns(tmp_path: Path, quorum: Quorum, ending: str) -> None:
-    # After a kill the controller waits for the old session to end before it lets the broker in again.
+def test_apache_kafka_and_the_driver_alternate(tmp_path: Path, quorum: Quorum, ending: str) -> None:
+    # After a kill the controller waits for the old session to end before it unfences the broker.
     sessions = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
     kafka = ApacheKafka(tmp_path, quorum=quorum, properties=sessions)
     kafka.start()
@@ -186,7 +186,7 @@ def test_apache_kafka_and_the_driver_take_turns(tmp_path: Path, quorum: Quorum, 
     assert len(collected.records) == len(expected) + cut
     assert {"TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD"} <= {record.type for record in expected}
 
-    # Kafka goes on from what the driver left, snapshot or log.
+    # Kafka continues from the driver's snapshot or log.
     with kafka:
         described = topic_command(kafka, "--describe").stdout
     assert "PartitionCount: 2" in described
@@ -239,7 +239,7 @@ def test_both_format_the_same_way(tmp_path: Path, quorum: Quorum) -> None:
 
 
 @pytest.mark.parametrize("quorum", ["standalone", "static"])
-def test_apache_kafka_starts_on_what_we_formatted(tmp_path: Path, quorum: Quorum) -> None:
+def test_apache_kafka_starts_on_a_directory_that_we_formatted(tmp_path: Path, quorum: Quorum) -> None:
     with formatted_by_us(tmp_path, quorum) as kafka:
         described = run_tool(
             "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", kafka.bootstrap, "describe"
@@ -284,7 +284,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 def checkpoints_in(directory: Path) -> tuple[list[int], list[str]]:
-    """Their modes, and everything in them except times, ports and random ids."""
+    """The modes and the content of the checkpoints, without times, ports and random ids."""
     paths = sorted(directory.rglob("*.checkpoint"))
     volatile = (
         r'CreateTime: \d+|crc: \d+|"lastContainedLogTimestamp":[1-9]\d*|"port":\d+|"voterDirectoryId":"[^"]*"'

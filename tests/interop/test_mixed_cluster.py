@@ -59,7 +59,7 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
         async with Admin(broker.bootstrap) as admin:
             described = await admin.brokers.describe_cluster()
             assert [(each.node.id, each.fenced) for each in described.brokers] == [(1, False), (2, False)]
-            # What this broker is asked goes to Kafka's controller in an envelope.
+            # This broker forwards requests to Kafka's controller in an envelope.
             await create(admin, NewTopic("t", assignments={0: [1], 1: [2]}))
             info = await admin.topics.describe("t")
             assert [partition.leader_id for partition in info.partitions] == [1, 2]
@@ -85,7 +85,7 @@ def wait_until_listening(port: int, timeout_s: float = 90) -> None:
 
 
 def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
-    """Two voters, so that nothing is committed which either of them has not got."""
+    """Two voters, so every committed record is on both."""
     ports = free_port(), free_port()
     voters = {"controller.quorum.voters": f"1@127.0.0.1:{ports[0]},2@127.0.0.1:{ports[1]}"}
     kafka = ApacheKafka(
@@ -117,7 +117,7 @@ def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
 
 
 def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
-    """It follows as an observer, asks to become a voter, and is needed for every commit from then on."""
+    """It follows as an observer, requests to become a voter, and is then needed for every commit."""
     kafka = ApacheKafka(tmp_path / "kafka")
     joining = {
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{kafka.controller_port}",
@@ -142,6 +142,6 @@ def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
         try:
             asyncio.run(story())
         finally:
-            # A clean stop would leave Kafka's controller without a majority; it is stopped right after.
+            # A clean shutdown would leave Kafka's controller without a majority; it is stopped right after.
             ruslo.kill()
             kafka.kill()

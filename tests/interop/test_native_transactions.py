@@ -24,7 +24,7 @@ from tests.interop.conftest import TopicMaker
 
 @pytest.fixture(params=["version 2", "version 1"], autouse=True)
 def transaction_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers of today serve both; version 1 is what the client speaks to those that have not upgraded."""
+    """Current brokers serve both versions; the client uses version 1 with brokers that have not upgraded."""
 
     async def speaks_v2(self: TransactionalProducer, node: int) -> bool:
         return False
@@ -58,7 +58,9 @@ def committed_values(bootstrap: str, topic: str) -> list[bytes | None]:
     return values
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_committed_records_are_visible_and_aborted_ones_are_not(
+    bootstrap: str, new_topic: TopicMaker
+) -> None:
     topic = new_topic()
 
     async def story() -> None:
@@ -76,8 +78,8 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(bootstrap: str, ne
     assert committed_values(bootstrap, topic) == [b"a", b"b", b"c", b"d"]
 
 
-async def test_offsets_share_the_fate_of_the_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
-    """The answer to a commit leaves before its markers are written; init waits for them."""
+async def test_offsets_commit_with_the_transaction(bootstrap: str, new_topic: TopicMaker) -> None:
+    """The response to a commit is sent before its markers are written; InitProducerId waits for them."""
     topic = new_topic()
     group, place = f"{topic}-group", TopicPartition(topic, 0)
     async with Cluster(bootstrap) as cluster:
@@ -113,7 +115,7 @@ async def test_a_stable_fetch_waits_for_the_open_transaction(bootstrap: str, new
         assert (await waiting)[place].offset == 5
 
 
-def test_a_successor_ends_what_was_left_open_and_fences_its_owner(
+def test_a_successor_aborts_the_open_transaction_and_fences_its_producer(
     bootstrap: str, new_topic: TopicMaker
 ) -> None:
     topic = new_topic()
@@ -137,7 +139,7 @@ def test_a_successor_ends_what_was_left_open_and_fences_its_owner(
     assert committed_values(bootstrap, topic) == [b"successor"]
 
 
-def test_many_batches_go_through_in_order(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_many_batches_are_stored_in_order(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
     values = [b"%d" % number for number in range(200)]
 

@@ -1,4 +1,4 @@
-"""Requests that are pipelined behind one that waits are carried out after it; Apache Kafka does the same."""
+"""Requests that are pipelined behind a waiting one are processed after it, as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIST_OFFSETS = 7
 MAX_WAIT_MS = 20_000
 
 
-async def test_the_end_that_is_asked_for_behind_a_waiting_fetch_is_not_older_than_its_records(
+async def test_list_offsets_behind_a_waiting_fetch_is_not_older_than_its_records(
     bootstrap: str, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(partitions=1)
@@ -46,7 +46,7 @@ async def test_the_end_that_is_asked_for_behind_a_waiting_fetch_is_not_older_tha
         return response.topics[0].partitions[0].offset
 
     async with connected(bootstrap) as consumer, connected(bootstrap) as producer:
-        # Apache Kafka's broker hears of a new topic a moment later.
+        # Apache Kafka's broker learns of a new topic a moment later.
         while await end_of(producer) != 0:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         consumer.send(fetch, FETCH_BY_NAME)

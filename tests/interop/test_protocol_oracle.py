@@ -1,4 +1,4 @@
-"""Our schema tables and generated codecs, held against the ones inside Apache Kafka's own jars."""
+"""Our schema tables and generated codecs, compared with those in Apache Kafka's jars."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runti
 
 ORACLE = Path(__file__).resolve().parents[1] / "support" / "java" / "MessagesOracle.java"
 RANDOM_VALUES = 6
-"""Random values for every version of every message, beside its defaults and its nulls."""
+"""Random values for every version of every message, in addition to its defaults and nulls."""
 
 NULL_RECORDS = {("FetchSnapshotResponse", "PartitionSnapshot"), ("ShareFetchResponse", "PartitionData")}
 
 
 def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put all questions to one Java process."""
+    """Send all inputs to one Java process."""
     command = java_command("MessagesOracle", classes=compile_java([ORACLE]))
     text = "".join(json.dumps(question) + "\n" for question in questions)
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
@@ -45,7 +45,7 @@ def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return answers
 
 
-def test_every_message_and_version_has_the_bytes_kafka_gives_it() -> None:
+def test_every_message_and_version_has_kafkas_bytes() -> None:
     questions: list[dict[str, Any]] = []
     expected: list[tuple[str, dict[str, Any]]] = []
     for message, version in message_versions():
@@ -145,7 +145,7 @@ def _squeeze(fields: list[list[Any]]) -> list[list[Any]]:
 
 
 def _describe(message: MessageSpec, struct: StructSpec, version: int) -> list[list[Any]]:
-    """What Kafka's Schema objects say of one version, as far as our table knows it."""
+    """Kafka's Schema objects of one version, in the form of our table."""
     present = [field for field in struct.fields if version in field.versions]
     plain = [field for field in present if field.tag is None]
     tagged = sorted((field for field in present if field.tag is not None), key=lambda field: field.tag or 0)

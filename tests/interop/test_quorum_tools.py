@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools on a quorum of Ruslo: they read it, and they change it."""
+"""Apache Kafka's own tools describe and change a Ruslo quorum."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def java() -> Iterator[JavaTools]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumCluster]:
-    """Two voters of which one is a broker too, snapshots at every turn, and a controller that may join."""
+    """Two voters, one of them a broker too, frequent snapshots, and a controller that may join."""
     properties = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
     roles = ("broker,controller", "controller")
     with QuorumCluster(
@@ -50,7 +50,7 @@ def directory_id(node: QuorumNode) -> str:
 
 
 def described_replicas(java: JavaTools, cluster: QuorumCluster) -> dict[int, str]:
-    """Node id → what it is."""
+    """Node id → role."""
     described = quorum(java, cluster, "describe", "--replication")
     rows = [line.split() for line in described.splitlines()[1:] if line.strip()]
     return {int(row[0]): row[-1] for row in rows}
@@ -70,7 +70,7 @@ def test_the_quorum_is_described(java: JavaTools, cluster: QuorumCluster) -> Non
     assert described == {node_id: "Leader" if node_id == leader else "Follower" for node_id in cluster.nodes}
 
 
-def test_a_controller_is_asked_directly(java: JavaTools, cluster: QuorumCluster) -> None:
+def test_a_controller_is_described_directly(java: JavaTools, cluster: QuorumCluster) -> None:
     controllers = ",".join(f"127.0.0.1:{node.controller_port}" for node in cluster.nodes.values())
     status = java.run(
         f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-controller", controllers, "describe", "--status"
@@ -101,14 +101,14 @@ def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumClust
     cluster.leader()
 
     def observed() -> bool | None:
-        """Once it has fetched from whoever leads now."""
+        """Wait until it has fetched from the current leader."""
         return described_replicas(java, cluster).get(leaving) == "Observer" or None
 
     cluster.until(observed)
 
 
 def snapshots(node: QuorumNode) -> list[Path] | None:
-    """None: it has not taken any yet."""
+    """None: the node has no snapshot yet."""
     folder = node.data_dirs[0] / "__cluster_metadata-0"
     found = [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
     return found or None
@@ -125,7 +125,7 @@ def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, clu
         assert "isvalid: false" not in dumped
         assert "Could not" not in dumped
         kinds = ["KRaftVoters", "SnapshotFooter", "REGISTER_CONTROLLER_RECORD"]
-        # A node that joined late began with a snapshot of the leader's, and has little log yet.
+        # A node that joined late started with a snapshot of the leader, and has a short log.
         if (folder / f"{0:020}.log").exists():
             kinds += ["LeaderChange", "NO_OP_RECORD"]
         for kind in kinds:

@@ -1,7 +1,7 @@
 """Record batches against Kafka's own classes.
 
-What we build it reads, what it builds we read, and its leader's validator decides about odd batches as ours
-does, down to the header it would append.
+Kafka reads the batches that we build, we read those that it builds, and its leader's validator decides on
+invalid batches as ours does, down to the header that it would append.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KEYED = [record._replace(key=b"k") for record in RECORDS[:20]]
 
 
 class Oracle:
-    """One JVM that answers questions about batches."""
+    """One JVM that reads, builds and validates batches."""
 
     def __init__(self) -> None:
         classes = compile_java([SUPPORT_DIR / "java" / "RecordsOracle.java"])
@@ -263,9 +263,9 @@ TOPICS = {
 
 
 OUR_OWN = {"garbage records": ["INVALID_RECORD", ""]}
-"""Uncompressed, Kafka trips over a number that is too long before it can call the record invalid."""
+"""In uncompressed batches Kafka fails on a varint that is too long before it rejects the record."""
 STRICTER = "gaps"
-"""Kafka stores such an uncompressed batch, and a consumer of a compacted topic then reads in circles."""
+"""Kafka stores such an uncompressed batch, and a consumer of a compacted topic then loops."""
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -1,4 +1,4 @@
-"""Files that Apache Kafka wrote, and what our recovery makes of the same logs: equal, byte for byte."""
+"""Our recovery of logs that Apache Kafka wrote rebuilds its files byte for byte."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fill(bootstrap: str) -> None:
     plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1})
     an_hour_ago = SystemClock().now_ms() - 3_600_000
     for number in range(6000):
-        # Timestamps that fall now and then.
+        # Timestamps that decrease now and then.
         timestamp = an_hour_ago + number * 10 - (number % 7) * 1000
         plain.produce("plain", os.urandom(500), timestamp=timestamp)
         if number % 20 == 0:
@@ -55,7 +55,7 @@ def fill(bootstrap: str) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data directory of a Kafka broker that was stopped in order."""
+    """The data directory of a Kafka broker after a clean shutdown."""
     require_tool("java")
     directory = tmp_path_factory.mktemp("kafka")
     properties = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
@@ -86,7 +86,7 @@ def log_of(manager: LogManager, topic: str) -> Log:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_recovery_makes_the_same_indexes(data: Path, tmp_path: Path, topic: str) -> None:
+def test_recovery_rebuilds_the_same_indexes(data: Path, tmp_path: Path, topic: str) -> None:
     manager = load(data, tmp_path, clean=False)
     log = log_of(manager, topic)
     assert len(log.segments) > 2
@@ -121,6 +121,6 @@ def test_producers_and_offsets_are_found(data: Path, tmp_path: Path, topic: str,
         assert log.producers.open_transactions() == [(60 * 61, entry.producer_id)]
         assert log.last_stable_offset == 60 * 61
         assert len(log.aborted_transactions(0, log.end_offset)) == 20
-    # Saved again, the producers are the bytes that Kafka saved.
+    # A new snapshot of the producers has the same bytes as Kafka's.
     manager.stop(1)
     assert (Path(log.path) / snapshot).read_bytes() == (data / f"{topic}-0" / snapshot).read_bytes()

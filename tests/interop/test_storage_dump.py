@@ -1,4 +1,4 @@
-"""Kafka's own dump tool reads every kind of file that the storage room writes, and ours reads them alike."""
+"""Kafka's own dump tool reads every kind of file that storage writes, and prints what ours prints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 COMPLAINTS = re.compile(
     r"mismatch|isvalid: false|invalid|Non-consecutive|Exception|truncated|corrupt", re.IGNORECASE
 )
-# The tool begins counting at -1 in every file, so that it finds each first batch odd, Kafka's own too.
+# The tool starts counting at -1 in every file, so it reports each first batch, Kafka's own too.
 FIRST_BATCH = re.compile(r"Non-consecutive offsets in .*\n\s+-1 is followed by \d+\n")
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
@@ -109,7 +109,7 @@ def test_records(bench: Workbench) -> None:
     assert text.count("endTxnMarker: ABORT") == sum(row.get("control") == "ABORT" for row in ours) > 0
 
 
-def test_indexes_fit_the_log(bench: Workbench) -> None:
+def test_indexes_match_the_log(bench: Workbench) -> None:
     kafka_dump(bench, (".index",), "--verify-index-only")
     text = kafka_dump(bench, (".index", ".timeindex"), "--index-sanity-check")
     assert text.count("passed sanity check") == len(files(bench, ".index", ".timeindex"))

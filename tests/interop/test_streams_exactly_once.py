@@ -42,7 +42,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def counts_by_word(messages: list[Message], decode: Callable[[bytes], int]) -> dict[str, list[int]]:
-    """What was written for each word, in the order of its partition."""
+    """The counts written for each word, in the order of its partition."""
     counts: dict[str, list[int]] = {}
     for message in messages:
         key, value = message.key(), message.value()
@@ -83,7 +83,7 @@ def test_every_input_is_counted_once(
             place = chance.choice(instances.places)
             instances.kill(place)
             if chance.random() < 0.3:
-                # As on another machine: a new name, and the store comes from the changelog.
+                # As on another machine: a new name, and the store is restored from the changelog.
                 shutil.rmtree(tmp_path / f"state-{place}", ignore_errors=True)
             time.sleep(chance.uniform(0, 1))
             instances.start(place)

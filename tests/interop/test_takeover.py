@@ -1,4 +1,4 @@
-"""Ruslo and Apache Kafka take over from each other: leaders in one cluster, directories of whole clusters."""
+"""Ruslo and Apache Kafka replace each other: leaders in one cluster, directories of whole clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS = 500
 PARTITIONS = 3
 GROUP = "readers"
 SESSION = {"broker.session.timeout.ms": "4000", "broker.heartbeat.interval.ms": "500"}
-"""Apache Kafka waits for the session of who was killed; who is only slow must not lose its own."""
+"""Apache Kafka waits for the session of a killed broker; a slow broker must not lose its session."""
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def new_topic(bootstrap: str, topic: NewTopic) -> None:
 
 
 def wait_for_leader(bootstrap: str, topic: str, node_id: int) -> None:
-    """Of all partitions; a broker hears of it a moment after the controller has decided."""
+    """Wait for the leader of all partitions; brokers learn of it a moment after the controller's decision."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + 60
     while True:
@@ -108,7 +108,7 @@ def wait_for_leader(bootstrap: str, topic: str, node_id: int) -> None:
 
 
 def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
-    """A broker of Ruslo follows one of Kafka into the in-sync set and leads after its kill -9; and back."""
+    """A Ruslo broker joins the ISR of a Kafka broker and leads after its kill -9; then the reverse."""
     cluster = MixedCluster(tmp_path)
     kafka, ruslo = cluster.kafka, cluster.ruslo
     try:
@@ -141,7 +141,7 @@ def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Contents:
-    """What clients see of a cluster, and must see whoever runs it."""
+    """What clients see of a cluster, and must see with either system."""
 
     cluster_id: str
     topic_ids: dict[str, str]
@@ -168,10 +168,9 @@ def kafka_in_place_of(nodes: Sequence[QuorumNode]) -> list[Node]:
 
 @contextmanager
 def running(nodes: Sequence[Node]) -> Iterator[str]:
-    """All of them, until the end; gives the addresses.
+    """Run all nodes until the end; yields the addresses.
 
-    They are stopped in order, but for the last: without a quorum to hand over to Apache Kafka would wait for
-    minutes.
+    All but the last get a clean shutdown: without a quorum Apache Kafka would wait for minutes.
     """
     with ExitStack() as stack:
         for node in nodes:
@@ -198,7 +197,7 @@ def write(bootstrap: str, run: str) -> None:
 
 
 def read_as_group(bootstrap: str, count: int) -> None:
-    """Go on where the group is, read so many records, and commit."""
+    """Read this many records from the group's position, and commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

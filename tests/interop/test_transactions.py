@@ -1,4 +1,4 @@
-"""Transactions with clients that nobody here wrote: librdkafka is of transaction version 1, Java of 2."""
+"""Transactions with clients of other projects: librdkafka uses transaction version 1, Java version 2."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_zombie_is_fenced(bootstrap: str, new_topic: TopicMaker, group: str) -
     assert read_committed(bootstrap, topic) == [b"whole"]
 
 
-def test_a_copy_is_exactly_once_through_aborts_and_changes_of_hands(
+def test_a_copy_is_exactly_once_through_aborts_and_takeovers(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     source, target = new_topic(2), new_topic(2)
@@ -72,7 +72,7 @@ def test_a_copy_is_exactly_once_through_aborts_and_changes_of_hands(
     first = Copier(bootstrap, source, target, group, f"{group}-copier")
     for number in range(6):
         assert first.step(20, commit=number % 3 != 1)
-    # The second one has the same transactional id and the same group: nothing is done twice.
+    # The second worker has the same transactional id and group: no record is copied twice.
     first.close()
     second = Copier(bootstrap, source, target, group, f"{group}-copier")
     deadline = time.monotonic() + 60
@@ -85,7 +85,7 @@ def test_a_copy_is_exactly_once_through_aborts_and_changes_of_hands(
     assert Counter(read_committed(bootstrap, target, 2)) == Counter(sent)
 
 
-def test_offsets_of_an_open_transaction_are_not_given_out(
+def test_offsets_of_an_open_transaction_are_not_returned(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic()
@@ -121,7 +121,7 @@ time.sleep(60)
 """
 
 
-def test_a_transaction_of_a_killed_client_ends_by_itself(
+def test_the_transaction_of_a_killed_client_times_out(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic()
@@ -166,7 +166,7 @@ def test_kafkas_own_copier_and_tools(bootstrap: str, new_topic: TopicMaker, grou
 def test_kafkas_verifiable_consumer_sees_the_committed_only(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: str, tmp_path: Path
 ) -> None:
-    """It reads while two producers, of whom one always aborts, write to the same partitions."""
+    """It reads while two producers, one of which always aborts, write to the same partitions."""
     require_tool("java")
     topic = new_topic(2)
     committing, aborting = (new_transactional(bootstrap, f"{group}-{name}") for name in ("a", "b"))
@@ -197,7 +197,7 @@ def test_kafkas_verifiable_consumer_sees_the_committed_only(
 
 
 class Cluster:
-    """One data directory, on the same ports whichever system runs it."""
+    """One data directory, on the same ports for both systems."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -245,7 +245,7 @@ def test_kill_9_in_the_middle_of_transactions(cluster: Cluster) -> None:
     assert read_committed(bootstrap, "t") == [b"committed before"]
     survivor.produce("t", b"written after")
     survivor.commit_transaction(CALL_S)
-    # The other transaction begins later in the log, and is still open.
+    # The other transaction starts later in the log and is still open.
     assert read_committed(bootstrap, "t") == [b"committed before", b"open while it died"]
     new_transactional(bootstrap, "orphan")
     assert read_committed(bootstrap, "t") == [
@@ -255,7 +255,7 @@ def test_kill_9_in_the_middle_of_transactions(cluster: Cluster) -> None:
     ]
 
 
-def test_kafka_reads_the_log_of_transactions_and_goes_on_with_them(cluster: Cluster) -> None:
+def test_kafka_continues_with_our_transaction_log(cluster: Cluster) -> None:
     require_tool("java")
     bootstrap = cluster.node.bootstrap
     producer = new_transactional(bootstrap, "moves")
@@ -283,8 +283,8 @@ def test_kafka_reads_the_log_of_transactions_and_goes_on_with_them(cluster: Clus
     assert read_committed(bootstrap, "t") == [b"a", b"written by Kafka"]
 
 
-async def test_kafkas_tool_finds_a_transaction_that_hangs_and_ends_it(tmp_path: Path) -> None:
-    """One that no coordinator knows of, as old brokers let in: its partition was never added."""
+async def test_kafkas_tool_finds_a_hanging_transaction_and_aborts_it(tmp_path: Path) -> None:
+    """A transaction that no coordinator knows, as old brokers accept it: its partition was never added."""
     require_tool("java")
     unverified = {"transaction.partition.verification.enable": "false"}
     async with live_node(tmp_path, unverified) as node, connected(node.bootstrap) as client:
@@ -301,7 +301,7 @@ async def test_kafkas_tool_finds_a_transaction_that_hangs_and_ends_it(tmp_path: 
             return result.stdout
 
         place = ("--topic", "t", "--partition", "0")
-        # Whatever was written in the last minutes is given time: with 0 minutes it hangs already.
+        # Recent transactions are not reported; with 0 minutes this one is.
         await asyncio.sleep(0.01)
         found = await tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert [line.split()[:3] for line in found.splitlines()[1:]] == [["t", "0", "0"]]

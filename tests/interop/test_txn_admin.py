@@ -1,6 +1,6 @@
 """ListTransactions, DescribeTransactions and DescribeProducers, request by request.
 
-``--target=kafka`` proves that Apache Kafka gives the same answers.
+``--target=kafka`` proves that Apache Kafka returns the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INVALID = ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def begin(bootstrap: str, transactional_id: str, topic: str) -> Producer:
-    """Two records in each of two partitions."""
+    """Write two records to each of two partitions."""
     producer = new_transactional(bootstrap, transactional_id)
     producer.begin_transaction()
     for index in (1, 0, 1, 0):

@@ -1,4 +1,4 @@
-"""One transaction of a million records on a thousand partitions: all of it is seen, or nothing."""
+"""One transaction of a million records on a thousand partitions: consumers see all of it or nothing."""
 
 from __future__ import annotations
 

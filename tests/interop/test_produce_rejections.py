@@ -1,6 +1,6 @@
-"""What a leader answers to record batches that no honest client sends, byte by byte over a bare socket.
+"""A leader's responses to invalid record batches, byte by byte over a plain socket.
 
-The table holds for Apache Kafka (`--target=kafka`) and for Ruslo alike.
+The table holds for Apache Kafka (`--target=kafka`) and for Ruslo.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ HOUR_MS = 3_600_000
 KEYED = [Record(index, NOW + index, b"k%d" % index, b"v" * index) for index in range(5)]
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     code: str
     base_offset: int
     log_append_time: int
     record_errors: list[int]
 
 
-def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Answer:
-    """Produce version 8, acks=all, to partition 0; waits while the topic is on its way to the broker."""
+def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Response:
+    """Produce version 8, acks=all, to partition 0; waits until the broker knows the topic."""
     name = topic.encode()
     request = struct.pack(">hhihhhiih", 0, 8, 1, -1, -1, -1, 10_000, 1, len(name)) + name
     request += struct.pack(">iii", 1, 0, len(payload)) + payload
@@ -45,14 +45,14 @@ def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Answer:
             connection.sendall(struct.pack(">i", len(request)) + request)
             stream = connection.makefile("rb")
             (size,) = struct.unpack(">i", stream.read(4))
-            answer = read_answer(stream.read(size), len(name))
+            answer = read_response(stream.read(size), len(name))
             stream.close()
         if answer.code != "UNKNOWN_TOPIC_OR_PARTITION" or time.monotonic() > deadline:
             return answer
         time.sleep(0.05)
 
 
-def read_answer(response: bytes, name_length: int) -> Answer:
+def read_response(response: bytes, name_length: int) -> Response:
     # Correlation id, one topic with its name, one partition.
     pos = 4 + 4 + 2 + name_length + 4
     fields = struct.Struct(">ihqqqi")
@@ -63,7 +63,7 @@ def read_answer(response: bytes, name_length: int) -> Answer:
         index, length = struct.unpack_from(">ih", response, pos)
         indexes.append(index)
         pos += 6 + max(length, 0)
-    return Answer(ErrorCode(code).name, base_offset, log_append_time, indexes)
+    return Response(ErrorCode(code).name, base_offset, log_append_time, indexes)
 
 
 def good(**fields: int) -> bytearray:
@@ -92,9 +92,9 @@ APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] = {
     "nothing": (PLAIN, b"", "INVALID_RECORD", []),
-    "cut in the length": (PLAIN, good()[:11], "INVALID_RECORD", []),
-    "cut in the header": (PLAIN, good()[:60], "INVALID_RECORD", []),
-    "cut in the records": (PLAIN, good()[:90], "INVALID_RECORD", []),
+    "truncated in the length": (PLAIN, good()[:11], "INVALID_RECORD", []),
+    "truncated in the header": (PLAIN, good()[:60], "INVALID_RECORD", []),
+    "truncated in the records": (PLAIN, good()[:90], "INVALID_RECORD", []),
     "two batches": (PLAIN, good() + good(), "INVALID_RECORD", []),
     "zeros behind": (PLAIN, good() + bytes(12), "CORRUPT_MESSAGE", []),
     "magic 0": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 0), "INVALID_RECORD", []),
@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] 
         "INVALID_TIMESTAMP",
         [0, 1, 2, 3, 4],
     ),
-    "too large once unfolded": (
+    "too large once decompressed": (
         SMALL | {"compression.type": "uncompressed"},
         large(Codec.ZSTD),
         "MESSAGE_TOO_LARGE",
@@ -139,16 +139,16 @@ REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] 
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
+def test_rejected(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
     config, payload, code, record_errors = REFUSED[case]
     topic = new_topic(config=config)
-    assert produce(bootstrap, topic, payload) == Answer(code, -1, -1, record_errors)
+    assert produce(bootstrap, topic, payload) == Response(code, -1, -1, record_errors)
     assert produce(bootstrap, topic, good(codec=Codec.GZIP)).base_offset == 0, "nothing had been appended"
 
 
 TAKEN: dict[str, bytes | bytearray] = {
     "a byte behind": good() + b"\x01",
-    "a cut batch behind": good() + good()[:70],
+    "a truncated batch behind": good() + good()[:70],
     "attribute bits without meaning": changed(good(), ">h", layout.ATTRIBUTES_AT, 0x7F40),
     "no timestamps": build_batch([Record(0, -1, b"k", b"v")]),
     "append time that is not the topic's": good(attributes=layout.LOG_APPEND_TIME),
@@ -157,11 +157,11 @@ TAKEN: dict[str, bytes | bytearray] = {
 
 
 @pytest.mark.parametrize("case", TAKEN)
-def test_taken(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
-    assert produce(bootstrap, new_topic(), TAKEN[case]) == Answer("NONE", 0, -1, [])
+def test_accepted(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
+    assert produce(bootstrap, new_topic(), TAKEN[case]) == Response("NONE", 0, -1, [])
 
 
-def test_log_append_time_is_told(bootstrap: str, new_topic: TopicMaker) -> None:
+def test_log_append_time_is_returned(bootstrap: str, new_topic: TopicMaker) -> None:
     answer = produce(bootstrap, new_topic(config=APPEND_TIME), good())
     assert (answer.code, answer.base_offset) == ("NONE", 0)
     assert NOW - 60_000 < answer.log_append_time < NOW + HOUR_MS

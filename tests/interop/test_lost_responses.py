@@ -1,4 +1,4 @@
-"""Answers that get lost on the way: the broker has stored what its client does not know to be stored."""
+"""Lost responses: the broker has stored records that the client does not know to be stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = "orders"
 
 @pytest.fixture
 def thief(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnswerThief]:
-    """In front of a broker that clients reach through it alone; with `--target=kafka`, of Apache Kafka."""
+    """A relay in front of a broker (with `--target=kafka`, of Apache Kafka): the only way to reach it."""
     system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
     with AnswerThief() as thief:
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{thief.port}"}
@@ -34,7 +34,7 @@ def thief(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnswerThie
 
 
 def commit(producer: Producer, values: list[bytes]) -> None:
-    """Until it succeeds, as an application would."""
+    """Retry until the commit succeeds, as an application would."""
     for _ in range(5):
         producer.begin_transaction()
         try:
@@ -51,9 +51,9 @@ def commit(producer: Producer, values: list[bytes]) -> None:
 
 
 def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(thief: AnswerThief) -> None:
-    """Apache Kafka 4.3 fails this: "second" is acked and committed, and nobody ever reads it.
+    """Apache Kafka 4.3 fails this: "second" is acked and committed, but no consumer ever reads it.
 
-    On abort librdkafka (2.16) gives up records that wait to be sent again, and uses their sequences anew.
+    On abort librdkafka (2.16) drops records that it would retry, and uses their sequences again.
     """
     producer = new_transactional(thief.bootstrap, "shop")
     commit(producer, [b"first"])
@@ -62,7 +62,7 @@ def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(thief: An
     producer.produce(TOPIC, b"aborted", partition=0)
     while not thief.stolen.wait(0.05):
         producer.poll(0)
-    # It gives the record up now, before it can reach anybody, and ends the transaction later.
+    # The client drops the record now, before it can be sent again, and ends the transaction later.
     with pytest.raises(KafkaException) as unreachable:
         producer.abort_transaction(1)
     assert unreachable.value.args[0].code() == KafkaError._TIMED_OUT

@@ -1,4 +1,4 @@
-"""The group machine beside Apache Kafka: the same calls in the same order, and every answer is the same."""
+"""The group machine compared with Apache Kafka: the same calls in the same order get the same responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ABSENT_ID = bytes(15) + b"\x09"
 
 
 class Witness:
-    """Passes calls on, and writes down every answer without what chance decides."""
+    """Forwards calls and records every response without random parts."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -77,7 +77,7 @@ class Witness:
 
     def _plain(self, message: object) -> str:
         if isinstance(message, list):
-            # The order of lists is nobody's promise.
+            # The order of lists is not defined.
             return "[" + ", ".join(sorted(self._plain(each) for each in message)) + "]"
         fields = getattr(message, "__slots__", None)
         if fields is None:
@@ -90,7 +90,7 @@ class Witness:
         return f"{type(message).__name__}({', '.join(parts)})"
 
     def _name(self, match: re.Match[str]) -> str:
-        # By the order in which they are seen.
+        # Named in the order in which they appear.
         return self._names.setdefault(match[0], f"member {len(self._names)}")
 
 
@@ -132,10 +132,10 @@ def delete_offsets(bench: Coordinator, group: str, **topics: list[int]) -> None:
     bench.ask(request, OffsetDeleteResponse)
 
 
-# -- the stories ---------------------------------------------------------------------------------------------
+# -- scenarios ---------------------------------------------------------------------------------------------
 
 
-def offsets_of_nobody(bench: Coordinator) -> None:
+def offsets_of_an_unknown_group(bench: Coordinator) -> None:
     for version in range(2, 11):
         commit(bench, version, group=f"s{version}", metadata="note", version=version)
     commit(bench, 1, group="s9", partition=9)
@@ -195,7 +195,7 @@ def tools(bench: Coordinator) -> None:
     fetch_all(bench, group="t0")
     for version in range(7):
         describe(bench, "t0", "absent", version=version)
-    # Only what matches nothing: other stories leave groups behind.
+    # Filters that match nothing: other scenarios leave groups behind.
     for states, types in ((["nonsense"], []), ([], ["nonsense"]), (["dead"], ["CLASSIC"])):
         request = ListGroupsRequest(states_filter=states, types_filter=types)
         bench.ask(request, ListGroupsResponse)
@@ -204,7 +204,7 @@ def tools(bench: Coordinator) -> None:
         bench.ask(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse, version)
 
 
-def lonely_members(bench: Coordinator) -> None:
+def single_members(bench: Coordinator) -> None:
     for version in range(10):
         client = group_client(bench, "app", f"l{version}", join_version=version)
         client.join()
@@ -248,7 +248,7 @@ def refusals(bench: Coordinator) -> None:
 
 
 def together(a: ClassicClient, b: ClassicClient) -> None:
-    """``a`` is at work, ``b`` comes, and both look around at every station of the rebalance."""
+    """``a`` is stable, ``b`` joins, and both send requests in every state of the rebalance."""
     bench = a.bench
     a.join()
     settle(a)
@@ -345,10 +345,10 @@ def other_types_and_garbled_bytes(bench: Coordinator) -> None:
 
 
 STORIES: list[Callable[[Coordinator], None]] = [
-    offsets_of_nobody,
+    offsets_of_an_unknown_group,
     offsets_in_every_shape,
     tools,
-    lonely_members,
+    single_members,
     refusals,
     dynamic_pair,
     static_pair,
@@ -357,7 +357,7 @@ STORIES: list[Callable[[Coordinator], None]] = [
 
 
 class NoDelayBench(GroupBench):
-    """As the broker is set up: an empty group waits for nobody."""
+    """Configured as the broker: an empty group does not wait for more members."""
 
     def __init__(self) -> None:
         super().__init__(GroupSettings(initial_rebalance_delay_ms=0), Topics(TOPICS))
@@ -376,7 +376,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaGroups]:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_same_answers(kafka: KafkaGroups, story: Callable[[Coordinator], None]) -> None:
+def test_same_responses(kafka: KafkaGroups, story: Callable[[Coordinator], None]) -> None:
     theirs, ours = Witness(kafka), Witness(NoDelayBench())
     story(theirs)
     story(ours)
