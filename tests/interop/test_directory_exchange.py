@@ -150,7 +150,7 @@ class Cluster:
 
     def _partition_counts(self) -> dict[str, int]:
         topics = self.admin.list_topics(timeout=30).topics
-        # Apache Kafka creates internal topics when a consumer looks up its coordinator; they are not compared.
+        # Apache Kafka creates internal topics when a consumer looks up its coordinator; not compared.
         ours = sorted(name for name in topics if not name.startswith("__"))
         return {name: len(topics[name].partitions) for name in ours}
 
