@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.ruslo import RusloNode
-from tests.support.network.lossy_relay import AnswerThief
+from tests.support.network.lossy_relay import LossyRelay
 from tests.support.txns.transactional_clients import CALL_S, new_transactional, read_committed
 
 PRODUCE = 0
@@ -19,18 +19,18 @@ TOPIC = "orders"
 
 
 @pytest.fixture
-def thief(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnswerThief]:
+def relay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LossyRelay]:
     """A relay in front of a broker (with `--target=kafka`, of Apache Kafka): the only way to reach it."""
     system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
-    with AnswerThief() as thief:
-        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{thief.port}"}
+    with LossyRelay() as relay:
+        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"}
         with system(tmp_path, properties=advertised) as node:
-            thief.let_in(node.port)
-            admin = AdminClient({"bootstrap.servers": thief.bootstrap, "log_level": 0})
+            relay.forward_to(node.port)
+            admin = AdminClient({"bootstrap.servers": relay.bootstrap, "log_level": 0})
             admin.create_topics([NewTopic(TOPIC, num_partitions=1, replication_factor=1)])[TOPIC].result(
                 CALL_S
             )
-            yield thief
+            yield relay
 
 
 def commit(producer: Producer, values: list[bytes]) -> None:
@@ -50,25 +50,25 @@ def commit(producer: Producer, values: list[bytes]) -> None:
     raise AssertionError(f"{values} could not be committed")
 
 
-def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(thief: AnswerThief) -> None:
+def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(relay: LossyRelay) -> None:
     """Apache Kafka 4.3 fails this: "second" is acked and committed, but no consumer ever reads it.
 
     On abort librdkafka (2.16) drops records that it would retry, and uses their sequences again.
     """
-    producer = new_transactional(thief.bootstrap, "shop")
+    producer = new_transactional(relay.bootstrap, "shop")
     commit(producer, [b"first"])
     producer.begin_transaction()
-    thief.steal_next(PRODUCE)
+    relay.drop_next_response(PRODUCE)
     producer.produce(TOPIC, b"aborted", partition=0)
-    while not thief.stolen.wait(0.05):
+    while not relay.dropped.wait(0.05):
         producer.poll(0)
     # The client drops the record now, before it can be sent again, and ends the transaction later.
     with pytest.raises(KafkaException) as unreachable:
         producer.abort_transaction(1)
     assert unreachable.value.args[0].code() == KafkaError._TIMED_OUT
-    thief.let_in_again()
+    relay.reopen()
     producer.abort_transaction(CALL_S)
 
     commit(producer, [b"second"])
     commit(producer, [b"third"])
-    assert read_committed(thief.bootstrap, TOPIC) == [b"first", b"second", b"third"]
+    assert read_committed(relay.bootstrap, TOPIC) == [b"first", b"second", b"third"]

@@ -1,4 +1,4 @@
-"""A network that loses one answer: a relay in front of a broker, for clients that must then ask again."""
+"""A relay in front of a broker that loses one response, for clients that must then retry."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -13,91 +14,102 @@ _LENGTH = struct.Struct(">i")
 _KEY_AND_CORRELATION = struct.Struct(">hhi")
 
 
-class AnswerThief:
-    """Passes frames on between clients and a broker, until it is told to keep an answer to itself.
+class LossyRelay:
+    """Forwards frames between clients and a broker until it drops a response.
 
-    With that answer every connection ends, and none is taken until `let_in_again`. The broker has done what
-    it was asked; its client cannot know.
+    With the dropped response it closes every connection, and it accepts none until `reopen`. The broker has
+    processed the request; its client cannot know.
     """
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
-        self.stolen = threading.Event()
+        self.dropped = threading.Event()
         self._broker_port = 0
         self._open = False
-        self._wanted_api: int | None = None
-        self._clients: set[socket.socket] = set()
+        self._api_to_drop: int | None = None
+        self._sockets: set[socket.socket] = set()
+        self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Closing a socket does not wake a thread that accepts on it; shutting it down does.
+        self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
-        self._hang_up()
+        self._close_connections()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def let_in(self, broker_port: int) -> None:
-        """Take connections from now on, and pass them on to the broker at this port."""
+    def forward_to(self, broker_port: int) -> None:
+        """Accept connections, and forward them to the broker at this port."""
         self._broker_port = broker_port
         self._open = True
 
-    def let_in_again(self) -> None:
+    def reopen(self) -> None:
         self._open = True
 
-    def steal_next(self, api_key: int) -> None:
-        self.stolen.clear()
-        self._wanted_api = api_key
+    def drop_next_response(self, api_key: int) -> None:
+        self.dropped.clear()
+        self._api_to_drop = api_key
+
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)
+        self._threads.append(thread)
+        thread.start()
 
     def _accept(self) -> None:
         while True:
             try:
                 client, _ = self._server.accept()
             except OSError:
-                return  # the server's end
+                return  # the relay is closed
             if not self._open:
                 client.close()
                 continue
             broker = socket.create_connection(("127.0.0.1", self._broker_port))
             with self._lock:
-                self._clients.add(client)
-            stolen_ids: set[int] = set()
-            for pump in (self._pass_requests, self._pass_answers):
-                threading.Thread(target=pump, args=(client, broker, stolen_ids), daemon=True).start()
+                self._sockets |= {client, broker}
+            dropped_ids: set[int] = set()
+            self._start(self._forward_requests, client, broker, dropped_ids)
+            self._start(self._forward_responses, client, broker, dropped_ids)
 
-    def _pass_requests(self, client: socket.socket, broker: socket.socket, stolen_ids: set[int]) -> None:
+    def _forward_requests(self, client: socket.socket, broker: socket.socket, dropped_ids: set[int]) -> None:
         with contextlib.suppress(OSError), broker:
             while frame := _read_frame(client):
                 api_key, _, correlation_id = _KEY_AND_CORRELATION.unpack_from(frame, _LENGTH.size)
-                if api_key == self._wanted_api:
-                    self._wanted_api = None
-                    stolen_ids.add(correlation_id)
+                if api_key == self._api_to_drop:
+                    self._api_to_drop = None
+                    dropped_ids.add(correlation_id)
                 broker.sendall(frame)
 
-    def _pass_answers(self, client: socket.socket, broker: socket.socket, stolen_ids: set[int]) -> None:
+    def _forward_responses(self, client: socket.socket, broker: socket.socket, dropped_ids: set[int]) -> None:
         with contextlib.suppress(OSError), client:
             while frame := _read_frame(broker):
                 (correlation_id,) = _LENGTH.unpack_from(frame, _LENGTH.size)
-                if correlation_id in stolen_ids:
+                if correlation_id in dropped_ids:
                     self._open = False
-                    self._hang_up()
-                    self.stolen.set()
+                    self._close_connections()
+                    self.dropped.set()
                     return
                 client.sendall(frame)
 
-    def _hang_up(self) -> None:
+    def _close_connections(self) -> None:
+        """Shut the sockets down; the threads that use them close them."""
         with self._lock:
-            for client in self._clients:
-                with contextlib.suppress(OSError):  # ended by itself meanwhile
-                    client.shutdown(socket.SHUT_RDWR)
-            self._clients.clear()
+            for each in self._sockets:
+                with contextlib.suppress(OSError):  # its thread has closed it already
+                    each.shutdown(socket.SHUT_RDWR)
+            self._sockets.clear()
 
 
 def _read_frame(source: socket.socket) -> bytes:
