@@ -41,7 +41,7 @@ def test_make_a_topic_write_and_read_it(visitor: Visitor) -> None:
     page.fill("[name=key]", "k")
     page.fill("[name=value]", '{"total": 7}')
     page.click("button:has-text('Preview')")
-    page.click("button:has-text('Write the record')")
+    page.click("button:has-text('Produce the record')")
     expect(page.locator("#value")).to_contain_text('"total": 7')
     page.goto("/topics/orders/messages")
     expect(page.locator("#records tr")).to_have_count(1)
@@ -58,7 +58,7 @@ def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
     place = TopicPartition("payments", 0)
     asked(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
     pages = {
-        "/": "All is well",
+        "/": "Healthy",
         "/topics": "payments",
         "/topics?internal=1": "__consumer_offsets",
         "/topics/payments": "billing",
@@ -66,8 +66,8 @@ def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
         "/topics/payments/config": "retention.ms",
         "/topics/payments/messages": "19",
         "/groups": "billing",
-        "/group?id=billing": "Nobody is in it at present",
-        "/brokers": "Quorum of controllers",
+        "/group?id=billing": "The group has no members",
+        "/brokers": "KRaft quorum",
         "/brokers/1": "payments",
         "/brokers/1/config": "log.retention.hours",
         "/transactions?hanging=1": "No transaction hangs",
@@ -82,5 +82,5 @@ def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
     page.click("a:has-text('Reset offsets')")
     page.click("button:has-text('Preview')")
     expect(page.locator("#preview")).to_contain_text("5 records")
-    page.click("button:has-text('Move the offsets')")
+    page.click("button:has-text('Reset the offsets')")
     expect(page.locator("#lag")).to_have_text("20")

@@ -83,7 +83,7 @@ def test_add_partitions_empty_and_delete(visitor: Visitor, broker: EmbeddedBroke
     page.fill("[name=total]", "1")
     assert "out of range" in preview(page)
     page.fill("[name=total]", "3")
-    assert "Keys are spread anew" in preview(page)
+    assert "Keys map to other partitions" in preview(page)
     page.click("button:has-text('Add 2 partitions')")
     expect(page.locator("[role=status]")).to_have_text("grows has 3 partitions now.")
 
@@ -93,7 +93,7 @@ def test_add_partitions_empty_and_delete(visitor: Visitor, broker: EmbeddedBroke
     expect(page.locator("[role=alert]")).to_contain_text("type 'grows' to confirm")
     page.fill("[name=typed]", "grows")
     page.click("button:has-text('Delete all records')")
-    expect(page.locator("[role=status]")).to_have_text("grows was emptied.")
+    expect(page.locator("[role=status]")).to_have_text("All records of grows were deleted.")
     ranges = asked(broker.bootstrap, lambda admin: admin.offsets.ranges([TopicPartition("grows", 0)]))
     assert ranges == {TopicPartition("grows", 0): (10, 10)}
 
@@ -120,9 +120,9 @@ def test_change_a_setting_and_take_it_back(visitor: Visitor, broker: EmbeddedBro
     page.fill("[name=value]", "later")
     assert "INVALID_CONFIG" in preview(page)
     page.fill("[name=value]", "2000000")
-    assert "Then\n2000000" in preview(page)
+    assert "New\n2000000" in preview(page)
     assert segment()[1] != "TOPIC"
-    page.click("button:has-text('Change it')")
+    page.click("button:has-text('Change the config')")
     expect(page.locator("[role=status]")).to_contain_text("segment.bytes of topic tuned was set")
     assert segment() == ("2000000", "TOPIC")
     row = page.locator("tr:has(td:text-is('segment.bytes'))")
@@ -131,8 +131,8 @@ def test_change_a_setting_and_take_it_back(visitor: Visitor, broker: EmbeddedBro
     row.locator("a").click()
     page.check("[name=inherit]")
     assert "inherited" in preview(page)
-    page.click("button:has-text('Change it')")
-    expect(page.locator("[role=status]")).to_contain_text("back at what it inherits")
+    page.click("button:has-text('Change the config')")
+    expect(page.locator("[role=status]")).to_contain_text("was reset to the inherited value")
     assert segment()[1] != "TOPIC"
 
 
@@ -140,7 +140,7 @@ def test_change_a_brokers_setting(visitor: Visitor, broker: EmbeddedBroker) -> N
     page = visitor.open("/brokers/1/config?name=log.cleaner.threads")
     page.fill("[name=value]", "2")
     preview(page)
-    page.click("button:has-text('Change it')")
+    page.click("button:has-text('Change the config')")
     expect(page.locator("[role=status]")).to_contain_text("log.cleaner.threads of broker 1 was set")
     entries = asked(
         broker.bootstrap, lambda admin: admin.configs.describe(Resource.broker(1), ["log.cleaner.threads"])
@@ -154,12 +154,12 @@ def test_write_a_record(visitor: Visitor, broker: EmbeddedBroker) -> None:
     page.fill("[name=key]", "k\u200d1")
     page.select_option("[name=format]", "json")
     page.fill("[name=value]", "{ not json")
-    assert "this is not JSON" in preview(page)
+    assert "this is not valid JSON" in preview(page)
     page.fill("[name=value]", '{"a":\n "\u202eline"}')
     page.fill("[name=headers]", "trace=abc\nempty=")
     page.select_option("[name=partition]", "1")
     preview(page)
-    page.click("button:has-text('Write the record')")
+    page.click("button:has-text('Produce the record')")
     expect(page.locator("[role=status]")).to_have_text("The record was stored in partition 1 at offset 0.")
     stored = page.request.get("/topics/written/messages/1/0/download")
     assert stored.body().decode() == '{"a":\n "\u202eline"}', "not a character is changed on the way"
@@ -178,7 +178,7 @@ def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> N
     page.check("[value=shift]")
     page.fill("[name=shift]", "-2")
     shown = preview(page)
-    assert "Move 2 offsets of slow/ <b>" in shown
+    assert "Reset 2 offsets of slow/ <b>" in shown
     assert "4 records" in shown
     page.check("[value=where]")
     page.fill("[name=where]", "nonsense")
@@ -186,9 +186,9 @@ def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> N
     page.fill("[name=where]", "7")
     page.fill("[name=topic]", "replayed")
     page.fill("[name=partition]", "1")
-    assert "Move 1 offset" in preview(page)
-    page.click("button:has-text('Move the offsets')")
-    expect(page.locator("[role=status]")).to_contain_text("1 offset of slow/ <b> moved")
+    assert "Reset 1 offset" in preview(page)
+    page.click("button:has-text('Reset the offsets')")
+    expect(page.locator("[role=status]")).to_contain_text("1 offset of slow/ <b> was reset")
     committed = asked(broker.bootstrap, lambda admin: admin.group_offsets.fetch("slow/ <b>"))
     assert [each.offset for _, each in sorted(committed.items())] == [5, 7]
     page.click("a:has-text('Delete')")
@@ -225,9 +225,9 @@ def test_end_a_transaction_that_hangs(browser: Browser) -> None:
         page = visitor.open("/transactions")
         page.check("[name=hanging]")
         page.click("button:has-text('Show')")
-        page.click("a:has-text('end it')")
-        expect(page.locator("#preview")).to_contain_text("End the transaction that hangs in stuck-0")
+        page.click("a:has-text('abort')")
+        expect(page.locator("#preview")).to_contain_text("Abort the hanging transaction in stuck-0")
         page.click("button:has-text('Write the abort marker')")
-        expect(page.locator("[role=status]")).to_contain_text("at offset 3 of stuck-0 was ended")
+        expect(page.locator("[role=status]")).to_contain_text("at offset 3 of stuck-0 was aborted")
         expect(page.locator("main")).to_contain_text("No transaction hangs")
         visitor.close()

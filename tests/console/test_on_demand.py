@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.console.on_demand import ConsoleOnDemand
-from ruslo.console.serving import PortTaken
+from ruslo.console.serving import PortInUse
 from ruslo.testing import EmbeddedBroker
 
 
@@ -67,7 +67,7 @@ def test_it_starts_with_the_first_visit_again_after_a_death_and_ends_with_its_ow
 def test_a_port_that_is_taken_is_said_unless_any_will_do(broker: EmbeddedBroker) -> None:
     with ConsoleOnDemand(broker.bootstrap, 0) as console:
         port = int(console.address.rpartition(":")[2])
-        with pytest.raises(PortTaken, match=f"cannot listen at 127.0.0.1:{port}: address already in use"):
+        with pytest.raises(PortInUse, match=f"cannot listen at 127.0.0.1:{port}: address already in use"):
             ConsoleOnDemand(broker.bootstrap, port)
     with ConsoleOnDemand(broker.bootstrap) as one, ConsoleOnDemand(broker.bootstrap) as other:
         assert one.address != other.address

@@ -145,7 +145,7 @@ def test_log_in_and_out(browser: Browser, filled: EmbeddedBroker) -> None:
         expect(page.locator("header nav")).to_have_count(0)
         page.fill("[name=password]", "open")
         page.click("main button")
-        expect(page.locator("[role=alert]")).to_have_text("That is not the password.")
+        expect(page.locator("[role=alert]")).to_have_text("The password is wrong. Try again.")
         page.fill("[name=password]", "sesame")
         page.click("main button")
         page.wait_for_url("**/topics?q=t")

@@ -1,4 +1,4 @@
-"""The console as an ASGI application: its routes, its guard, and what runs while it does."""
+"""The console as an ASGI application: routes, guard and background tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from ruslo.console.console import Console, console_of
-from ruslo.console.forms import FormMistake
+from ruslo.console.error_texts import error_text, http_status, parent_page
+from ruslo.console.forms import FormError
 from ruslo.console.guard import Guard
 from ruslo.console.pages import (
     broker,
@@ -33,16 +34,15 @@ from ruslo.console.pages import (
     topics,
     transactions,
 )
-from ruslo.console.pages import dead_letters as letters
+from ruslo.console.pages import dead_letters as dead_letters
 from ruslo.console.pages import group_reset as reset
 from ruslo.console.pages import topic_forms as forms
-from ruslo.console.problems import reason, status_of, way_on
 from ruslo.console.render import STATIC
-from ruslo.console.requested import requested_path
+from ruslo.console.request_target import requested_path
 from ruslo.console.settings import ConsoleSettings
 from ruslo.model.errors import RusloError
 
-_PAGE_WITHIN_S = 20.0
+_PAGE_TIMEOUT_S = 20.0
 _log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -51,7 +51,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def build_app(settings: ConsoleSettings) -> Starlette:
     console = Console(settings)
     app = Starlette(
-        routes=[*_ROUTES, Mount("/static", _KeptFiles(directory=STATIC))],
+        routes=[*_ROUTES, Mount("/static", _CachedFiles(directory=STATIC))],
         middleware=[Middleware(Guard, settings=settings, sessions=console.sessions)],
         exception_handlers={
             RusloError: _on_problem,
@@ -79,8 +79,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         await console.watcher.cluster.close()
 
 
-class _KeptFiles(StaticFiles):
-    """Their addresses carry a fingerprint, so browsers may keep them."""
+class _CachedFiles(StaticFiles):
+    """Static files. Their URLs have a fingerprint, so browsers may cache them."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
@@ -89,11 +89,11 @@ class _KeptFiles(StaticFiles):
 
 
 def _page(path: str, endpoint: Endpoint, *, posts: bool = False) -> Route:
-    """No page hangs: what takes too long is given up."""
+    """A page with a time limit."""
 
     async def bounded(request: Request) -> Response:
-        console_of(request).sampler.watch()
-        async with asyncio.timeout(_PAGE_WITHIN_S):
+        console_of(request).sampler.note_visit()
+        async with asyncio.timeout(_PAGE_TIMEOUT_S):
             return await endpoint(request)
 
     return Route(path, bounded, methods=["GET", "POST"] if posts else ["GET"])
@@ -112,19 +112,19 @@ async def _alive(request: Request) -> Response:
 
 
 async def _on_problem(request: Request, error: Exception) -> Response:
-    status = 422 if isinstance(error, FormMistake) else status_of(error)
-    return _problem_page(request, status, reason(error))
+    status = 422 if isinstance(error, FormError) else http_status(error)
+    return _problem_page(request, status, error_text(error))
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    text = "There is no such page." if error.status_code == 404 else str(error.detail)
+    text = "This page does not exist." if error.status_code == 404 else str(error.detail)
     return _problem_page(request, error.status_code, text)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed", request.method, requested_path(request), exc_info=error)
-    text = "Something went wrong in the console itself; its log says more."
+    text = "The console failed: see its log for the error."
     return _problem_page(request, 500, text)
 
 
@@ -133,9 +133,9 @@ def _problem_page(request: Request, status: int, text: str) -> Response:
         request,
         "problem.html",
         status=status,
-        heading="Not here" if status == 404 else "That did not work",
+        heading="Not found" if status == 404 else "The request failed",
         reason=text,
-        way_on=way_on(requested_path(request)),
+        parent_page=parent_page(requested_path(request)),
     )
 
 
@@ -176,5 +176,5 @@ _ROUTES = [
     _form("/transactions/end-hanging", transactions.end_hanging),
     _page("/pipelines", pipelines.pipelines),
     _form("/pipelines/stop", pipelines.stop),
-    _form("/dead-letters/replay", letters.replay),
+    _form("/dead-letters/replay", dead_letters.replay),
 ]

@@ -1,9 +1,9 @@
-"""Connections of browsers, bounded in number and in time.
+"""Browser connections, limited in number and time.
 
 - A request has a deadline for its headers and another one for its body.
 - A client that stops reading a response is disconnected.
-- With MAX_CONNECTIONS open, the one that has waited longest for its client to send makes room for the next.
-  A new connection is closed at once only when all others are being answered.
+- With MAX_CONNECTIONS open, a new connection replaces the one that has waited longest for its client to
+  send. It is closed at once only when all others are being served.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ MAX_CONNECTIONS = 256
 HEADERS_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 60.0
 UNREAD_BODY_TIMEOUT_S = 5.0
-"""For the rest of a body that is answered already and that no page reads."""
+"""The deadline for the rest of a body after its response was sent."""
 WRITE_TIMEOUT_S = 30.0
 
 
 class ConsoleConnection(H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
     _awaited: object = None
-    """The part of a request that the deadline is for."""
+    """The part of the request that the deadline applies to."""
     _awaited_since = 0.0
     _write_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
-        self._watch()
+        self._set_deadline()
         if len(self.connections) > MAX_CONNECTIONS:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._clear_deadline()
         self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._watch()
+        self._set_deadline()
 
     def on_response_complete(self) -> None:
-        self._stop_waiting()
+        self._clear_deadline()
         super().on_response_complete()
-        self._watch()
+        self._set_deadline()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -59,12 +59,12 @@ class ConsoleConnection(H11Protocol):
             self._write_deadline = None
         super().resume_writing()
 
-    def _watch(self) -> None:
-        """Set the deadline for what the client has yet to send, unless it runs already."""
+    def _set_deadline(self) -> None:
+        """Set the deadline for the part that the client must send next, unless it is already running."""
         state = self.conn.their_state
         if state is self._awaited:
             return
-        self._stop_waiting()
+        self._clear_deadline()
         if self.transport.is_closing() or state not in (h11.IDLE, h11.SEND_BODY):
             return
         if state is h11.IDLE:
@@ -74,7 +74,7 @@ class ConsoleConnection(H11Protocol):
         self._awaited, self._awaited_since = state, self.loop.time()
         self._deadline = self.loop.call_later(timeout_s, self.transport.abort)
 
-    def _stop_waiting(self) -> None:
+    def _clear_deadline(self) -> None:
         self._awaited = None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -86,9 +86,9 @@ class ConsoleConnection(H11Protocol):
             for other in self.connections
             if isinstance(other, ConsoleConnection) and other._awaited is not None
         ]
-        # At the latest this one: it has just begun to wait.
+        # This connection is waiting too, so the list is not empty.
         oldest = min(waiting, key=lambda other: other._awaited_since)
         oldest.transport.abort()
-        # `connection_lost` comes later; until then the next connection must find another one.
-        oldest._stop_waiting()
+        # `connection_lost` is called later; until then the next connection must not select this one.
+        oldest._clear_deadline()
         self.connections.discard(oldest)

@@ -1,4 +1,4 @@
-"""What all pages share."""
+"""The state that all pages share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ruslo.client.admin.admin import Admin
+from ruslo.console.confirmation import Preview
 from ruslo.console.forms import Form
 from ruslo.console.lag_history import LagHistory
 from ruslo.console.messages.avro import AvroSchemas
@@ -31,7 +32,7 @@ _FLASHES_MAX = 200
 
 
 class Flash(NamedTuple):
-    """What was done, shown once on the page that follows."""
+    """A message about a completed change, shown once on the next page."""
 
     text: str
     good: bool
@@ -42,7 +43,7 @@ class Console:
         self.settings = settings
         self.sessions = Sessions(settings.password)
         self.admin = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=API_TIMEOUT_MS)
-        # Connections of its own: pages do not wait behind its large answers, and it gives up sooner.
+        # Separate connections: pages do not wait for its large responses, and it times out sooner.
         self.watcher = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=WATCHER_TIMEOUT_MS)
         self.sampler = Sampler(self.watcher)
         self.lags = LagHistory(self.admin, self.sampler)
@@ -56,8 +57,20 @@ class Console:
             request, template, status=status, flash=flash, problem=self.sampler.problem, **values
         )
 
+    def form_page(
+        self,
+        request: Request,
+        template: str,
+        preview: Preview | None,
+        form_error: str | None,
+        **values: object,
+    ) -> HTMLResponse:
+        """A page with a form, and the preview of its change or the error in its fields."""
+        status = 422 if form_error else 200
+        return self.page(request, template, status=status, preview=preview, form_error=form_error, **values)
+
     def done(self, path: str, text: str, *, good: bool = True) -> Response:
-        """To a page that begins with what was done; a reload does not do it again."""
+        """Redirect to a page that shows a message; a reload does not repeat the change."""
         key = secrets.token_urlsafe(9)
         self._flashes[key] = Flash(text, good)
         while len(self._flashes) > _FLASHES_MAX:
@@ -72,7 +85,7 @@ def console_of(request: Request) -> Console:
 
 
 def form_of(request: Request) -> Form:
-    """What was posted; the guard has read it."""
+    """The posted form, which the guard has parsed."""
     form = request.state.form
     assert isinstance(form, Form)
     return form

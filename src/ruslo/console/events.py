@@ -1,4 +1,4 @@
-"""Server-sent events: pages that listen hear of news without asking."""
+"""Server-sent events for pages with live figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from ruslo.console.problems import reason
+from ruslo.console.error_texts import error_text
 from ruslo.model.errors import RusloError
 
 _LISTENERS_MAX = 64
@@ -18,14 +18,14 @@ _listeners = 0
 
 
 def event(name: str, value: object) -> str:
-    """JSON has no line ends of its own, so that no value can forge an event."""
+    """Format an event. JSON contains no line breaks, so a value cannot forge an event."""
     return f"event: {name}\ndata: {json.dumps(value)}\n\n"
 
 
 def stream(events: AsyncIterator[str]) -> Response:
-    """Until the listener leaves; what goes wrong is told as an event ``problem``."""
+    """Send events until the browser disconnects; errors are sent as an event ``problem``."""
     if _listeners >= _LISTENERS_MAX:
-        return PlainTextResponse("Too many pages listen already.\n", 503)
+        return PlainTextResponse("Too many live pages are open. Close some of them and reload.\n", 503)
     return StreamingResponse(
         _counted(events), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )
@@ -39,8 +39,8 @@ async def _counted(events: AsyncIterator[str]) -> AsyncIterator[str]:
         async for each in events:
             yield each
     except (RusloError, TimeoutError) as error:
-        logging.getLogger(__name__).debug("a live page ends: %s", error)
-        yield event("problem", reason(error))
+        logging.getLogger(__name__).debug("event stream ended: %s", error)
+        yield event("problem", error_text(error))
     finally:
         _listeners -= 1
         closing = getattr(events, "aclose", None)

@@ -1,4 +1,4 @@
-"""Numbers, times and strange characters as people read them; the filters of the templates."""
+"""Formats numbers, times and control characters; the filters of the templates."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _UNPRINTABLE = re.compile(
     r"\ud800-\udfff]"
 )
 _DASH = "–"
-_WITHOUT_LIMIT = 2**63 - 1
-_SPECIAL_RETENTIONS = {"-1": "no limit", "-2": "as without tiers"}
+_UNLIMITED = 2**63 - 1
+_SPECIAL_RETENTIONS = {"-1": "no limit", "-2": "as without tiered storage"}
 
 
 def visible(text: str) -> str:
-    """Control characters and marks that turn text around by their number: shown is what is there."""
+    """Show control characters and marks that change the text direction by their code point."""
     return _UNPRINTABLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
 
 
 class Exact(str):
-    """Text that goes back and forth in a form, and must come back as it was."""
+    """Text of a form field, which must return from the browser unchanged."""
 
     __slots__ = ()
 
 
 def count(number: float | None) -> str:
-    """With thin spaces between thousands."""
+    """The number with thin spaces between thousands."""
     return _DASH if number is None else f"{number:,.0f}".replace(",", "\u202f")
 
 
 def rate(number: float | None) -> str:
-    """Few figures: a rate is never exact."""
+    """The rate with few digits."""
     if number is None:
         return _DASH
     if number < 10:
@@ -89,7 +89,7 @@ def ago(time_ms: float | None) -> str:
 
 
 def moment(time_ms: float | None) -> str:
-    """In UTC, which no reader has to guess; a time beyond the calendar stays a number."""
+    """The time in UTC; milliseconds if it is outside the calendar."""
     if time_ms is None or time_ms < 0:
         return _DASH
     try:
@@ -100,14 +100,14 @@ def moment(time_ms: float | None) -> str:
 
 
 def setting(value: str, name: str) -> str:
-    """What the number of a setting means, where its name tells a unit: 604800000 is 7 days. Else nothing."""
+    """The number of a config with its unit, if the name has one: 604800000 is 7 d. Else empty."""
     unit = name.rpartition(".")[2]
     if name.endswith(("retention.ms", "retention.bytes")) and value in _SPECIAL_RETENTIONS:
         return _SPECIAL_RETENTIONS[value]
     if unit not in ("ms", "bytes", "messages") or not value.isdecimal():
         return ""
     number = int(value)
-    if number >= _WITHOUT_LIMIT:
+    if number >= _UNLIMITED:
         return "no limit"
     if unit == "messages":
         return ""
@@ -117,7 +117,7 @@ def setting(value: str, name: str) -> str:
 
 
 def with_unit(value: str | None, name: str) -> str:
-    """The value of a setting, and what it means where that is not plain."""
+    """The value of a config, followed by the number with its unit."""
     if value is None or value == "":
         return _DASH
     meaning = setting(value, name)
@@ -125,7 +125,7 @@ def with_unit(value: str | None, name: str) -> str:
 
 
 def brief_addresses(bootstrap: str) -> str:
-    """The first one, and how many there are besides."""
+    """The first address and the number of the others."""
     first, *others = bootstrap.split(",")
     return f"{first} +{len(others)}" if others else first
 

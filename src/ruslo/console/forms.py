@@ -1,4 +1,4 @@
-"""What people fill in: words of a form or of an address, with the mistakes they make."""
+"""Fields of forms and of URL queries, and their validation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from starlette.datastructures import QueryParams
 from ruslo.model.errors import RusloError
 
 
-class FormMistake(RusloError):
-    """Something was filled in that cannot be; the message is for whoever did."""
+class FormError(RusloError):
+    """A form field is invalid; the message is shown to the user."""
 
 
 class Form:
@@ -26,7 +26,7 @@ class Form:
         return values[-1].strip() if values else default
 
     def raw(self, name: str) -> str:
-        """As it was typed; browsers send line ends as CR LF, which nobody typed."""
+        """The text as it was typed; browsers send line breaks as CR LF."""
         values = self._values.get(name)
         return values[-1].replace("\r\n", "\n") if values else ""
 
@@ -39,17 +39,17 @@ class Form:
     def number(
         self, name: str, label: str, *, least: int | None = None, most: int | None = None
     ) -> int | None:
-        """None when nothing was filled in."""
+        """The number in a field; None if the field is empty."""
         text = self.text(name).replace(" ", "").replace("_", "")
         if not text:
             return None
         try:
             number = int(text)
         except ValueError:
-            raise FormMistake(f"{label}: {text!r} is not a whole number.") from None
+            raise FormError(f"{label}: {text!r} is not a whole number.") from None
         if (least is not None and number < least) or (most is not None and number > most):
-            bounds = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise FormMistake(f"{label}: {number} is out of range, it must be {bounds}.")
+            bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+            raise FormError(f"{label}: {number} is out of range. Enter a number {bounds}.")
         return number
 
     def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
@@ -57,12 +57,12 @@ class Form:
         return text if text in allowed else default
 
     def pairs(self) -> list[tuple[str, str]]:
-        """All that was filled in, for a form that asks to confirm it."""
+        """All fields, for the form that confirms them."""
         return [(name, value) for name, values in self._values.items() for value in values]
 
 
-def settings_of(text: str) -> dict[str, str]:
-    """Lines of ``name=value``, as in a property file; empty lines and those that begin with # say nothing."""
+def parse_configs(text: str) -> dict[str, str]:
+    """Parse lines of ``name=value``, as in a properties file; skip empty lines and comments."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         line = line.strip()
@@ -70,6 +70,6 @@ def settings_of(text: str) -> dict[str, str]:
             continue
         name, separator, value = line.partition("=")
         if not separator or not name.strip():
-            raise FormMistake(f"{line!r} is not name=value.")
+            raise FormError(f"{line!r} is not in the form name=value.")
         found[name.strip()] = value.strip()
     return found

@@ -1,12 +1,12 @@
-"""Every request passes here first: may it come, from where, and may it change anything?
+"""Checks every request before a page handles it.
 
-- The Host header must be a name of ours or an address. A page of somebody else, whose name suddenly resolves
-  to this machine (DNS rebinding), gets nothing.
-- With a password nobody gets further without a login; programs send it as ``Authorization: Bearer``.
-- Whatever is not GET or HEAD carries the token of its session's forms, and comes from a page of ours.
-- With ``--read-only`` it is refused, unless it changes nothing but this console's own memory.
-- Bodies are bounded and parsed here, so that no page can forget any of this. Before a login they are short.
-- Every answer forbids scripts, styles and frames that are not ours.
+- The Host header must be an allowed name or an address. This defeats DNS rebinding, where the name of another
+  site resolves to this machine.
+- If a password is set, the client must log in; programs send ``Authorization: Bearer``.
+- Requests other than GET and HEAD must have the form token of their session and come from this origin.
+- With ``--read-only`` they are rejected, unless they change only the console's own memory.
+- Bodies are limited and parsed here, so no page can skip these checks. Before a login the limit is small.
+- Every response forbids scripts, styles and frames of other origins.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ruslo.console.forms import Form
-from ruslo.console.guesses import CHECK_INTERVAL_S, TooManyAttempts
-from ruslo.console.requested import client_address, path_and_query, requested_host, requested_path
+from ruslo.console.password_attempts import CHECK_INTERVAL_S, TooManyAttempts
+from ruslo.console.request_target import client_address, path_and_query, requested_host, requested_path
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_FIELDS = 2000
-"""A form for the settings of a broker has a few hundred."""
+"""The form of a broker's configs has a few hundred fields."""
 MAX_LOGIN_BODY_BYTES = 8 * 1024
 MAX_LOGIN_FIELDS = 10
 LOCAL = "/local/"
-"""Below it are forms that change nothing in the cluster."""
+"""The prefix of forms that do not change the cluster."""
 _PARSE_INLINE_MAX_BYTES = 64 * 1024
-_OPEN_PATHS = ("/login", "/alive")
-_OPEN_BELOW = "/static/"
+_PUBLIC_PATHS = ("/login", "/alive")
+_PUBLIC_PREFIX = "/static/"
 _SAFE_METHODS = ("GET", "HEAD")
 
 _HEADERS = {
@@ -86,63 +86,68 @@ class Guard:
             "form": Form({}),
         }
         try:
-            refusal = await self._refusal(request, session_id)
+            rejection = await self._check(request, session_id)
         except ClientDisconnect:
-            return  # in the middle of a form
-        if refusal is not None:
-            await refusal(scope, receive, send_guarded)
+            return
+        if rejection is not None:
+            await rejection(scope, receive, send_guarded)
         else:
             await self._app(scope, receive, send_guarded)
 
-    async def _refusal(self, request: Request, session_id: str) -> Response | None:
-        """Why the request may not pass; None when it may. Parses the form on the way."""
+    async def _check(self, request: Request, session_id: str) -> Response | None:
+        """The response that rejects the request; None if it is allowed. Parses the form."""
         headers = request.headers
-        if not self._is_our_name(requested_host(request)):
-            return _refuse(
+        if not self._is_allowed_host(requested_host(request)):
+            return _reject(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "This console does not answer to that host name. Call it by its address or as localhost, "
-                "or start it with --host-name.",
+                "This console does not accept that host name. Use its IP address or localhost, or start the "
+                "console with --host-name.",
             )
         path = requested_path(request)
         if not path.startswith("/"):
-            return _refuse(HTTPStatus.BAD_REQUEST, "Ask for a path of this console: it is not a proxy.")
+            return _reject(HTTPStatus.BAD_REQUEST, "Request a path of this console: it is not a proxy.")
         trusted, bearer = True, False
         if self._sessions.needs_login:
             try:
                 bearer = await self._has_bearer(request)
             except TooManyAttempts:
-                return _refuse(
+                return _reject(
                     HTTPStatus.TOO_MANY_REQUESTS,
-                    "Too many passwords are tried at once. Wait a few seconds and try again.",
+                    "Too many login attempts. Wait a few seconds and try again.",
                     {"Retry-After": str(round(CHECK_INTERVAL_S))},
                 )
             trusted = bearer or self._sessions.is_logged_in(session_id)
-            if not trusted and path not in _OPEN_PATHS and not path.startswith(_OPEN_BELOW):
+            if not trusted and path not in _PUBLIC_PATHS and not path.startswith(_PUBLIC_PREFIX):
                 if request.method == "GET" and "text/html" in headers.get("accept", ""):
                     return RedirectResponse(_login_for(request), HTTPStatus.SEE_OTHER)
-                return _refuse(
+                return _reject(
                     HTTPStatus.UNAUTHORIZED, "Log in first, or send Authorization: Bearer PASSWORD."
                 )
         if request.method in _SAFE_METHODS:
             return None
-        if not bearer and not _comes_from_us(headers):
-            return _refuse(HTTPStatus.FORBIDDEN, "Forms of other sites are not taken.")
+        if not bearer and not _is_same_origin(headers):
+            return _reject(
+                HTTPStatus.FORBIDDEN, "Forms of other sites are rejected. Use the console's own pages."
+            )
         max_bytes = MAX_BODY_BYTES if trusted else MAX_LOGIN_BODY_BYTES
         max_fields = MAX_FIELDS if trusted else MAX_LOGIN_FIELDS
         form = await _read_form(request, max_bytes, max_fields)
         if form is None:
-            return _refuse(
+            return _reject(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"The form is too large. Send at most {max_bytes} bytes and {max_fields} fields.",
             )
         token = headers.get("x-form-token") or form.text("form_token")
         if not bearer and not self._sessions.is_form_token(session_id, token):
-            return _refuse(
+            return _reject(
                 HTTPStatus.FORBIDDEN,
-                "The form is too old or not of this console: load the page again and repeat it.",
+                "The form has expired, or is not from this console. Reload the page and submit it again.",
             )
         if self._settings.read_only and not path.startswith((LOCAL, "/login", "/logout")):
-            return _refuse(HTTPStatus.FORBIDDEN, "This console is read-only: it changes nothing.")
+            return _reject(
+                HTTPStatus.FORBIDDEN,
+                "This console is read-only. Restart it without --read-only to make changes.",
+            )
         request.scope["state"]["form"] = form
         return None
 
@@ -150,17 +155,17 @@ class Guard:
         scheme, _, password = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return False
-        # Headers come as Latin-1; a password is UTF-8 wherever else it comes from.
+        # Headers are Latin-1; the password is UTF-8 elsewhere.
         text = password.strip().encode("latin-1").decode(errors="replace")
         return await self._sessions.is_password(text, client_address(request))
 
-    def _is_our_name(self, host: str | None) -> bool:
+    def _is_allowed_host(self, host: str | None) -> bool:
         if host is None:
             return False
         if host in ("localhost", self._settings.host, *map(str.lower, self._settings.host_names)):
             return True
         try:
-            # An address cannot be rebound: whoever has a page there has the machine.
+            # An address cannot be rebound.
             ipaddress.ip_address(host)
         except ValueError:
             return False
@@ -168,25 +173,25 @@ class Guard:
 
 
 def _login_for(request: Request) -> str:
-    """The page that is asked for comes after the login."""
+    """The login page, which redirects to the requested page."""
     wanted = path_and_query(request)
     return "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
 
 
-def _comes_from_us(headers: Headers) -> bool:
+def _is_same_origin(headers: Headers) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
     try:
         return origin is None or urlsplit(origin).netloc == headers.get("host")
-    except ValueError:  # A bracket that nothing closes.
+    except ValueError:  # an unclosed bracket
         return False
 
 
 async def _read_form(request: Request, max_bytes: int, max_fields: int) -> Form | None:
-    """None when it is too large. What the client announces is looked at before anything is read."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and (len(announced) > 12 or int(announced) > max_bytes):
+    """Read the form; None if it is too large. Content-Length is checked before the body is read."""
+    content_length = request.headers.get("content-length", "")
+    if content_length.isdecimal() and (len(content_length) > 12 or int(content_length) > max_bytes):
         return None
     body = bytearray()
     async for part in request.stream():
@@ -197,7 +202,7 @@ async def _read_form(request: Request, max_bytes: int, max_fields: int) -> Form 
         return None
     if len(body) <= _PARSE_INLINE_MAX_BYTES:
         return _parse_form(body)
-    # Megabytes of %41 take seconds to decode; other requests are answered meanwhile.
+    # Megabytes of %41 take seconds to decode, so other requests are served meanwhile.
     return await asyncio.to_thread(_parse_form, body)
 
 
@@ -208,5 +213,5 @@ def _parse_form(body: bytearray) -> Form:
     return Form(pairs)
 
 
-def _refuse(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
+def _reject(status: HTTPStatus, text: str, headers: dict[str, str] | None = None) -> Response:
     return PlainTextResponse(text + "\n", status, headers)

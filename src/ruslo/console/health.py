@@ -1,4 +1,4 @@
-"""How a cluster does, in one sentence: the worst that is true of it."""
+"""The health of the cluster in one sentence: its worst problem."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ from ruslo.console.formats import plural
 from ruslo.console.snapshot import Snapshot
 
 
-class Mood(enum.StrEnum):
+class Severity(enum.StrEnum):
     GOOD = "good"
     WARNING = "warning"
     BAD = "bad"
 
 
 class Health(NamedTuple):
-    mood: Mood
+    severity: Severity
     sentence: str
     at_risk: Sequence[PartitionAtRisk] = ()
     lost_data: Sequence[str] = ()
-    """The records that brokers lost, a line for each place."""
+    """One line per damaged offset range that a broker reports."""
 
 
-_SENTENCES: Mapping[Risk, tuple[Mood, str]] = {
-    Risk.OFFLINE: (Mood.BAD, "nobody leads {}: nothing can be written to or read from there"),
+_SENTENCES: Mapping[Risk, tuple[Severity, str]] = {
+    Risk.OFFLINE: (Severity.BAD, "{} offline: no leader, so clients can neither read nor write"),
     Risk.UNDER_MIN_ISR: (
-        Mood.BAD,
-        "{} refuse writes with acks=all: fewer replicas are in sync than min.insync.replicas asks for",
+        Severity.BAD,
+        "{} below min.insync.replicas: produce requests with acks=all are rejected",
     ),
-    Risk.AT_MIN_ISR: (Mood.WARNING, "{} would refuse writes with acks=all if one more replica were lost"),
-    Risk.UNDER_REPLICATED: (Mood.WARNING, "{} have a replica that is not in sync"),
+    Risk.AT_MIN_ISR: (
+        Severity.WARNING,
+        "{} at min.insync.replicas: the loss of one more replica stops produce requests with acks=all",
+    ),
+    Risk.UNDER_REPLICATED: (Severity.WARNING, "{} under-replicated: a replica is not in sync"),
 }
 
 
 def unreachable(problem: str) -> Health:
-    return Health(Mood.BAD, f"The cluster cannot be reached. {problem}")
+    return Health(Severity.BAD, f"The cluster is unreachable. {problem}")
 
 
-def judge(
+def assess_health(
     snapshot: Snapshot,
     at_risk: Sequence[PartitionAtRisk],
     fenced: Sequence[int],
@@ -49,22 +52,22 @@ def judge(
 ) -> Health:
     if snapshot.controller_id not in snapshot.nodes:
         return Health(
-            Mood.BAD, "The cluster has no controller: topics and leaders cannot change until it has.", at_risk
+            Severity.BAD, "The cluster has no active controller: topics and leaders cannot change.", at_risk
         )
     if lost_data:
-        places = plural(len(lost_data), "place")
-        return Health(Mood.BAD, f"Records are lost in {places} of the logs.", at_risk, lost_data)
+        ranges = plural(len(lost_data), "offset range")
+        return Health(Severity.BAD, f"Records are lost in {ranges}.", at_risk, lost_data)
     counts = Counter(each.risk for each in at_risk)
     for risk in reversed(Risk):
         if counts[risk]:
-            mood, sentence = _SENTENCES[risk]
+            severity, sentence = _SENTENCES[risk]
             text = sentence.format(plural(counts[risk], "partition"))
-            return Health(mood, f"{text[0].upper()}{text[1:]}.", at_risk)
+            return Health(severity, f"{text[0].upper()}{text[1:]}.", at_risk)
     if fenced:
         names = ", ".join(str(node_id) for node_id in fenced)
-        return Health(Mood.WARNING, f"Broker {names} is fenced; every partition has a leader without it.")
+        return Health(Severity.WARNING, f"Broker {names} is fenced; every partition has a leader.")
     brokers, topics = plural(len(snapshot.nodes), "broker"), plural(len(snapshot.topics), "topic")
     return Health(
-        Mood.GOOD,
-        f"All is well: {brokers}, {topics}, every partition has a leader and all replicas in sync.",
+        Severity.GOOD,
+        f"Healthy: {brokers}, {topics}, every partition has a leader and all replicas are in sync.",
     )

@@ -1,4 +1,4 @@
-"""Groups and how their lag went: in records for all of them, in seconds for those that somebody looks at."""
+"""The lag of groups over time: in records for all groups, in seconds for those whose page is open."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ruslo.client.views.group_survey import GroupSurvey, survey_groups
 from ruslo.console.sampler import Sampler
 from ruslo.model.errors import KafkaError, ProtocolError
 
-_EVERY_S = 5.0
-_YOUNG_S = 1.0
-_SAMPLES = 240
+_SAMPLE_INTERVAL_S = 5.0
+_MAX_AGE_S = 1.0
+_SAMPLES_MAX = 240
 _GROUPS_MAX = 500
-_WORK_SHARE = 20
-"""One part of work, so many of pause."""
-_SURVEY_WITHIN_S = 10.0
+_PAUSE_FACTOR = 20
+"""The pause after a survey, as a multiple of its duration."""
+_SURVEY_TIMEOUT_S = 10.0
 
 
 class LagSample(NamedTuple):
@@ -34,55 +34,55 @@ class LagHistory:
         self._sampler = sampler
         self._samples: dict[str, deque[LagSample]] = {}
         self._last: GroupSurvey | None = None
-        self._young_until_s = 0.0
-        self._took_s = 0.0
-        self._one_at_a_time = asyncio.Lock()
+        self._valid_until_s = 0.0
+        self._duration_s = 0.0
+        self._lock = asyncio.Lock()
 
     def of(self, group_id: str) -> list[LagSample]:
         return list(self._samples.get(group_id, ()))
 
-    def note(self, group_id: str, records: int | None, seconds: float | None = None) -> None:
+    def add(self, group_id: str, records: int | None, seconds: float | None = None) -> None:
         if records is None or (group_id not in self._samples and len(self._samples) >= _GROUPS_MAX):
             return
-        self._samples.setdefault(group_id, deque(maxlen=_SAMPLES)).append(
+        self._samples.setdefault(group_id, deque(maxlen=_SAMPLES_MAX)).append(
             LagSample(time.time(), records, seconds)
         )
 
     async def survey(self) -> GroupSurvey:
-        """All groups as they were a moment ago; the longer it takes to ask, the longer that moment may be."""
-        async with self._one_at_a_time:
-            if self._last is None or time.monotonic() > self._young_until_s:
-                await self._look()
-            assert self._last is not None, "a look that raises nothing leaves a survey"
+        """All groups. The result is cached; the longer a survey takes, the longer it is valid."""
+        async with self._lock:
+            if self._last is None or time.monotonic() > self._valid_until_s:
+                await self._refresh()
+            assert self._last is not None, "a refresh that does not raise sets the survey"
             return self._last
 
-    async def forget(self) -> None:
-        """Something was changed here: the next survey must show it, and one under way is no next one."""
-        async with self._one_at_a_time:
+    async def invalidate(self) -> None:
+        """Discard the cached survey after a change, including one that is in progress."""
+        async with self._lock:
             self._last = None
 
-    async def _look(self) -> None:
+    async def _refresh(self) -> None:
         started = time.monotonic()
         try:
-            async with asyncio.timeout(_SURVEY_WITHIN_S):
+            async with asyncio.timeout(_SURVEY_TIMEOUT_S):
                 found = await survey_groups(self._admin)
         finally:
-            self._took_s = time.monotonic() - started
+            self._duration_s = time.monotonic() - started
         self._last = found
-        self._young_until_s = time.monotonic() + max(_YOUNG_S, self._took_s * _WORK_SHARE)
+        self._valid_until_s = time.monotonic() + max(_MAX_AGE_S, self._duration_s * _PAUSE_FACTOR)
         present = dict.fromkeys(group.group_id for group in found.listed)
         self._samples = {name: samples for name, samples in self._samples.items() if name in present}
         for name in present:
-            self.note(name, found.lag(name))
+            self.add(name, found.lag(name))
 
     async def run(self) -> None:
-        """With the sampler: whenever it looks, but not more often than is due."""
+        """Sample the lag of all groups after every sample of the cluster, if it is due."""
         next_s = 0.0
-        async for _ in self._sampler.unhurried_news():
+        async for _ in self._sampler.background_updates():
             if time.monotonic() < next_s or self._sampler.problem is not None:
                 continue
             try:
                 await self.survey()
             except (KafkaError, ProtocolError, TimeoutError) as error:
-                logging.getLogger(__name__).debug("groups cannot be looked at: %s", error)
-            next_s = time.monotonic() + max(_EVERY_S, self._took_s * _WORK_SHARE)
+                logging.getLogger(__name__).debug("cannot survey the groups: %s", error)
+            next_s = time.monotonic() + max(_SAMPLE_INTERVAL_S, self._duration_s * _PAUSE_FACTOR)

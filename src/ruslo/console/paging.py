@@ -1,4 +1,4 @@
-"""Long lists, a page at a time."""
+"""Pages of long lists."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 class Paged(Generic[T]):
     rows: Sequence[T]
     found: int
-    """On all pages."""
+    """The number of rows on all pages."""
     page: int
     pages: int
 
 
 def paged(rows: Sequence[T], query: Form, per_page: int) -> Paged[T]:
-    """The page that an address asks for; the last one where it asks for one behind that."""
+    """The page that the query selects; the last page if the number is too large."""
     pages = max(1, -(-len(rows) // per_page))
     page = min(max(1, query.number("page", "Page") or 1), pages)
     return Paged(rows[(page - 1) * per_page : page * per_page], len(rows), page, pages)

@@ -1,4 +1,4 @@
-"""Templates and what they may use. Whatever they are given is escaped, unless it is markup of our own."""
+"""Renders templates. All values are escaped except the console's own markup."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from ruslo.console.formats import FILTERS, Exact, visible
-from ruslo.console.requested import path_and_query, requested_path
+from ruslo.console.request_target import path_and_query, requested_path
 from ruslo.console.settings import ConsoleSettings
 
 _HERE = Path(__file__).resolve().parent
@@ -53,7 +53,7 @@ class Renderer:
 
 
 def link(path: str, **query: object) -> str:
-    """A path of ours with the query that is not empty; names of groups and such may hold anything."""
+    """A path with the non-empty query parameters, both quoted: group names may contain any character."""
     present = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "", False)}
     text = quote(path)
     return f"{text}?{urlencode(present)}" if present else text
@@ -67,7 +67,7 @@ _fingerprints: dict[str, str] = {}
 
 
 def _static(name: str) -> str:
-    """With a fingerprint, so that browsers may keep it for as long as it stays the same."""
+    """The URL of a static file with a fingerprint, so that browsers may cache it."""
     if name not in _fingerprints:
         _fingerprints[name] = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?{_fingerprints[name]}"

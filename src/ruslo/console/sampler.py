@@ -1,7 +1,7 @@
-"""Looks at the cluster every other second and makes rates of what it sees, whichever brokers it has.
+"""Samples the cluster every two seconds and computes rates from offsets, for any Kafka brokers.
 
-While nobody looks at the console it looks rarely, and it never spends more than a small share of the time on
-looking: the larger the cluster, the longer the pauses.
+Without visitors it samples rarely. It spends only a small share of the time on sampling: the larger the
+cluster, the longer the pauses.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
 from ruslo.client.admin.admin import Admin
-from ruslo.console.problems import reason
-from ruslo.console.request_times import RequestTimes
+from ruslo.console.error_texts import error_text
+from ruslo.console.produce_latency import ProduceLatency
 from ruslo.console.snapshot import Snapshot, take_snapshot
 from ruslo.model.errors import KafkaError, ProtocolError
 
-_EVERY_S = 2.0
-_UNWATCHED_EVERY_S = 20.0
-_WATCHED_FOR_S = 30.0
-_WORK_SHARE = 20
-"""One part of work, so many of pause."""
-_RATE_OVER_S = 1.0
-"""Two looks may follow each other at once, for a page and for the loop: no rate is measured over that."""
-_SIZES_EVERY = 3
-_SAMPLES = 300
-_TOPIC_SAMPLES = 150
-_SNAPSHOT_WITHIN_S = 10.0
+_INTERVAL_S = 2.0
+_IDLE_INTERVAL_S = 20.0
+_VISIT_S = 30.0
+"""How long a visit keeps the sampling interval short."""
+_PAUSE_FACTOR = 20
+"""The pause after a snapshot, as a multiple of its duration."""
+_RATE_WINDOW_MIN_S = 1.0
+"""Snapshots for a page and for the loop may follow each other at once: that is too short for a rate."""
+_SNAPSHOTS_PER_SIZES = 3
+_SAMPLES_MAX = 300
+_TOPIC_SAMPLES_MAX = 150
+_SNAPSHOT_TIMEOUT_S = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +40,11 @@ class Sample(NamedTuple):
     time_s: float
     records_per_s: float
     bytes_per_s: float | None
-    """None until sizes were seen twice."""
+    """None until the sizes were sampled twice."""
     latency_ms: float | None
-    """A request that costs nothing, there and back, of the slowest broker."""
+    """The round trip of a cheap request to the slowest broker."""
     produce_ms: float | None = None
-    """The mean of Produce requests, where brokers tell it."""
+    """The mean latency of Produce requests, if brokers report it."""
 
 
 class TopicSample(NamedTuple):
@@ -54,60 +55,60 @@ class TopicSample(NamedTuple):
 class Sampler:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._request_times = RequestTimes(admin)
+        self._produce_latency = ProduceLatency(admin)
         self.last: Snapshot | None = None
         self._measured_from: Snapshot | None = None
-        """The snapshot of the last sample, from which the next one counts."""
-        self.samples: deque[Sample] = deque(maxlen=_SAMPLES)
+        """The snapshot of the last sample, which the next sample is compared with."""
+        self.samples: deque[Sample] = deque(maxlen=_SAMPLES_MAX)
         self.topic_rates: Mapping[str, float] = {}
         self._topic_samples: dict[str, deque[TopicSample]] = {}
-        self._taken = 0
+        self._snapshots = 0
         self._failure: KafkaError | ProtocolError | TimeoutError | None = None
         self._failed_s = 0.0
         self._sizes_at: tuple[float, int] | None = None
         self._bytes_per_s: float | None = None
-        self._watched_s = time.monotonic()
-        self._one_at_a_time = asyncio.Lock()
+        self._visited_s = time.monotonic()
+        self._lock = asyncio.Lock()
         self._wake = asyncio.Event()
-        self._news = asyncio.Event()
-        """Of the next look; each has its own, so that listeners share no lock that one of them could keep."""
+        self._sampled = asyncio.Event()
+        """Set by the next sample. Every sample has its own event, so listeners do not share a lock."""
 
     # -- for pages
 
     @property
     def problem(self) -> str | None:
-        """Why the cluster could not be looked at the last time; None when it could."""
-        return None if self._failure is None else reason(self._failure)
+        """The error of the last snapshot, or None."""
+        return None if self._failure is None else error_text(self._failure)
 
-    def watch(self) -> None:
-        """Somebody looks: so look often."""
-        idle = time.monotonic() - self._watched_s > _WATCHED_FOR_S
-        self._watched_s = time.monotonic()
+    def note_visit(self) -> None:
+        """A page is open: sample often."""
+        idle = time.monotonic() - self._visited_s > _VISIT_S
+        self._visited_s = time.monotonic()
         if idle:
             self._wake.set()
 
-    async def fresh(self, max_age_s: float = _EVERY_S) -> Snapshot:
-        """The last snapshot if it is young enough, else a new one; raises what the cluster raises."""
-        self.watch()
+    async def fresh(self, max_age_s: float = _INTERVAL_S) -> Snapshot:
+        """The last snapshot if it is recent enough, else a new one; raises the cluster's errors."""
+        self.note_visit()
         if self.last is None or time.monotonic() - self.last.at_s > max_age_s or self._failure is not None:
-            await self._look(max_age_s)
-        assert self.last is not None, "a look that raises nothing leaves a snapshot"
+            await self._refresh(max_age_s)
+        assert self.last is not None, "a refresh that does not raise sets the snapshot"
         return self.last
 
     def topic_samples(self, name: str) -> list[TopicSample]:
         return list(self._topic_samples.get(name, ()))
 
-    async def news(self) -> AsyncIterator[None]:
-        """Goes on whenever something was seen, or could not be."""
-        async for _ in self.unhurried_news():
-            self.watch()
+    async def updates(self) -> AsyncIterator[None]:
+        """Yields after every sample and every failed one."""
+        async for _ in self.background_updates():
+            self.note_visit()
             yield
 
-    async def unhurried_news(self) -> AsyncIterator[None]:
-        """As ``news``, for listeners who are no reason to look often."""
+    async def background_updates(self) -> AsyncIterator[None]:
+        """As ``updates``, for listeners that do not count as visits."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), _WATCHED_FOR_S / 2)
+                await asyncio.wait_for(self._sampled.wait(), _VISIT_S / 2)
             yield
 
     # -- the loop
@@ -116,63 +117,66 @@ class Sampler:
         while True:
             started = time.monotonic()
             try:
-                await self._look(0)
+                await self._refresh(0)
             except (KafkaError, ProtocolError, TimeoutError) as error:
-                _log.debug("the cluster cannot be looked at: %s", error)
-            took = time.monotonic() - started
-            watched = time.monotonic() - self._watched_s < _WATCHED_FOR_S
+                _log.debug("cannot sample the cluster: %s", error)
+            duration_s = time.monotonic() - started
+            visited = time.monotonic() - self._visited_s < _VISIT_S
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(
-                    self._wake.wait(), max(_EVERY_S if watched else _UNWATCHED_EVERY_S, took * _WORK_SHARE)
+                    self._wake.wait(),
+                    max(_INTERVAL_S if visited else _IDLE_INTERVAL_S, duration_s * _PAUSE_FACTOR),
                 )
 
-    async def _look(self, max_age_s: float) -> None:
-        async with self._one_at_a_time:
+    async def _refresh(self, max_age_s: float) -> None:
+        async with self._lock:
             before = self.last
             if before is not None and self._failure is None and time.monotonic() - before.at_s < max_age_s:
-                return  # somebody else has just looked
+                return  # another caller has just refreshed it
             if self._failure is not None and time.monotonic() - self._failed_s < max_age_s:
-                raise self._failure.with_traceback(None)  # and seen nothing: no page waits for that twice
+                raise self._failure.with_traceback(None)  # another caller has just failed: do not wait again
             try:
-                async with asyncio.timeout(_SNAPSHOT_WITHIN_S):
-                    now = await take_snapshot(self._admin, before, with_sizes=self._taken % _SIZES_EVERY == 0)
+                async with asyncio.timeout(_SNAPSHOT_TIMEOUT_S):
+                    now = await take_snapshot(
+                        self._admin, before, with_sizes=self._snapshots % _SNAPSHOTS_PER_SIZES == 0
+                    )
                     is_due = self._is_due(now)
-                    produce_ms = await self._request_times.look(now.nodes) if is_due else None
+                    produce_ms = await self._produce_latency.measure(now.nodes) if is_due else None
             except (KafkaError, ProtocolError, TimeoutError) as error:
                 self._failure, self._failed_s = error, time.monotonic()
-                self._tell()
+                self._notify()
                 raise
             self._failure = None
             self.last = now
             if is_due:
-                self._note(now, produce_ms)
-            self._taken += 1
-        self._tell()
+                self._add_sample(now, produce_ms)
+            self._snapshots += 1
+        self._notify()
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _notify(self) -> None:
+        sampled, self._sampled = self._sampled, asyncio.Event()
+        sampled.set()
 
     def _is_due(self, now: Snapshot) -> bool:
         before = self._measured_from
-        return before is None or now.at_s - before.at_s >= _RATE_OVER_S
+        return before is None or now.at_s - before.at_s >= _RATE_WINDOW_MIN_S
 
-    def _note(self, now: Snapshot, produce_ms: float | None = None) -> None:
+    def _add_sample(self, now: Snapshot, produce_ms: float | None = None) -> None:
         before, self._measured_from = self._measured_from, now
         if before is None:
             return
         elapsed_s = max(now.at_s - before.at_s, 0.001)
         rates: dict[str, float] = {}
-        for place, end in now.ends.items():
-            if now.topics[place.topic].internal:
-                continue  # what the cluster writes for itself is not what people came to see
-            # A topic that was deleted and made again begins anew; a new one was empty before.
-            grown = max(0, end - before.ends.get(place, end if place.topic in before.topics else 0))
-            rates[place.topic] = rates.get(place.topic, 0.0) + grown / elapsed_s
+        for tp, end in now.ends.items():
+            if now.topics[tp.topic].internal:
+                continue
+            # A recreated topic starts at 0 again; a new topic was empty before.
+            produced = max(0, end - before.ends.get(tp, end if tp.topic in before.topics else 0))
+            rates[tp.topic] = rates.get(tp.topic, 0.0) + produced / elapsed_s
         self.topic_rates = rates
         if now.directories is not before.directories:
-            self._note_sizes(now)
+            self._add_sizes(now)
         latency = max(now.round_trips_ms.values(), default=None)
         clock_s = time.time()
         self.samples.append(Sample(clock_s, sum(rates.values()), self._bytes_per_s, latency, produce_ms))
@@ -180,15 +184,15 @@ class Sampler:
             name: samples for name, samples in self._topic_samples.items() if name in now.topics
         }
         for name, value in rates.items():
-            # Topics that were never seen to move have no history worth its memory.
+            # Idle topics need no history.
             if value > 0 or name in self._topic_samples:
-                samples = self._topic_samples.setdefault(name, deque(maxlen=_TOPIC_SAMPLES))
+                samples = self._topic_samples.setdefault(name, deque(maxlen=_TOPIC_SAMPLES_MAX))
                 samples.append(TopicSample(clock_s, value))
 
-    def _note_sizes(self, now: Snapshot) -> None:
+    def _add_sizes(self, now: Snapshot) -> None:
         total = sum(now.sizes.values())
         if self._sizes_at is not None:
-            # Retention takes away while producers add: what shrinks says nothing about what came.
+            # Retention may delete more than producers add; then the rate is unknown and shown as 0.
             elapsed_s = max(now.at_s - self._sizes_at[0], 0.001)
             self._bytes_per_s = max(0.0, (total - self._sizes_at[1]) / elapsed_s)
         self._sizes_at = (now.at_s, total)

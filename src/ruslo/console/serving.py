@@ -1,4 +1,4 @@
-"""Runs the console until it is told to stop."""
+"""Runs the console's web server."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp
 
-_STOP_WITHIN_S = 2
+_SHUTDOWN_TIMEOUT_S = 2
 
 
-class PortTaken(ConfigError):
+class PortInUse(ConfigError):
     pass
 
 
 def require_packages() -> None:
-    """Raise unless the extra ``console`` is installed; quick, nothing is imported."""
+    """Raise unless the extra ``console`` is installed; imports nothing."""
     from importlib.util import find_spec
 
     missing = [name for name in ("starlette", "uvicorn", "jinja2") if find_spec(name) is None]
@@ -32,7 +32,7 @@ def require_packages() -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; 0 takes any free port."""
+    """A listening socket; port 0 selects a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -41,9 +41,9 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(128)
     except OSError as error:
         listener.close()
-        raise PortTaken(
-            f"the console cannot listen at {host}:{port}: {os.strerror(error.errno or 0).lower()}; "
-            "choose another port, 0 takes any free one"
+        raise PortInUse(
+            f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0).lower()}. "
+            "Choose another port, or 0 for any free port"
         ) from error
     return listener
 
@@ -56,7 +56,7 @@ def address_of(listener: socket.socket) -> str:
 def serve(
     settings: ConsoleSettings, listener: socket.socket, on_ready: Callable[[], None] | None = None
 ) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM."""
     import uvicorn
 
     from ruslo.console.app import build_app
@@ -78,12 +78,12 @@ def server_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,
-        # Below it are mistakes of clients, one line for each: a client could fill the log with them.
+        # Lower levels log every invalid request, so a client could fill the log.
         log_level="error",
         access_log=False,
         http=ConsoleConnection,
         ws="none",
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=_STOP_WITHIN_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )

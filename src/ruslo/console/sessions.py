@@ -1,7 +1,7 @@
-"""Who sits before a browser: a cookie, the token that forms carry, and logins by password.
+"""Browser sessions: a cookie, form tokens, and logins by password.
 
-A session is a random id in a cookie that scripts cannot read. The token of its forms is derived from it with
-a secret of this process, so that nothing is stored for visitors; only those who have logged in are known.
+A session is a random id in a cookie that scripts cannot read. Its form token is derived from the id with a
+secret of this process, so only logged-in sessions are stored.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import re
 import secrets
 import time
 
-from ruslo.console.guesses import Guesses
+from ruslo.console.password_attempts import PasswordAttempts
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{43}\Z")
-_LOGIN_LASTS_S = 12 * 3600
+_LOGIN_DURATION_S = 12 * 3600
 _LOGINS_MAX = 1000
 
 
@@ -25,7 +25,7 @@ class Sessions:
         self._password = None if password is None else _digest(password)
         self._secret = secrets.token_bytes(32)
         self._logins: dict[str, float] = {}
-        self._guesses = Guesses()
+        self._attempts = PasswordAttempts()
 
     @property
     def needs_login(self) -> bool:
@@ -44,17 +44,17 @@ class Sessions:
         return hmac.compare_digest(self.form_token(session_id).encode(), token.encode())
 
     async def is_password(self, text: str, address: str) -> bool:
-        """Checked when its turn comes; raises TooManyAttempts where too many guesses wait already."""
+        """Check a password, after a queue; raises TooManyAttempts if the queue is full."""
         clock = asyncio.get_running_loop()
-        right = False
-        delay_s = self._guesses.enter(address, clock.time())
+        correct = False
+        delay_s = self._attempts.enter(address, clock.time())
         try:
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            right = self._password is not None and hmac.compare_digest(self._password, _digest(text))
+            correct = self._password is not None and hmac.compare_digest(self._password, _digest(text))
         finally:
-            self._guesses.leave(address, right=right, now=clock.time())
-        return right
+            self._attempts.leave(address, correct=correct, now=clock.time())
+        return correct
 
     def is_logged_in(self, session_id: str) -> bool:
         if not self.needs_login:
@@ -63,7 +63,7 @@ class Sessions:
         return until is not None and time.monotonic() < until
 
     async def log_in(self, password: str, address: str) -> str | None:
-        """A new session if the password is right: an id from before the login is worth nothing after it."""
+        """A new session id if the password is correct, so an id from before the login stays useless."""
         if not await self.is_password(password, address):
             return None
         now = time.monotonic()
@@ -71,7 +71,7 @@ class Sessions:
         while len(self._logins) >= _LOGINS_MAX:
             del self._logins[next(iter(self._logins))]
         session_id = self.new_id()
-        self._logins[session_id] = now + _LOGIN_LASTS_S
+        self._logins[session_id] = now + _LOGIN_DURATION_S
         return session_id
 
     def log_out(self, session_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What a console is told when it starts."""
+"""Settings of a console."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class ConsoleSettings:
     bootstrap: str
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
-    """0 takes any free one."""
+    """0 selects a free port."""
     read_only: bool = False
     password: str | None = None
-    """Without one whoever reaches the port may do everything, so it must be the loopback."""
+    """Without a password every client may change the cluster, so the host must be a loopback address."""
     host_names: tuple[str, ...] = ()
-    """Names by which browsers may call the console, besides localhost and addresses."""
+    """Host names that browsers may use besides localhost and IP addresses."""
 
     def __post_init__(self) -> None:
         if not is_loopback(self.host) and not self.password:
             raise ConfigError(
-                f"{self.host} can be reached from other machines, so the console needs a password: set "
-                "RUSLO_CONSOLE_PASSWORD or give --password-file, or leave --host at 127.0.0.1"
+                f"{self.host} is reachable from other machines, so the console needs a password: set "
+                "RUSLO_CONSOLE_PASSWORD or --password-file, or keep --host at 127.0.0.1"
             )
 
 

@@ -1,4 +1,4 @@
-"""The cluster at one moment: its topics, how far their partitions are, and how much disk they take."""
+"""The cluster at one time: topics, end offsets and sizes of partitions, log directories."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ _PARTITIONS_PER_REQUEST = 2000
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     at_s: float
-    """On the monotonic clock."""
+    """The time of the snapshot on the monotonic clock."""
     nodes: Mapping[int, Node]
     controller_id: int
     topics: Mapping[str, TopicInfo]
     ends: Mapping[TopicPartition, int]
-    """Next offsets of the partitions that have a leader."""
+    """End offsets of the partitions that have a leader."""
     sizes: Mapping[TopicPartition, int]
-    """On the disks of their leaders."""
+    """Log sizes on the leaders."""
     directories: Mapping[int, tuple[LogDirectory, ...]]
-    """By broker; those that could not be asked are not there."""
+    """Log directories by broker; brokers that did not respond are left out."""
     round_trips_ms: Mapping[int, float]
-    """By broker: a request that costs nothing, there and back."""
+    """The round trip of a cheap request by broker."""
 
     def topic_end(self, name: str) -> int | None:
-        return _sum(self.ends.get(place) for place in self._places(name))
+        return _sum(self.ends.get(tp) for tp in self._partitions(name))
 
     def topic_size(self, name: str) -> int | None:
-        return _sum(self.sizes.get(place) for place in self._places(name))
+        return _sum(self.sizes.get(tp) for tp in self._partitions(name))
 
-    def _places(self, name: str) -> list[TopicPartition]:
+    def _partitions(self, name: str) -> list[TopicPartition]:
         return [TopicPartition(name, each.partition) for each in self.topics[name].partitions]
 
 
 async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bool) -> Snapshot:
-    """Sizes are asked for now and then; in between those of ``before`` stay."""
+    """Without ``with_sizes`` the log directories of ``before`` are reused."""
     metadata = await admin.cluster.retrying(admin.cluster.metadata)
-    # What the client knows changes while we ask further: a topic that is being made comes and goes.
+    # The client's metadata changes during later requests, so copy it.
     nodes, topics = dict(metadata.nodes), dict(metadata.topics)
     led = [
         TopicPartition(topic.name, each.partition)
@@ -59,7 +59,7 @@ async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bo
     round_trips, ends, directories = await asyncio.gather(
         _round_trips(admin, nodes),
         _ends(admin, led),
-        _directories(admin, nodes) if with_sizes or before is None else _kept(before),
+        _directories(admin, nodes) if with_sizes or before is None else _directories_of(before),
     )
     leaders = {
         TopicPartition(topic.name, each.partition): each.leader_id
@@ -86,7 +86,7 @@ async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bo
 
 
 async def _ends(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Of those that can be had: one partition without a leader must not hide the others."""
+    """End offsets. A partition without a leader must not hide the others."""
     found: dict[TopicPartition, int] = {}
     for start in range(0, len(partitions), _PARTITIONS_PER_REQUEST):
         part = partitions[start : start + _PARTITIONS_PER_REQUEST]
@@ -94,7 +94,7 @@ async def _ends(admin: Admin, partitions: list[TopicPartition]) -> dict[TopicPar
             listed = await admin.offsets.find(dict.fromkeys(part, Spec.LATEST))
         except KafkaError:
             continue
-        found |= {place: each.offset for place, each in listed.items()}
+        found |= {tp: each.offset for tp, each in listed.items()}
     return found
 
 
@@ -113,18 +113,17 @@ async def _round_trips(admin: Admin, nodes: Mapping[int, Node]) -> dict[int, flo
 
 
 async def _directories(admin: Admin, nodes: Mapping[int, Node]) -> dict[int, tuple[LogDirectory, ...]]:
-    async def ask(node_id: int) -> tuple[LogDirectory, ...] | None:
+    async def describe(node_id: int) -> tuple[LogDirectory, ...] | None:
         try:
             return tuple(await admin.log_dirs.describe(node_id))
         except KafkaError:
-            # To look into log directories is a right of its own, and a broker may be gone.
-            return None
+            return None  # it needs its own permission, or the broker is gone
 
-    answers = await asyncio.gather(*(ask(node_id) for node_id in nodes))
-    return {node_id: answer for node_id, answer in zip(nodes, answers, strict=True) if answer is not None}
+    found = await asyncio.gather(*(describe(node_id) for node_id in nodes))
+    return {node_id: each for node_id, each in zip(nodes, found, strict=True) if each is not None}
 
 
-async def _kept(before: Snapshot) -> Mapping[int, tuple[LogDirectory, ...]]:
+async def _directories_of(before: Snapshot) -> Mapping[int, tuple[LogDirectory, ...]]:
     return before.directories
 
 

@@ -98,7 +98,7 @@ def test_what_is_not_known_has_no_unit() -> None:
         ("flush.messages", "1000", ""),
         ("retention.ms", "-1", "no limit"),
         ("log.retention.bytes", "-1", "no limit"),
-        ("local.retention.ms", "-2", "as without tiers"),
+        ("local.retention.ms", "-2", "as without tiered storage"),
         ("compression.gzip.level", "-1", ""),
         ("retention.bytes", "512", ""),
         ("min.insync.replicas", "2000", ""),

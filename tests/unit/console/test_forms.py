@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.console.confirming import Preview, is_confirmed
-from ruslo.console.forms import Form, FormMistake, settings_of
+from ruslo.console.confirmation import Preview, is_confirmed
+from ruslo.console.forms import Form, FormError, parse_configs
 
 
 def test_numbers_and_the_mistakes_in_them() -> None:
     form = Form({"a": ["12"], "b": ["x"], "c": [""], "d": ["1 000"]})
     assert (form.number("a", "A"), form.number("c", "C"), form.number("none", "N")) == (12, None, None)
     assert form.number("d", "D") == 1000
-    with pytest.raises(FormMistake, match="B: 'x' is not a whole number"):
+    with pytest.raises(FormError, match="B: 'x' is not a whole number"):
         form.number("b", "B")
-    with pytest.raises(FormMistake, match="A: 12 is out of range, it must be from 1 to 9"):
+    with pytest.raises(FormError, match="A: 12 is out of range. Enter a number from 1 to 9"):
         form.number("a", "A", least=1, most=9)
-    with pytest.raises(FormMistake, match="must be at least 13"):
+    with pytest.raises(FormError, match="Enter a number of at least 13"):
         form.number("a", "A", least=13)
 
 
@@ -24,9 +24,9 @@ def test_text_is_as_typed_where_it_matters() -> None:
 
 
 def test_settings_are_lines() -> None:
-    assert settings_of("# why\n a = b=c \n\nd=") == {"a": "b=c", "d": ""}
-    with pytest.raises(FormMistake, match="'nonsense' is not name=value"):
-        settings_of("nonsense")
+    assert parse_configs("# why\n a = b=c \n\nd=") == {"a": "b=c", "d": ""}
+    with pytest.raises(FormError, match="'nonsense' is not in the form name=value"):
+        parse_configs("nonsense")
 
 
 def test_a_second_step_confirms_and_what_must_be_typed_is_typed() -> None:
@@ -34,7 +34,7 @@ def test_a_second_step_confirms_and_what_must_be_typed_is_typed() -> None:
     assert is_confirmed(Form({"step": ["confirm"]}))
     assert is_confirmed(Form({"step": ["confirm"], "typed": ["orders"]}), "orders")
     assert is_confirmed(Form({"step": ["confirm"], "typed": ["a⟨U+202E⟩b"]}), "a\u202eb")
-    with pytest.raises(FormMistake, match="type 'orders' to confirm"):
+    with pytest.raises(FormError, match="type 'orders' to confirm"):
         is_confirmed(Form({"step": ["confirm"], "typed": ["order"]}), "orders")
 
 

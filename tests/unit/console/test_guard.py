@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ruslo.console import guesses
+from ruslo.console import password_attempts
 from ruslo.console.guard import MAX_BODY_BYTES, MAX_FIELDS, MAX_LOGIN_BODY_BYTES, MAX_LOGIN_FIELDS, Guard
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
@@ -157,7 +157,10 @@ def test_our_own_page_may_post() -> None:
 def test_read_only_refuses_whatever_could_change_the_cluster() -> None:
     guarded = Guarded(read_only=True)
     answer = guarded.post("/topics/new")
-    assert (answer.status, answer.text) == (403, "This console is read-only: it changes nothing.\n")
+    assert (answer.status, answer.text) == (
+        403,
+        "This console is read-only. Restart it without --read-only to make changes.\n",
+    )
     token = guarded.sessions.form_token(SESSION)
     cookie = f"ruslo_console_8090={SESSION}"
     for method in ("PUT", "DELETE", "PATCH", "POST"):
@@ -206,7 +209,9 @@ def test_too_many_guesses_are_refused_unseen() -> None:
             headers = {"authorization": f"Bearer {password}"}
             return (await ask_async(app, "/topics", headers=headers)).status
 
-        waiting = [asyncio.create_task(guess("wrong")) for _ in range(guesses.WAITING_PER_ADDRESS_MAX + 1)]
+        waiting = [
+            asyncio.create_task(guess("wrong")) for _ in range(password_attempts.WAITING_PER_ADDRESS_MAX + 1)
+        ]
         await asyncio.sleep(0)
         assert waiting[0].done()
         refused = await guess("sesame")
@@ -219,7 +224,7 @@ def test_too_many_guesses_are_refused_unseen() -> None:
 
 
 def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guesses, "CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(password_attempts, "CHECK_INTERVAL_S", 0.0)
     guarded = Guarded(password="sesame")
     page = guarded.get("/topics", accept="text/html")
     assert (page.status, page.headers["location"]) == (303, "/login?next=%2Ftopics")

@@ -28,7 +28,7 @@ def request_() -> Request:
 def test_whatever_a_template_is_given_is_escaped_and_visible(request_: Request) -> None:
     renderer = Renderer(ConsoleSettings("b:1"), needs_login=False)
     page = renderer.text(
-        request_, "problem.html", heading="h", reason=HOSTILE, way_on=None, flash=None, problem=None
+        request_, "problem.html", heading="h", reason=HOSTILE, parent_page=None, flash=None, problem=None
     )
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;⟨U+202E⟩gnp.exe" in page

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ruslo.console import guesses
+from ruslo.console import password_attempts
 from ruslo.console import sessions as module
-from ruslo.console.guesses import TooManyAttempts
+from ruslo.console.password_attempts import TooManyAttempts
 from ruslo.console.sessions import Sessions
 
 HERE = "127.0.0.1"
@@ -34,7 +34,7 @@ def test_without_a_password_everybody_is_in() -> None:
 
 
 async def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guesses, "CHECK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(password_attempts, "CHECK_INTERVAL_S", 0.0)
     sessions = Sessions("sesame")
     assert await sessions.log_in("wrong", HERE) is None
     session_id = await sessions.log_in("sesame", HERE)
@@ -46,7 +46,7 @@ async def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pyte
 
 
 def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOGIN_LASTS_S", -1)
+    monkeypatch.setattr(module, "_LOGIN_DURATION_S", -1)
     sessions = Sessions("sesame")
     session_id = asyncio.run(sessions.log_in("sesame", HERE))
     assert session_id is not None
@@ -57,7 +57,8 @@ async def test_the_right_password_is_refused_unseen_while_too_many_wait() -> Non
     sessions = Sessions("sesame")
     assert await sessions.log_in("wrong", HERE) is None
     waiting = [
-        asyncio.create_task(sessions.log_in("wrong", HERE)) for _ in range(guesses.WAITING_PER_ADDRESS_MAX)
+        asyncio.create_task(sessions.log_in("wrong", HERE))
+        for _ in range(password_attempts.WAITING_PER_ADDRESS_MAX)
     ]
     await asyncio.sleep(0)
     with pytest.raises(TooManyAttempts):

@@ -1,7 +1,7 @@
-"""Avro values, by a schema that somebody gave for the topic.
+"""Decodes Avro values with a schema that the user gave for the topic.
 
-Kafka does not know schemas, and a registry is no part of it. A value may begin with the five bytes that
-serializers of registries put there (a zero and the schema's number); they are passed over.
+Kafka does not include a schema registry. A value may start with the five bytes that registry serializers add
+(a zero byte and the schema id); the decoder skips them.
 """
 
 from __future__ import annotations
@@ -18,45 +18,47 @@ from ruslo.model.extras import install_extra
 _SCHEMA_MAX_CHARS = 200_000
 _VALUE_MAX_BYTES = 1024 * 1024
 _TOPICS_MAX = 200
-_REGISTRY_PREFIX = 5
+_REGISTRY_PREFIX_BYTES = 5
 
 
-class AvroMistake(RusloError):
-    """The schema is none, or the value does not have it."""
+class AvroError(RusloError):
+    """The schema is invalid, or a value does not match it."""
 
 
 class AvroSchema:
     def __init__(self, text: str) -> None:
         if len(text) > _SCHEMA_MAX_CHARS:
-            raise AvroMistake(f"A schema of more than {_SCHEMA_MAX_CHARS} characters is not taken.")
+            raise AvroError(f"The schema is too long. Use at most {_SCHEMA_MAX_CHARS} characters.")
         try:
             import fastavro
             from fastavro.schema import SchemaParseException, UnknownType
         except ImportError:
-            raise AvroMistake(f"Avro needs the package fastavro: {install_extra('console')}") from None
+            raise AvroError(f"Avro needs the package fastavro: {install_extra('console')}") from None
         self.text = text
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise AvroMistake(f"The schema is not JSON: {error}") from None
+            raise AvroError(f"The schema is not JSON: {error}") from None
         try:
             self._schema = fastavro.parse_schema(parsed)
         except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise AvroMistake(f"This is no Avro schema: {error!r}") from None
-        if any(_takes_no_bytes(items, _named(parsed)) for items in _items_of_arrays(parsed)):
-            # Two bytes of such a value can claim billions of items.
-            raise AvroMistake("Arrays of items that take no bytes are not decoded here.")
+            raise AvroError(f"The schema is not a valid Avro schema: {error!r}") from None
+        if any(_is_zero_length(items, _named(parsed)) for items in _items_of_arrays(parsed)):
+            # Two bytes of such a value could declare billions of items.
+            raise AvroError("The console does not decode arrays of zero-length items.")
 
     def decode(self, data: bytes) -> str:
-        """As indented JSON; what JSON cannot say (bytes, decimals, times) in its usual words."""
+        """The value as indented JSON; bytes, decimals and times become strings."""
         if len(data) > _VALUE_MAX_BYTES:
-            raise AvroMistake(f"Values of more than {_VALUE_MAX_BYTES} bytes are not decoded here.")
-        problem: AvroMistake | None = None
-        for start in (0, _REGISTRY_PREFIX) if data[:1] == b"\0" else (0,):
+            raise AvroError(
+                f"The console decodes values of at most {_VALUE_MAX_BYTES} bytes. Download the value instead."
+            )
+        problem: AvroError | None = None
+        for start in (0, _REGISTRY_PREFIX_BYTES) if data[:1] == b"\0" else (0,):
             try:
                 return json.dumps(self._read(data[start:]), indent=2, ensure_ascii=False, default=str)
-            except AvroMistake as mistake:
-                problem = mistake
+            except AvroError as error:
+                problem = error
         assert problem is not None
         raise problem
 
@@ -67,16 +69,18 @@ class AvroSchema:
         try:
             value = fastavro.schemaless_reader(stream, self._schema, None)
         except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError) as error:
-            raise AvroMistake(f"The bytes do not have the schema: {error or type(error).__name__}") from None
+            raise AvroError(
+                f"The value does not match the schema: {str(error) or type(error).__name__}"
+            ) from None
         if stream.tell() != len(data):
-            raise AvroMistake(
-                f"{len(data) - stream.tell()} bytes are left over: this is another schema's value."
+            raise AvroError(
+                f"The value does not match the schema: {len(data) - stream.tell()} bytes are left over."
             )
         return value
 
 
 class AvroSchemas:
-    """By topic, in this console's memory only."""
+    """Schemas by topic, in the console's memory only."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, AvroSchema] = OrderedDict()
@@ -93,7 +97,7 @@ class AvroSchemas:
 
 
 def _parts(schema: object) -> Iterator[dict[str, Any]]:
-    """Every schema within it that is written out, itself too."""
+    """The schema and every schema that is nested in it."""
     if isinstance(schema, list):
         for each in schema:
             yield from _parts(each)
@@ -110,21 +114,21 @@ def _items_of_arrays(schema: object) -> list[object]:
 
 
 def _named(schema: object) -> dict[str, object]:
-    """By name, with or without its namespace."""
+    """Named schemas by name, without the namespace."""
     return {str(part["name"]).rpartition(".")[2]: part for part in _parts(schema) if "name" in part}
 
 
-def _takes_no_bytes(schema: object, named: Mapping[str, object], seen: frozenset[str] = frozenset()) -> bool:
-    """Whether its values are nothing: nulls, empty records, or records of such."""
+def _is_zero_length(schema: object, named: Mapping[str, object], seen: frozenset[str] = frozenset()) -> bool:
+    """Whether its values have no bytes: null, empty records, or records of such fields."""
     if isinstance(schema, str):
         name = schema.rpartition(".")[2]
         known = named.get(name)
         return schema == "null" or (
-            known is not None and name not in seen and _takes_no_bytes(known, named, seen | {name})
+            known is not None and name not in seen and _is_zero_length(known, named, seen | {name})
         )
     if not isinstance(schema, dict):
-        return False  # a union begins with the number of its branch
+        return False  # a union starts with the index of its branch
     kind = schema.get("type")
     if kind == "record":
-        return all(_takes_no_bytes(field.get("type"), named, seen) for field in schema.get("fields", ()))
-    return (kind == "fixed" and schema.get("size") == 0) or _takes_no_bytes(kind, named, seen)
+        return all(_is_zero_length(field.get("type"), named, seen) for field in schema.get("fields", ()))
+    return (kind == "fixed" and schema.get("size") == 0) or _is_zero_length(kind, named, seen)

@@ -1,4 +1,4 @@
-"""The bytes of a key or a value as text: JSON, plain text, hex, Avro; as much of them as a page can bear."""
+"""Decodes keys and values to text (JSON, plain text, hex, Avro), up to a limit."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from ruslo.console.messages.avro import AvroMistake, AvroSchema
+from ruslo.console.messages.avro import AvroError, AvroSchema
 
 FORMATS = ("auto", "json", "text", "hex", "avro")
-_SNIFFED_JSON_BYTES = 64 * 1024
-_JSON_BEGINS = b'{["'
-_STRANGE_SHARE = 0.1
+_JSON_DETECTION_MAX_BYTES = 64 * 1024
+_JSON_START = b'{["'
+_CONTROL_CHARACTERS_MAX_SHARE = 0.1
 _HEX_COLUMNS = 16
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
-"""A string, something empty, a mark, or a number or word."""
+"""A string, an empty object or array, a delimiter, or a number or literal."""
 
 
 class Shown(NamedTuple):
     format: str
-    """``json``, ``text``, ``hex``, ``avro``, or ``null`` and ``empty`` where there is nothing to show."""
+    """``json``, ``text``, ``hex``, ``avro``, ``null`` or ``empty``."""
     text: str
     size_bytes: int
-    is_cut: bool = False
+    is_truncated: bool = False
     note: str | None = None
-    """Why it is not shown as asked for."""
+    """The reason why the requested format is not used."""
 
 
 def show(data: bytes | None, wanted: str, limit: int, schema: AvroSchema | None = None) -> Shown:
-    """At most about ``limit`` characters of it. Whatever the bytes are, there is an answer."""
+    """Decode any bytes to at most about ``limit`` characters."""
     if data is None:
         return Shown("null", "null", 0)
     if not data:
@@ -43,10 +43,10 @@ def show(data: bytes | None, wanted: str, limit: int, schema: AvroSchema | None 
         found = _json(data, limit)
         if found is not None:
             return found
-        return _plain(data, limit)._replace(note="This is not JSON.")
+        return _plain(data, limit)._replace(note="The data is not valid JSON.")
     if wanted == "text":
         return _text(data, limit)
-    if len(data) <= _SNIFFED_JSON_BYTES and data.lstrip()[:1] in _JSON_BEGINS and data.strip():
+    if len(data) <= _JSON_DETECTION_MAX_BYTES and data.lstrip()[:1] in _JSON_START and data.strip():
         found = _json(data, limit)
         if found is not None:
             return found
@@ -54,7 +54,7 @@ def show(data: bytes | None, wanted: str, limit: int, schema: AvroSchema | None 
 
 
 def one_line(data: bytes | None, limit: int) -> Shown:
-    """For a table: the beginning, without regard to lines."""
+    """The start of the data on one line, for tables."""
     if not data:
         return show(data, "auto", limit)
     if not _looks_like_text(data):
@@ -72,18 +72,18 @@ def _plain(data: bytes, limit: int) -> Shown:
 def _looks_like_text(data: bytes) -> bool:
     head = data[:2000]
     try:
-        # The cut may fall into the middle of a character.
+        # The limit may split a character.
         text = codecs.getincrementaldecoder("utf-8")().decode(head, final=len(data) <= len(head))
     except UnicodeDecodeError:
         return False
-    strange = sum(unicodedata.category(char) == "Cc" and char not in "\n\r\t" for char in text)
-    return bool(text) and strange <= len(text) * _STRANGE_SHARE
+    control = sum(unicodedata.category(char) == "Cc" and char not in "\n\r\t" for char in text)
+    return bool(text) and control <= len(text) * _CONTROL_CHARACTERS_MAX_SHARE
 
 
 def _text(data: bytes, limit: int) -> Shown:
     text = data[: limit * 4].decode(errors="replace")
-    is_cut = len(text) > limit or len(data) > limit * 4
-    return Shown("text", text[:limit], len(data), is_cut)
+    is_truncated = len(text) > limit or len(data) > limit * 4
+    return Shown("text", text[:limit], len(data), is_truncated)
 
 
 def _json(data: bytes, limit: int) -> Shown | None:
@@ -92,12 +92,12 @@ def _json(data: bytes, limit: int) -> Shown | None:
         json.loads(text)
     except (ValueError, RecursionError):
         return None
-    laid_out = indent_json(text)
-    return Shown("json", laid_out[:limit], len(data), len(laid_out) > limit)
+    indented = indent_json(text)
+    return Shown("json", indented[:limit], len(data), len(indented) > limit)
 
 
 def indent_json(text: str) -> str:
-    """Valid JSON with line ends and spaces; its words stay what they are, however long a number is."""
+    """Indent valid JSON without parsing its values, so long numbers keep all digits."""
     out: list[str] = []
     depth = 0
     for match in _JSON_TOKEN.finditer(text):
@@ -118,7 +118,7 @@ def indent_json(text: str) -> str:
 
 
 def _hex(data: bytes, limit: int) -> Shown:
-    """As hex editors have it: position, bytes, and what of them is ASCII."""
+    """A hex dump: position, bytes, and their ASCII characters."""
     width = 10 + _HEX_COLUMNS * 4 + 3
     rows = max(1, limit // width)
     lines = []
@@ -131,9 +131,9 @@ def _hex(data: bytes, limit: int) -> Shown:
 
 def _avro(data: bytes, limit: int, schema: AvroSchema | None) -> Shown:
     if schema is None:
-        return _plain(data, limit)._replace(note="Give the topic's Avro schema below to see this as Avro.")
+        return _plain(data, limit)._replace(note="Enter the topic's Avro schema below to decode the value.")
     try:
         text = schema.decode(data)
-    except AvroMistake as mistake:
-        return _hex(data, limit)._replace(note=str(mistake))
+    except AvroError as error:
+        return _hex(data, limit)._replace(note=str(error))
     return Shown("avro", text[:limit], len(data), len(text) > limit)

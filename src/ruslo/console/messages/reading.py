@@ -1,8 +1,8 @@
-"""Finds records of a topic: from a place on or back from it, all or those that a filter lets through.
+"""Reads records of a topic forwards or backwards from an offset, with an optional filter.
 
-A page must come back, however large the topic and its records are. So a search ends when it has a page of
-records, when the partitions are over, or when it has spent its time or its bytes; it says which, and where to
-go on.
+A page must load even if the topic and its records are large. A search therefore ends when it has a page of
+records, reaches the end of the partitions, or exhausts its budget of time or bytes. The result says which,
+and where to continue.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ruslo.model.topics import TopicPartition
 from ruslo.records.reader import iter_batches, read_records
 
 PARTITIONS_MAX = 100
-"""More than these are not read at once: the reader is asked to choose."""
-_SEARCH_S = 4.0
-_SEARCH_BYTES = 48 * 1024 * 1024
+"""The most partitions that one page reads; beyond that the user selects one."""
+_SEARCH_TIMEOUT_S = 4.0
+_SEARCH_MAX_BYTES = 48 * 1024 * 1024
 _FETCH_MIN_BYTES = 128 * 1024
 _FETCH_MAX_BYTES = 2 * 1024 * 1024
-"""Most pages need little; a search that goes on takes more at a time."""
+"""The fetch size starts small and doubles: most pages need little."""
 _BATCH_MAX_BYTES = 64 * 1024 * 1024
-"""A compressed batch is not unfolded beyond this."""
-_PARTITIONS_AT_ONCE = 4
-_WINDOW_MIN = 12
-_WINDOW_MAX = 20_000
+"""The largest decompressed batch."""
+_CONCURRENT_PARTITIONS_MAX = 4
+_WINDOW_MIN_RECORDS = 12
+_WINDOW_MAX_RECORDS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Bytes that key and value must contain."""
+    """Bytes that the key and the value must contain."""
 
     key: bytes = b""
     value: bytes = b""
 
-    def passes(self, key: bytes | None, value: bytes | None) -> bool:
+    def matches(self, key: bytes | None, value: bytes | None) -> bool:
         return (not self.key or (key is not None and self.key in key)) and (
             not self.value or (value is not None and self.value in value)
         )
@@ -52,41 +52,41 @@ class Filter:
 
 @dataclass(slots=True)
 class Budget:
-    """What a search may spend, all its partitions together."""
+    """The limits of a search over all its partitions."""
 
-    seconds: float = _SEARCH_S
-    bytes_left: int = _SEARCH_BYTES
+    seconds: float = _SEARCH_TIMEOUT_S
+    bytes_left: int = _SEARCH_MAX_BYTES
     records_seen: int = 0
     _until: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._until = time.monotonic() + self.seconds
 
-    def is_spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         return self.bytes_left <= 0 or time.monotonic() >= self._until
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     records: tuple[ConsumedRecord, ...]
-    """From old to new when read forwards, from new to old when read backwards."""
-    places: Mapping[int, int]
-    """By partition where to go on: the next offset, or the one to stay before; none where all is seen."""
+    """Oldest first when read forwards, newest first when read backwards."""
+    positions: Mapping[int, int]
+    """Where to continue, by partition; a partition that was read to its end is left out."""
     records_seen: int
-    is_cut_short: bool
-    """Whether time or bytes ended it, not the records."""
+    is_incomplete: bool
+    """Whether the budget of time or bytes ended the search."""
     unreadable: tuple[str, ...] = ()
-    """What could not be read, in words."""
+    """Errors of batches that could not be read."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """What was found in one partition."""
+    """The result of one partition."""
 
     records: list[ConsumedRecord]
-    place: int
-    """Up to here (or down to here) all was seen."""
-    is_over: bool
+    position: int
+    """The offset up to which (or down to which) all records were read."""
+    at_end: bool
     problem: str | None = None
 
 
@@ -100,12 +100,12 @@ class RecordReader:
 
     async def ranges(self, topic: str, partitions: Sequence[int]) -> dict[int, tuple[int, int]]:
         found = await self._admin.offsets.ranges([TopicPartition(topic, number) for number in partitions])
-        return {place.partition: span for place, span in found.items()}
+        return {tp.partition: offsets for tp, offsets in found.items()}
 
-    async def places_of(
+    async def offsets_of(
         self, topic: str, position: Position, ranges: Mapping[int, tuple[int, int]]
     ) -> dict[int, int]:
-        """By partition the offset that a position means there, held within what the partition has."""
+        """The offset of a position in each partition, limited to its valid offsets."""
         match position:
             case AtStart():
                 return {number: first for number, (first, _) in ranges.items()}
@@ -117,14 +117,14 @@ class RecordReader:
                 wanted = {TopicPartition(topic, number): timestamp_ms for number in ranges}
                 found = await self._admin.offsets.find(wanted)
                 return {
-                    place.partition: each.offset if each.offset >= 0 else ranges[place.partition][1]
-                    for place, each in found.items()
+                    tp.partition: each.offset if each.offset >= 0 else ranges[tp.partition][1]
+                    for tp, each in found.items()
                 }
 
     async def forwards(
         self,
         topic: str,
-        places: Mapping[int, int],
+        positions: Mapping[int, int],
         ranges: Mapping[int, tuple[int, int]],
         wanted: Filter,
         limit: int,
@@ -134,50 +134,52 @@ class RecordReader:
 
         async def search(number: int) -> _Part:
             first, end = ranges[number]
-            place = TopicPartition(topic, number)
-            return await self._ahead(place, max(places[number], first), end, wanted, limit, spent)
+            start = max(positions[number], first)
+            return await self._read_forwards(TopicPartition(topic, number), start, end, wanted, limit, spent)
 
-        parts = await self._each(places, search)
-        taken, rest = _merged(parts, limit, newest_first=False)
+        parts = await self._each(positions, search)
+        chosen, rest = _merged(parts, limit, newest_first=False)
         following = {
-            number: rest[number].offset if number in rest else part.place
+            number: rest[number].offset if number in rest else part.position
             for number, part in parts.items()
-            if number in rest or not part.is_over
+            if number in rest or not part.at_end
         }
-        return _found(taken, following, parts, spent)
+        return _found(chosen, following, parts, spent)
 
     async def backwards(
         self,
         topic: str,
-        places: Mapping[int, int],
+        positions: Mapping[int, int],
         ranges: Mapping[int, tuple[int, int]],
         wanted: Filter,
         limit: int,
     ) -> Found:
-        """Records before the places, the youngest first."""
+        """Records before the positions, newest first."""
         spent = Budget()
 
         async def search(number: int) -> _Part:
             first, end = ranges[number]
-            place = TopicPartition(topic, number)
-            return await self._behind(place, first, min(places[number], end), wanted, limit, spent)
+            before = min(positions[number], end)
+            return await self._read_backwards(
+                TopicPartition(topic, number), first, before, wanted, limit, spent
+            )
 
-        parts = await self._each(places, search)
-        taken, rest = _merged(parts, limit, newest_first=True)
+        parts = await self._each(positions, search)
+        chosen, rest = _merged(parts, limit, newest_first=True)
         following = {
-            number: rest[number].offset + 1 if number in rest else part.place
+            number: rest[number].offset + 1 if number in rest else part.position
             for number, part in parts.items()
-            if number in rest or not part.is_over
+            if number in rest or not part.at_end
         }
-        return _found(taken, following, parts, spent)
+        return _found(chosen, following, parts, spent)
 
     async def one(self, topic: str, partition: int, offset: int) -> ConsumedRecord | None:
-        """The record at an offset; None where retention, compaction or a marker has its place."""
+        """The record at an offset; None if it was deleted or compacted, or is a transaction marker."""
         ranges = await self.ranges(topic, [partition])
         first, end = ranges[partition]
         if not first <= offset < end:
             return None
-        part = await self._ahead(
+        part = await self._read_forwards(
             TopicPartition(topic, partition), offset, min(offset + 1, end), Filter(), 1, Budget()
         )
         if part.problem is not None and not part.records:
@@ -185,74 +187,74 @@ class RecordReader:
         return part.records[0] if part.records else None
 
     @staticmethod
-    async def _each(places: Mapping[int, int], search: _Search) -> dict[int, _Part]:
-        turns = asyncio.Semaphore(_PARTITIONS_AT_ONCE)
+    async def _each(positions: Mapping[int, int], search: _Search) -> dict[int, _Part]:
+        semaphore = asyncio.Semaphore(_CONCURRENT_PARTITIONS_MAX)
 
-        async def in_turn(number: int) -> _Part:
-            async with turns:
+        async def limited(number: int) -> _Part:
+            async with semaphore:
                 return await search(number)
 
-        return dict(zip(places, await asyncio.gather(*map(in_turn, places)), strict=True))
+        return dict(zip(positions, await asyncio.gather(*map(limited, positions)), strict=True))
 
-    async def _ahead(
-        self, place: TopicPartition, position: int, end: int, wanted: Filter, limit: int, budget: Budget
+    async def _read_forwards(
+        self, tp: TopicPartition, position: int, end: int, wanted: Filter, limit: int, budget: Budget
     ) -> _Part:
-        part = _Part([], position, is_over=position >= end)
+        part = _Part([], position, at_end=position >= end)
         fetch_bytes = _FETCH_MIN_BYTES
-        while not part.is_over and len(part.records) < limit and not budget.is_spent():
+        while not part.at_end and len(part.records) < limit and not budget.is_exhausted():
             fetched = await self._raw.fetch(
-                {place: part.place}, max_wait_ms=0, partition_max_bytes=fetch_bytes
+                {tp: part.position}, max_wait_ms=0, partition_max_bytes=fetch_bytes
             )
             fetch_bytes = min(fetch_bytes * 2, _FETCH_MAX_BYTES)
-            data = fetched[place].records
+            data = fetched[tp].records
             budget.bytes_left -= max(len(data), 1)
-            before = part.place
-            for following, record in _records(place, data, part):
+            before = part.position
+            for following, record in _records(tp, data, part):
                 if record is None:
-                    part.place = max(part.place, min(following, end))
+                    part.position = max(part.position, min(following, end))
                 elif record.offset >= end:
-                    part.place = end
+                    part.position = end
                 elif record.offset >= before:
                     budget.records_seen += 1
-                    part.place = record.offset + 1
-                    if wanted.passes(record.key, record.value):
+                    part.position = record.offset + 1
+                    if wanted.matches(record.key, record.value):
                         part.records.append(record)
-                if part.place >= end or len(part.records) >= limit:
+                if part.position >= end or len(part.records) >= limit:
                     break
-            # Nothing readable behind it: not even a batch of markers moved the place.
-            part.is_over = part.place >= end or part.place == before
-            await asyncio.sleep(0)  # others want their pages too
+            # No progress means that nothing after this position can be read.
+            part.at_end = part.position >= end or part.position == before
+            await asyncio.sleep(0)  # let other pages run
         return part
 
-    async def _behind(
-        self, place: TopicPartition, first: int, before: int, wanted: Filter, limit: int, budget: Budget
+    async def _read_backwards(
+        self, tp: TopicPartition, first: int, before: int, wanted: Filter, limit: int, budget: Budget
     ) -> _Part:
-        """One has to guess where to begin: windows that grow when they hold too little."""
-        part = _Part([], before, is_over=before <= first)
-        window = min(limit, _WINDOW_MIN)
-        while not part.is_over and len(part.records) < limit:
-            spent = budget.is_spent()
-            if spent and (part.place < before or window == 1):
+        """Read windows of offsets backwards; a window doubles after each one."""
+        part = _Part([], before, at_end=before <= first)
+        window = min(limit, _WINDOW_MIN_RECORDS)
+        while not part.at_end and len(part.records) < limit:
+            exhausted = budget.is_exhausted()
+            if exhausted and (part.position < before or window == 1):
                 break
-            if spent:
-                window = 1  # huge records: one of them at least
-            start = max(first, part.place - window)
+            if exhausted:
+                window = 1  # return at least one of these huge records
+            start = max(first, part.position - window)
             allowance = Budget() if window == 1 else budget
-            seen = await self._ahead(place, start, part.place, wanted, window, allowance)
-            if seen.place < part.place and not seen.is_over:
-                continue  # half a window says nothing about its younger half
+            seen = await self._read_forwards(tp, start, part.position, wanted, window, allowance)
+            if seen.position < part.position and not seen.at_end:
+                continue  # the newer half of the window was not read
             part.problem = part.problem or seen.problem
             part.records += reversed(seen.records)
-            part.place = start
-            part.is_over = start <= first
-            window = min(window * 2, _WINDOW_MAX)
+            part.position = start
+            part.at_end = start <= first
+            window = min(window * 2, _WINDOW_MAX_RECORDS)
         return part
 
 
 def _records(
-    place: TopicPartition, data: ReadBuffer, part: _Part
+    tp: TopicPartition, data: ReadBuffer, part: _Part
 ) -> Iterator[tuple[int, ConsumedRecord | None]]:
-    """Each record; and after each batch what comes behind it, with None. Damaged batches are passed over."""
+    """The records; after each batch, the following offset and None. Corrupt batches are skipped."""
     view = memoryview(data)
     try:
         for position, header in iter_batches(data):
@@ -262,8 +264,8 @@ def _records(
                         yield (
                             record.offset,
                             ConsumedRecord(
-                                place.topic,
-                                place.partition,
+                                tp.topic,
+                                tp.partition,
                                 record.offset,
                                 record.timestamp,
                                 record.key,
@@ -272,33 +274,36 @@ def _records(
                             ),
                         )
                 except ProtocolError as error:
-                    part.problem = part.problem or f"{place}: {error}"
+                    part.problem = part.problem or f"{tp}: {error}"
             yield header.last_offset + 1, None
     except ProtocolError as error:
-        part.problem = part.problem or f"{place}: {error}"
+        part.problem = part.problem or f"{tp}: {error}"
 
 
 def _merged(
     parts: Mapping[int, _Part], limit: int, *, newest_first: bool
 ) -> tuple[list[ConsumedRecord], dict[int, ConsumedRecord]]:
-    """The first by time, each partition in its own order; and by partition the first that is left out."""
+    """The first ``limit`` records by timestamp, and the first record left out of each partition."""
     sign = -1 if newest_first else 1
     lists = [part.records for part in parts.values()]
     merged = heapq.merge(*lists, key=lambda record: sign * record.timestamp_ms)
-    taken = [record for record, _ in zip(merged, range(limit), strict=False)]
+    chosen = [record for record, _ in zip(merged, range(limit), strict=False)]
     counts: dict[int, int] = {}
-    for record in taken:
+    for record in chosen:
         counts[record.partition] = counts.get(record.partition, 0) + 1
     rest = {
         number: part.records[counts.get(number, 0)]
         for number, part in parts.items()
         if counts.get(number, 0) < len(part.records)
     }
-    return taken, rest
+    return chosen, rest
 
 
 def _found(
-    taken: Sequence[ConsumedRecord], places: Mapping[int, int], parts: Mapping[int, _Part], spent: Budget
+    chosen: Sequence[ConsumedRecord],
+    positions: Mapping[int, int],
+    parts: Mapping[int, _Part],
+    spent: Budget,
 ) -> Found:
     problems = tuple(part.problem for part in parts.values() if part.problem is not None)
-    return Found(tuple(taken), places, spent.records_seen, spent.is_spent(), problems)
+    return Found(tuple(chosen), positions, spent.records_seen, spent.is_exhausted(), problems)

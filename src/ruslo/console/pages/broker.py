@@ -1,4 +1,4 @@
-"""One broker: its disks, and the partitions that it has."""
+"""One broker: its log directories and replicas."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Only(enum.StrEnum):
 
 
 class Replica(NamedTuple):
-    place: TopicPartition
+    partition: TopicPartition
     is_internal: bool
     leads: bool
     is_in_sync: bool
     is_preferred: bool
-    """Whether it is the first of the replicas, which leads when all is well."""
+    """Whether this broker is the partition's preferred leader."""
     leader_id: int
     size_bytes: int | None
-    """None where the broker cannot be asked."""
+    """None if the broker does not report its log directories."""
 
 
 async def broker(request: Request) -> Response:
@@ -45,10 +45,12 @@ async def broker(request: Request) -> Response:
     described = await console.admin.brokers.describe_cluster()
     found = next((each for each in described.brokers if each.node.id == node_id), None)
     if found is None:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no broker {node_id}")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {node_id} does not exist")
     search, only = query.text("q"), Only(query.choice("only", list(Only), Only.ALL))
     held = list(_replicas(snapshot, node_id))
-    wanted = [each for each in held if search.lower() in each.place.topic.lower() and _is_wanted(each, only)]
+    wanted = [
+        each for each in held if search.lower() in each.partition.topic.lower() and _is_wanted(each, only)
+    ]
     return console.page(
         request,
         "broker.html",
@@ -59,7 +61,7 @@ async def broker(request: Request) -> Response:
         led=sum(each.leads for each in held),
         out_of_sync=sum(not each.is_in_sync for each in held),
         used_bytes=_sum_known(held),
-        shown=paged(sorted(wanted, key=lambda each: (each.is_internal, each.place)), query, _PER_PAGE),
+        shown=paged(sorted(wanted, key=lambda each: (each.is_internal, each.partition)), query, _PER_PAGE),
         search=search,
         only=only,
     )
@@ -75,15 +77,15 @@ def _replicas(snapshot: Snapshot, node_id: int) -> Iterator[Replica]:
     for topic in snapshot.topics.values():
         for each in topic.partitions:
             if node_id in each.replicas:
-                place = TopicPartition(topic.name, each.partition)
+                tp = TopicPartition(topic.name, each.partition)
                 yield Replica(
-                    place,
+                    tp,
                     topic.internal,
                     each.leader_id == node_id,
                     node_id in each.isr,
                     each.replicas[0] == node_id,
                     each.leader_id,
-                    sizes.get(place),
+                    sizes.get(tp),
                 )
 
 

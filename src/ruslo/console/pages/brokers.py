@@ -1,4 +1,4 @@
-"""Brokers: their disks, what they lead, where they stand; and the quorum of controllers."""
+"""Brokers with their log directories and leaderships, and the KRaft quorum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ruslo.client.admin.quorum import Quorum
 from ruslo.client.views.broker_view import describe_brokers
 from ruslo.console.console import Console, console_of
-from ruslo.console.problems import reason
+from ruslo.console.error_texts import error_text
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.errors import KafkaError
 
@@ -20,7 +20,7 @@ class Disk(NamedTuple):
     path: str
     used_bytes: int
     total_bytes: int | None
-    """None where the broker is too old to say (KIP-827)."""
+    """None if the broker is too old to report it (KIP-827)."""
     usable_bytes: int | None
     error: str | None
 
@@ -52,7 +52,7 @@ async def _quorum(console: Console) -> Quorum | str:
     try:
         return await console.admin.quorum.describe()
     except KafkaError as error:
-        return reason(error)
+        return error_text(error)
 
 
 def disks_of(snapshot: Snapshot, node_id: int) -> list[Disk]:
@@ -62,7 +62,7 @@ def disks_of(snapshot: Snapshot, node_id: int) -> list[Disk]:
             sum(replica.size_bytes for replica in each.replicas),
             each.total_bytes if each.total_bytes >= 0 else None,
             each.usable_bytes if each.usable_bytes >= 0 else None,
-            None if each.error is None else reason(each.error),
+            None if each.error is None else error_text(each.error),
         )
         for each in snapshot.directories.get(node_id, ())
     ]

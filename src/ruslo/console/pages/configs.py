@@ -1,4 +1,4 @@
-"""Settings of a topic or a broker: what is in force, where it comes from, and a form to change it."""
+"""Configs of a topic or a broker: values, sources, and a form to change them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import with_unit
-from ruslo.console.forms import Form, FormMistake
-from ruslo.console.problems import reason
+from ruslo.console.forms import Form, FormError
 from ruslo.model.errors import KafkaError
 
 _SOURCES = {
     ConfigSource.TOPIC: "topic",
-    ConfigSource.DYNAMIC_BROKER: "broker, set while running",
-    ConfigSource.DYNAMIC_DEFAULT_BROKER: "all brokers, set while running",
-    ConfigSource.STATIC_BROKER: "broker's file",
+    ConfigSource.DYNAMIC_BROKER: "broker, dynamic",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER: "all brokers, dynamic",
+    ConfigSource.STATIC_BROKER: "properties file",
     ConfigSource.DEFAULT: "default",
     ConfigSource.GROUP: "group",
 }
 
 
-class _Place(NamedTuple):
+class _Target(NamedTuple):
     resource: Resource
     override: ConfigSource
-    """The source of what is set right here."""
+    """The source of values that are set on this resource."""
     title: str
     path: str
     topic: str | None = None
@@ -39,7 +39,7 @@ async def topic_config(request: Request) -> Response:
     name = str(request.path_params["topic"])
     return await _config(
         request,
-        _Place(Resource.topic(name), ConfigSource.TOPIC, f"topic {name}", f"/topics/{name}/config", name),
+        _Target(Resource.topic(name), ConfigSource.TOPIC, f"topic {name}", f"/topics/{name}/config", name),
     )
 
 
@@ -47,7 +47,7 @@ async def broker_config(request: Request) -> Response:
     node: int = request.path_params["node"]
     return await _config(
         request,
-        _Place(
+        _Target(
             Resource.broker(node),
             ConfigSource.DYNAMIC_BROKER,
             f"broker {node}",
@@ -57,36 +57,39 @@ async def broker_config(request: Request) -> Response:
     )
 
 
-async def _config(request: Request, place: _Place) -> Response:
+async def _config(request: Request, target: _Target) -> Response:
     console, form = console_of(request), form_of(request)
     query = Form.of_query(request.query_params)
-    entries = await console.admin.configs.describe(place.resource, documentation=True, inherited=True)
-    preview, mistake = None, None
+    entries = await console.admin.configs.describe(target.resource, documentation=True, inherited=True)
+    preview, form_error = None, None
     if request.method == "POST":
         try:
             entry, change = _change(form, entries)
-            await console.admin.configs.alter(place.resource, {entry.name: change}, validate_only=True)
+            await console.admin.configs.alter(target.resource, {entry.name: change}, validate_only=True)
             if is_confirmed(form):
-                await console.admin.configs.alter(place.resource, {entry.name: change})
-                what = "is back at what it inherits" if change.operation is Operation.DELETE else "was set"
-                return console.done(place.path, f"{entry.name} of {place.title} {what}.")
-            preview = _preview(form, place, entry, change)
-        except (FormMistake, KafkaError) as error:
-            mistake = reason(error)
+                await console.admin.configs.alter(target.resource, {entry.name: change})
+                what = (
+                    "was reset to the inherited value" if change.operation is Operation.DELETE else "was set"
+                )
+                return console.done(target.path, f"{entry.name} of {target.title} {what}.")
+            preview = _preview(form, target, entry, change)
+        except (FormError, KafkaError) as error:
+            form_error = error_text(error)
     search = query.text("q").lower()
     only_set = query.flag("set")
-    return console.page(
+    return console.form_page(
         request,
         "config.html",
-        status=422 if mistake else 200,
-        place=place,
-        topic=place.topic,
+        preview,
+        form_error,
+        target=target,
+        topic=target.topic,
         entries=[
             entry
             for entry in entries
-            if search in entry.name.lower() and (not only_set or entry.source == place.override)
+            if search in entry.name.lower() and (not only_set or entry.source == target.override)
         ],
-        override=place.override,
+        override=target.override,
         sources=_SOURCES,
         chosen=next(
             (entry for entry in entries if entry.name == (form.text("name") or query.text("name"))), None
@@ -94,8 +97,6 @@ async def _config(request: Request, place: _Place) -> Response:
         search=search,
         only_set=only_set,
         form=form,
-        preview=preview,
-        mistake=mistake,
     )
 
 
@@ -103,26 +104,28 @@ def _change(form: Form, entries: list[ConfigEntry]) -> tuple[ConfigEntry, Change
     name = form.text("name")
     entry = next((entry for entry in entries if entry.name == name), None)
     if entry is None:
-        raise FormMistake(f"There is no setting {name!r}.")
+        raise FormError(f"The config {name!r} does not exist.")
     if entry.read_only:
-        raise FormMistake(f"{name} can be changed in the broker's file only.")
+        raise FormError(
+            f"{name} is read-only. Change it in the broker's properties file and restart the broker."
+        )
     if form.flag("inherit"):
         return entry, Change(Operation.DELETE)
     return entry, Change(Operation.SET, form.text("value"))
 
 
-def _preview(form: Form, place: _Place, entry: ConfigEntry, change: Change) -> Preview:
+def _preview(form: Form, target: _Target, entry: ConfigEntry, change: Change) -> Preview:
     now = "(hidden)" if entry.sensitive else with_unit(entry.value, entry.name)
     then = with_unit(change.value, entry.name)
     if change.operation is Operation.DELETE:
-        then = "what the brokers say" if entry.inherited is None else with_unit(entry.inherited, entry.name)
+        then = "the brokers' value" if entry.inherited is None else with_unit(entry.inherited, entry.name)
         then = f"{then}, inherited"
     return Preview(
-        title=f"Change {entry.name} of {place.title}",
+        title=f"Change {entry.name} of {target.title}",
         facts=[
             ("Now", f"{now}, from: {_SOURCES.get(entry.source, 'unknown')}"),
-            ("Then", "(hidden)" if entry.sensitive and change.value else then),
+            ("New", "(hidden)" if entry.sensitive and change.value else then),
         ],
-        button="Change it",
+        button="Change the config",
         form=form,
     )

@@ -1,4 +1,4 @@
-"""Move a group's offsets: the plan first, then exactly that plan."""
+"""Resets a group's offsets: previews a plan, then executes exactly that plan."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ruslo.client.views.reset_plan import (
     make_plan,
 )
 from ruslo.client.wire.coordinators import value_of
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import plural
-from ruslo.console.forms import Form, FormMistake
+from ruslo.console.forms import Form, FormError
 from ruslo.console.pages.groups import group_of
-from ruslo.console.problems import reason
 from ruslo.console.render import link
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
-_SHOWN_ROWS = 500
+_ROWS_MAX = 500
 
 
 class _Group(NamedTuple):
@@ -44,27 +44,26 @@ class _Group(NamedTuple):
 async def reset(request: Request) -> Response:
     console, form, group_id = console_of(request), form_of(request), group_of(request)
     group = await _describe(console, group_id)
-    preview, mistake = None, None
+    preview, form_error = None, None
     if request.method == "POST":
         try:
             if is_confirmed(form):
-                return await _carry_out(console, group_id, form)
+                return await _execute(console, group_id, form)
             moves = await _plan(console, group, form)
             preview = _preview(form, group_id, group, moves)
-        except (FormMistake, KafkaError) as error:
-            mistake = reason(error)
-    return console.page(
+        except (FormError, KafkaError) as error:
+            form_error = error_text(error)
+    return console.form_page(
         request,
         "group_reset.html",
-        status=422 if mistake else 200,
+        preview,
+        form_error,
         group=group_id,
-        topics=sorted({place.topic for place in group.committed}),
+        topics=sorted({tp.topic for tp in group.committed}),
         members=group.members,
         state=group.state,
         form=form,
         action=link("/group/reset", id=group_id),
-        preview=preview,
-        mistake=mistake,
     )
 
 
@@ -82,34 +81,34 @@ async def _plan(console: Console, group: _Group, form: Form) -> list[Move]:
     if topic:
         info = await console.admin.topics.describe(topic)
         number = form.number("partition", "Partition", least=0)
-        places = [
+        partitions = [
             TopicPartition(topic, each.partition)
             for each in info.partitions
             if number is None or each.partition == number
         ]
-        if not places:
-            raise FormMistake(f"Partition: {topic} has no partition {number}.")
+        if not partitions:
+            raise FormError(f"Partition: {topic} has no partition {number}.")
     else:
-        present = (await console.admin.cluster.metadata({place.topic for place in group.committed})).topics
-        places = sorted(place for place in group.committed if place.topic in present)
-        if not places:
-            raise FormMistake("The group has committed nothing: say which topic.")
-    current = {place: each.offset for place, each in group.committed.items()}
-    return await make_plan(console.admin, places, current, _target(form))
+        present = (await console.admin.cluster.metadata({tp.topic for tp in group.committed})).topics
+        partitions = sorted(tp for tp in group.committed if tp.topic in present)
+        if not partitions:
+            raise FormError("The group has no committed offsets. Enter a topic.")
+    current = {tp: each.offset for tp, each in group.committed.items()}
+    return await make_plan(console.admin, partitions, current, _target(form))
 
 
 def _target(form: Form) -> Target:
     if form.text("to") == "shift":
         records = form.number("shift", "Records")
         if records is None:
-            raise FormMistake("Records: say by how many, as 100 or -100.")
+            raise FormError("Records: enter a number, such as 100 or -100.")
         return ShiftBy(records)
     if form.text("to") in ("start", "end"):
         return ToEarliest() if form.text("to") == "start" else ToLatest()
     try:
         return _as_target(parse_position(form.text("where")))
     except ValueError as error:
-        raise FormMistake(str(error)) from None
+        raise FormError(str(error)) from None
 
 
 def _as_target(position: Position) -> Target:
@@ -119,9 +118,7 @@ def _as_target(position: Position) -> Target:
         case BeforeEnd(0):
             return ToLatest()
         case BeforeEnd(records):
-            raise FormMistake(
-                f"-{records} is not a place that a group can be moved to: write an offset or a time."
-            )
+            raise FormError(f"-{records} cannot be used to reset a group. Enter an offset or a time.")
         case AtOffset(offset):
             return ToOffset(offset)
         case AtTime(timestamp_ms):
@@ -135,38 +132,41 @@ def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) ->
     warning = None
     if group.members:
         warning = (
-            f"The group has {plural(group.members, 'member')}, so the cluster will refuse this: stop its "
-            "consumers first, then confirm. A consumer that died leaves when its session times out."
+            f"The group has {plural(group.members, 'member')}, so its coordinator rejects this. Stop its "
+            "consumers, then confirm. A crashed consumer leaves when its session times out."
         )
     return Preview(
-        title=f"Move {plural(len(moves), 'offset')} of {group_id}",
-        facts=[("Read again", plural(replayed, "record")), ("Never read", plural(skipped, "record"))],
-        button="Move the offsets",
+        title=f"Reset {plural(len(moves), 'offset')} of {group_id}",
+        facts=[("Read again", plural(replayed, "record")), ("Skipped", plural(skipped, "record"))],
+        button="Reset the offsets",
         form=form,
         warning=warning,
-        headings=("Topic", "Partition", "Now", "Then", "End", *(["Note"] if has_notes else ())),
+        headings=("Topic", "Partition", "Current", "New", "End", *(["Note"] if has_notes else ())),
         rows=[
             (*move.partition, move.current, move.new, move.end, *([move.note] if has_notes else ()))
-            for move in moves[:_SHOWN_ROWS]
+            for move in moves[:_ROWS_MAX]
         ],
         extra=[("move", f"{move.partition.topic}:{move.partition.partition}:{move.new}") for move in moves],
     )
 
 
-async def _carry_out(console: Console, group_id: str, form: Form) -> Response:
+async def _execute(console: Console, group_id: str, form: Form) -> Response:
     given: dict[TopicPartition, int] = {}
     for text in form.all("move"):
         topic, partition, offset = (*text.rsplit(":", 2), "", "")[:3]
         if not topic or not partition.isdecimal() or not offset.isdecimal():
-            raise FormMistake(f"{text!r} is no move of an offset.")
+            raise FormError(f"{text!r} is not TOPIC:PARTITION:OFFSET.")
         given[TopicPartition(topic, int(partition))] = int(offset)
     if not given:
-        raise FormMistake("There is nothing to move.")
-    # Retention may have gone on since the plan was shown; an offset it took becomes the first there is.
+        raise FormError("The plan is empty. Load the page again.")
+    # Retention may have deleted records since the preview; make_plan limits the offsets again.
     moves = await make_plan(console.admin, list(given), {}, ToGiven(given))
     outcomes = await console.admin.group_offsets.alter(group_id, {move.partition: move.new for move in moves})
     for error in outcomes.values():
         if error is not None:
             raise error
-    await console.lags.forget()
-    return console.done(link("/group", id=group_id), f"{plural(len(moves), 'offset')} of {group_id} moved.")
+    await console.lags.invalidate()
+    return console.done(
+        link("/group", id=group_id),
+        f"{plural(len(moves), 'offset')} of {group_id} {'was' if len(moves) == 1 else 'were'} reset.",
+    )

@@ -1,4 +1,4 @@
-"""Groups: the list, one of them with its lag, and deleting it."""
+"""Groups: the list, a group with its lag, and a form to delete it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from starlette.responses import Response
 from ruslo.client.views.group_view import GroupView, describe_group, rows_of
 from ruslo.client.views.partition_lists import shown_by_topic
 from ruslo.client.wire.coordinators import value_of
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.events import event, stream
 from ruslo.console.formats import count, duration, plural
-from ruslo.console.forms import Form, FormMistake
+from ruslo.console.forms import Form, FormError
 from ruslo.console.lag_history import LagSample
 from ruslo.console.paging import paged
-from ruslo.console.problems import reason
 from ruslo.console.render import link
 from ruslo.model.errors import KafkaError
 
 _PER_PAGE = 100
 _MEMBERS_MAX = 200
-_LOOK_EVERY_S = 3.0
-_LOOK_WITHIN_S = 10.0
+_UPDATE_INTERVAL_S = 3.0
+_UPDATE_TIMEOUT_S = 10.0
 
 
 async def groups(request: Request) -> Response:
@@ -48,7 +48,7 @@ async def groups(request: Request) -> Response:
 async def group(request: Request) -> Response:
     console, group_id = console_of(request), group_of(request)
     view = await describe_group(console.admin, group_id)
-    console.lags.note(group_id, view.lag, view.lag_seconds)
+    console.lags.add(group_id, view.lag, view.lag_seconds)
     members = view.description.members
     return console.page(
         request,
@@ -64,17 +64,17 @@ async def group(request: Request) -> Response:
 
 
 async def live(request: Request) -> Response:
-    return stream(_news(console_of(request), group_of(request)))
+    return stream(_updates(console_of(request), group_of(request)))
 
 
-async def _news(console: Console, group_id: str) -> AsyncIterator[str]:
+async def _updates(console: Console, group_id: str) -> AsyncIterator[str]:
     yield event("samples", [_point(sample) for sample in console.lags.of(group_id)])
     while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
-        console.sampler.watch()
-        async with asyncio.timeout(_LOOK_WITHIN_S):
+        await asyncio.sleep(_UPDATE_INTERVAL_S)
+        console.sampler.note_visit()
+        async with asyncio.timeout(_UPDATE_TIMEOUT_S):
             view = await describe_group(console.admin, group_id)
-        console.lags.note(group_id, view.lag, view.lag_seconds)
+        console.lags.add(group_id, view.lag, view.lag_seconds)
         samples = console.lags.of(group_id)
         if samples:
             yield event("samples", [_point(samples[-1])])
@@ -96,16 +96,16 @@ def _figures(view: GroupView) -> dict[str, str]:
 
 async def delete(request: Request) -> Response:
     console, form, group_id = console_of(request), form_of(request), group_of(request)
-    mistake = None
+    form_error = None
     try:
         if request.method == "POST" and is_confirmed(form, group_id):
             error = (await console.admin.groups.delete([group_id]))[group_id]
             if error is not None:
                 raise error
-            await console.lags.forget()
+            await console.lags.invalidate()
             return console.done("/groups", f"Group {group_id} was deleted.")
-    except (FormMistake, KafkaError) as error:
-        mistake = reason(error)
+    except (FormError, KafkaError) as error:
+        form_error = error_text(error)
     described = value_of((await console.admin.groups.describe([group_id]))[group_id])
     committed = await console.admin.group_offsets.fetch(group_id)
     preview = Preview(
@@ -115,31 +115,30 @@ async def delete(request: Request) -> Response:
             ("Members", len(described.members)),
             ("Committed offsets", plural(len(committed), "partition")),
         ],
-        warning="Its offsets are forgotten: consumers of this name will begin where auto.offset.reset says."
-        + (" It has members, so the cluster will refuse: stop them first." if described.members else ""),
+        warning="Its committed offsets are deleted: new consumers of the group start at auto.offset.reset."
+        + (" The group has members: stop its consumers first." if described.members else ""),
         button="Delete the group",
         form=form,
         must_type=group_id,
         back=link("/group", id=group_id),
     )
-    return console.page(
+    return console.form_page(
         request,
         "group_confirm.html",
-        status=422 if mistake else 200,
+        preview,
+        form_error,
         group=group_id,
         action=link("/group/delete", id=group_id),
-        preview=preview,
-        mistake=mistake,
     )
 
 
 def group_of(request: Request) -> str:
-    """Names of groups may hold anything, slashes too: they stand in the query."""
+    """The group id, from the query: it may contain slashes."""
     return request.query_params.get("id", "")
 
 
 def _sparkline(values: list[int], width: int = 96, height: int = 20) -> str | None:
-    """The points of a line; None as long as there is none to draw."""
+    """The points of the line; None if there are too few."""
     if len(values) < 2:
         return None
     most = max(max(values), 1)

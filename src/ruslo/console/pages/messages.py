@@ -1,4 +1,4 @@
-"""The records of a topic: a page of them, one of them, as files, and as they come."""
+"""Records of a topic: a page of them, a single one, downloads, and a live tail."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ruslo.client.views.position import AtStart, BeforeEnd, Position, parse_posi
 from ruslo.client.views.record_json import json_line
 from ruslo.console.console import API_TIMEOUT_MS, CONNECTIONS, Console, console_of, form_of
 from ruslo.console.events import event, stream
-from ruslo.console.forms import Form, FormMistake
-from ruslo.console.messages.avro import AvroMistake, AvroSchema
+from ruslo.console.forms import Form, FormError
+from ruslo.console.messages.avro import AvroError, AvroSchema
 from ruslo.console.messages.decoding import FORMATS, Shown, one_line, show
 from ruslo.console.messages.reading import PARTITIONS_MAX, Budget, Filter, Found, RecordReader
 from ruslo.console.messages.tail import follow
@@ -25,11 +25,11 @@ _PER_PAGE = 50
 _LINE_CHARS = 240
 _KEY_CHARS = 60
 _SEARCHED_KEY_CHARS = 200
-_WHOLE_CHARS = 256 * 1024
+_RECORD_CHARS = 256 * 1024
 _HEADERS_MAX = 200
-_DOWNLOAD_RECORDS = 10_000
-_DOWNLOAD_STEP = 500
-_DOWNLOAD_S = 60.0
+_DOWNLOAD_RECORDS_MAX = 10_000
+_DOWNLOAD_CHUNK_RECORDS = 500
+_DOWNLOAD_TIMEOUT_S = 60.0
 
 
 class Row(NamedTuple):
@@ -41,76 +41,76 @@ class Row(NamedTuple):
     headers: int
 
 
-class Asked(NamedTuple):
-    """What the address of the page says."""
+class Query(NamedTuple):
+    """The query of the page's URL."""
 
     partition: int | None
     where: str
-    """As people write it: start, end, 42, -10, 2h, 2026-03-01T10:00Z."""
+    """A position as users write it: start, end, 42, -10, 2h, 2026-03-01T10:00Z."""
     position: Position | None
-    """None reads back from the end."""
+    """None reads backwards from the end."""
     wanted: Filter
     key: str
     value: str
-    places: Mapping[int, int]
-    """Where to go on, by partition, when this is not the first page."""
+    positions: Mapping[int, int]
+    """Where to continue, by partition, unless this is the first page."""
 
     @classmethod
-    def of(cls, query: Form) -> Asked:
-        where = query.text("from")
+    def of(cls, form: Form) -> Query:
+        where = form.text("from")
         try:
             position = None if where in ("", "end", "latest", "newest") else parse_position(where)
         except ValueError as error:
-            raise FormMistake(str(error)) from None
-        key, value = query.text("key"), query.text("value")
+            raise FormError(str(error)) from None
+        key, value = form.text("key"), form.text("value")
         return cls(
-            query.number("partition", "Partition", least=0),
+            form.number("partition", "Partition", least=0),
             where,
             position,
             Filter(key.encode(), value.encode()),
             key,
             value,
-            _places(query.text("at")),
+            _positions(form.text("at")),
         )
 
 
 async def messages(request: Request) -> Response:
-    console, query, topic = console_of(request), Form.of_query(request.query_params), _topic(request)
-    mistake = None
+    console, topic = console_of(request), _topic(request)
+    form_error = None
     try:
-        asked = Asked.of(query)
-    except FormMistake as error:
-        asked, mistake = Asked.of(Form({})), str(error)
-    numbers = await _numbers(console.admin, topic, asked.partition)
-    chosen = numbers if asked.partition is None else [asked.partition]
+        query = Query.of(Form.of_query(request.query_params))
+    except FormError as error:
+        query, form_error = Query.of(Form({})), str(error)
+    numbers = await _numbers(console.admin, topic, query.partition)
+    chosen = numbers if query.partition is None else [query.partition]
     reader = RecordReader(console.admin)
     ranges = await reader.ranges(topic, chosen[:PARTITIONS_MAX])
-    found = await _search(reader, topic, asked, ranges)
-    going_on = ",".join(f"{number}:{place}" for number, place in sorted(found.places.items()))
+    found = await _search(reader, topic, query, ranges)
+    next_page = ",".join(f"{number}:{offset}" for number, offset in sorted(found.positions.items()))
     return console.page(
         request,
         "messages.html",
         topic=topic,
-        asked=asked,
+        query=query,
         partitions=numbers,
         left_out=len(chosen) - PARTITIONS_MAX if len(chosen) > PARTITIONS_MAX else 0,
         rows=[_row(record) for record in found.records],
         found=found,
-        going_on=going_on,
-        at_first_page=not asked.places,
-        mistake=mistake,
+        next_page=next_page,
+        is_first_page=not query.positions,
+        form_error=form_error,
     )
 
 
 async def _search(
-    reader: RecordReader, topic: str, asked: Asked, ranges: Mapping[int, tuple[int, int]]
+    reader: RecordReader, topic: str, query: Query, ranges: Mapping[int, tuple[int, int]]
 ) -> Found:
-    places = {number: place for number, place in asked.places.items() if number in ranges}
-    if asked.position is None:
-        places = places or {number: end for number, (_, end) in ranges.items()}
-        return await reader.backwards(topic, places, ranges, asked.wanted, _PER_PAGE)
-    places = places or await reader.places_of(topic, asked.position, ranges)
-    return await reader.forwards(topic, places, ranges, asked.wanted, _PER_PAGE)
+    positions = {number: offset for number, offset in query.positions.items() if number in ranges}
+    if query.position is None:
+        positions = positions or {number: end for number, (_, end) in ranges.items()}
+        return await reader.backwards(topic, positions, ranges, query.wanted, _PER_PAGE)
+    positions = positions or await reader.offsets_of(topic, query.position, ranges)
+    return await reader.forwards(topic, positions, ranges, query.wanted, _PER_PAGE)
 
 
 async def message(request: Request) -> Response:
@@ -125,18 +125,18 @@ async def message(request: Request) -> Response:
         record=record,
         wanted=wanted,
         formats=FORMATS,
-        key=show(record.key, "auto" if wanted == "avro" else wanted, _WHOLE_CHARS),
-        value=show(record.value, wanted, _WHOLE_CHARS, schema),
+        key=show(record.key, "auto" if wanted == "avro" else wanted, _RECORD_CHARS),
+        value=show(record.value, wanted, _RECORD_CHARS, schema),
         headers=[(name, one_line(data, _LINE_CHARS * 4)) for name, data in record.headers[:_HEADERS_MAX]],
         headers_left=max(0, len(record.headers) - _HEADERS_MAX),
         same_key=_searchable(record.key),
         schema="" if schema is None else schema.text,
-        mistake=None,
+        form_error=None,
     )
 
 
 def _searchable(key: bytes | None) -> str | None:
-    """The key as one would type it to look for it, if one can."""
+    """The key as text for a search, if it can be typed."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:
@@ -145,7 +145,7 @@ def _searchable(key: bytes | None) -> str | None:
 
 
 async def download(request: Request) -> Response:
-    """The bytes as they are: a browser must never show them as a page of ours."""
+    """The raw bytes, as an attachment so that browsers do not render them."""
     record = await _record(request)
     part = Form.of_query(request.query_params).choice("part", ("value", "key"), "value")
     data = record.value if part == "value" else record.key
@@ -154,19 +154,19 @@ async def download(request: Request) -> Response:
 
 
 async def download_many(request: Request) -> Response:
-    """Lines of JSON, as ``ruslo consume -o json`` prints and ``ruslo produce --json`` takes them."""
+    """Lines of JSON in the format of ``ruslo consume -o json`` and ``ruslo produce --json``."""
     console, topic = console_of(request), _topic(request)
-    asked = Asked.of(Form.of_query(request.query_params))
-    numbers = await _numbers(console.admin, topic, asked.partition)
-    chosen = (numbers if asked.partition is None else [asked.partition])[:PARTITIONS_MAX]
+    query = Query.of(Form.of_query(request.query_params))
+    numbers = await _numbers(console.admin, topic, query.partition)
+    chosen = (numbers if query.partition is None else [query.partition])[:PARTITIONS_MAX]
     reader = RecordReader(console.admin)
     ranges = await reader.ranges(topic, chosen)
-    start = asked.position
+    start = query.position
     if start is None:
-        start = BeforeEnd(_DOWNLOAD_STEP) if asked.wanted == Filter() else AtStart()
-    places = await reader.places_of(topic, start, ranges)
+        start = BeforeEnd(_DOWNLOAD_CHUNK_RECORDS) if query.wanted == Filter() else AtStart()
+    positions = await reader.offsets_of(topic, start, ranges)
     return StreamingResponse(
-        _lines(reader, topic, places, ranges, asked.wanted),
+        _lines(reader, topic, positions, ranges, query.wanted),
         media_type="application/x-ndjson",
         headers=_attachment(f"{topic}.jsonl"),
     )
@@ -175,35 +175,37 @@ async def download_many(request: Request) -> Response:
 async def _lines(
     reader: RecordReader,
     topic: str,
-    places: Mapping[int, int],
+    positions: Mapping[int, int],
     ranges: Mapping[int, tuple[int, int]],
     wanted: Filter,
 ) -> AsyncIterator[bytes]:
-    left, budget = _DOWNLOAD_RECORDS, Budget(_DOWNLOAD_S)
-    while places and left > 0 and not budget.is_spent():
-        found = await reader.forwards(topic, places, ranges, wanted, min(_DOWNLOAD_STEP, left), budget)
+    left, budget = _DOWNLOAD_RECORDS_MAX, Budget(_DOWNLOAD_TIMEOUT_S)
+    while positions and left > 0 and not budget.is_exhausted():
+        found = await reader.forwards(
+            topic, positions, ranges, wanted, min(_DOWNLOAD_CHUNK_RECORDS, left), budget
+        )
         for record in found.records:
             yield json_line(record)
         left -= len(found.records)
-        if found.places == places:
+        if found.positions == positions:
             return
-        places = found.places
+        positions = found.positions
 
 
 async def tail(request: Request) -> Response:
     topic = _topic(request)
-    console, asked = console_of(request), Asked.of(Form.of_query(request.query_params))
-    return stream(_arriving(request, console, topic, asked))
+    console, query = console_of(request), Query.of(Form.of_query(request.query_params))
+    return stream(_arriving(request, console, topic, query))
 
 
-async def _arriving(request: Request, console: Console, topic: str, asked: Asked) -> AsyncIterator[str]:
-    # Connections of its own: what waits here must not hold up the pages of others.
+async def _arriving(request: Request, console: Console, topic: str, query: Query) -> AsyncIterator[str]:
+    # Separate connections, so that other pages do not wait for this one.
     async with Admin(
         console.settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=API_TIMEOUT_MS
     ) as admin:
-        numbers = await _numbers(admin, topic, asked.partition)
-        chosen = (numbers if asked.partition is None else [asked.partition])[:PARTITIONS_MAX]
-        async for arrived in follow(admin, topic, chosen, asked.wanted):
+        numbers = await _numbers(admin, topic, query.partition)
+        chosen = (numbers if query.partition is None else [query.partition])[:PARTITIONS_MAX]
+        async for arrived in follow(admin, topic, chosen, query.wanted):
             if not arrived.records and not arrived.skipped:
                 yield ": alive\n\n"
                 continue
@@ -213,7 +215,7 @@ async def _arriving(request: Request, console: Console, topic: str, asked: Asked
 
 
 async def set_schema(request: Request) -> Response:
-    """Keeps a schema in this console's memory; nothing in the cluster changes."""
+    """Store a schema in the console's memory; the cluster does not change."""
     console, form, topic = console_of(request), form_of(request), _topic(request)
     text = form.raw("schema").strip()
     back = (
@@ -223,12 +225,12 @@ async def set_schema(request: Request) -> Response:
     )
     if not text:
         console.schemas.set(topic, None)
-        return console.done(back, f"The Avro schema of {topic} was forgotten.")
+        return console.done(back, f"The Avro schema of {topic} was removed.")
     try:
         console.schemas.set(topic, AvroSchema(text))
-    except AvroMistake as mistake:
-        return console.done(back, str(mistake), good=False)
-    return console.done(f"{back}?format=avro", f"Values of {topic} are decoded with this schema.")
+    except AvroError as error:
+        return console.done(back, str(error), good=False)
+    return console.done(f"{back}?format=avro", f"Values of {topic} are decoded with the schema.")
 
 
 async def _record(request: Request) -> ConsumedRecord:
@@ -243,14 +245,14 @@ async def _record(request: Request) -> ConsumedRecord:
     if record is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"there is no record at offset {offset} of {topic}-{partition}: retention or compaction took it, "
-            "or a marker of a transaction has its place",
+            f"{topic}-{partition} has no record at offset {offset}: retention or compaction removed it, or "
+            "it is a transaction marker",
         )
     return record
 
 
 async def _numbers(admin: Admin, topic: str, wanted: int | None) -> list[int]:
-    """The partitions that can be read; raises when the one that is wanted does not exist."""
+    """The partitions with a leader; raises if the wanted one does not exist."""
     info = await admin.topics.describe(topic)
     if wanted is not None and info.partition(wanted) is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partition {wanted}")
@@ -268,14 +270,14 @@ def _row(record: ConsumedRecord) -> Row:
     )
 
 
-def _places(text: str) -> dict[int, int]:
-    places: dict[int, int] = {}
+def _positions(text: str) -> dict[int, int]:
+    positions: dict[int, int] = {}
     for pair in text.split(",") if text else ():
-        number, _, place = pair.partition(":")
-        if not number.isdecimal() or not place.isdecimal():
-            raise FormMistake(f"{text!r} is no place to go on from.")
-        places[int(number)] = int(place)
-    return places
+        number, _, offset = pair.partition(":")
+        if not number.isdecimal() or not offset.isdecimal():
+            raise FormError(f"{text!r} is not a list of PARTITION:OFFSET.")
+        positions[int(number)] = int(offset)
+    return positions
 
 
 def _attachment(name: str) -> dict[str, str]:

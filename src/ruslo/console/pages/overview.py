@@ -1,4 +1,4 @@
-"""The first page: how the cluster does, and how it moves."""
+"""The first page: the health and throughput of the cluster."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from starlette.responses import Response
 from ruslo.client.views.lost_data import lost_data
 from ruslo.client.views.partition_health import partitions_at_risk
 from ruslo.console.console import Console, console_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate, size
-from ruslo.console.health import Health, judge, unreachable
-from ruslo.console.problems import reason
+from ruslo.console.health import Health, assess_health, unreachable
 from ruslo.console.sampler import Sample
 from ruslo.model.errors import KafkaError
 from ruslo.runs.report import known_reports
 
-_BUSIEST = 8
+_BUSIEST_TOPICS = 8
 
 
 async def overview(request: Request) -> Response:
     console = console_of(request)
     health = await _health(console)
     snapshot, sampler = console.sampler.last, console.sampler
-    busiest = sorted(sampler.topic_rates.items(), key=lambda each: -each[1])[:_BUSIEST]
+    busiest = sorted(sampler.topic_rates.items(), key=lambda each: -each[1])[:_BUSIEST_TOPICS]
     return console.page(
         request,
         "overview.html",
@@ -33,7 +33,7 @@ async def overview(request: Request) -> Response:
         snapshot=snapshot,
         busiest=[(name, value) for name, value in busiest if value > 0],
         last=sampler.samples[-1] if sampler.samples else None,
-        knows_produce=any(sample.produce_ms is not None for sample in sampler.samples),
+        has_produce_latency=any(sample.produce_ms is not None for sample in sampler.samples),
         disk_bytes=None if snapshot is None else sum(snapshot.sizes.values()),
         pipelines=[report for report in known_reports() if report.running],
     )
@@ -46,24 +46,24 @@ async def _health(console: Console) -> Health:
         described = await console.admin.brokers.describe_cluster()
         lost = await lost_data(console.admin, [each.node.id for each in described.brokers if not each.fenced])
     except (KafkaError, TimeoutError) as error:
-        return unreachable(reason(error))
+        return unreachable(error_text(error))
     fenced = [broker.node.id for broker in described.brokers if broker.fenced]
-    return judge(snapshot, at_risk, fenced, lost)
+    return assess_health(snapshot, at_risk, fenced, lost)
 
 
 async def live(request: Request) -> Response:
-    return stream(_news(console_of(request)))
+    return stream(_updates(console_of(request)))
 
 
-async def _news(console: Console) -> AsyncIterator[str]:
-    """The history first, then each sample."""
+async def _updates(console: Console) -> AsyncIterator[str]:
+    """The history, then each new sample."""
     samples = list(console.sampler.samples)
     yield event("samples", [_point(sample) for sample in samples])
     last = samples[-1] if samples else None
-    async for _ in console.sampler.news():
+    async for _ in console.sampler.updates():
         sampler = console.sampler
         if sampler.problem is not None:
-            yield event("problem", f"The cluster cannot be reached. {sampler.problem}")
+            yield event("problem", f"The cluster is unreachable. {sampler.problem}")
         elif sampler.samples and sampler.samples[-1] is not last:
             last = sampler.samples[-1]
             yield event("samples", [_point(last)])
@@ -76,7 +76,7 @@ def _point(sample: Sample) -> list[float | None]:
 
 
 def _figures(sample: Sample) -> dict[str, str]:
-    """Texts by the id of the element that shows them."""
+    """Texts by the id of their HTML element."""
     return {
         "records-rate": f"{rate(sample.records_per_s)}/s",
         "bytes-rate": f"{size(sample.bytes_per_s)}/s",

@@ -1,4 +1,4 @@
-"""Pipelines that run, or ran, on this machine."""
+"""Pipelines that are running or have run on this machine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import ago
-from ruslo.console.forms import FormMistake
-from ruslo.console.problems import reason
+from ruslo.console.forms import FormError
 from ruslo.console.render import link
 from ruslo.runs.folder import RunFolder
 from ruslo.runs.report import RunReport, known_reports
@@ -30,48 +30,43 @@ async def pipelines(request: Request) -> Response:
 
 
 def _is_here(report: RunReport, bootstrap: str) -> bool:
-    """Whether it works on the cluster of this console: as far as addresses tell, which may be only some."""
+    """Whether the pipeline uses the console's cluster, judged by the bootstrap addresses."""
     if report.bootstrap is None:
         return True
     return not set(report.bootstrap.split(",")).isdisjoint(bootstrap.split(","))
 
 
 async def stop(request: Request) -> Response:
-    """Ask a pipeline to stop when its batch is done, as ``ruslo pipeline stop`` does."""
+    """Request that a pipeline stops after its current batch, as ``ruslo pipeline stop`` does."""
     console, form = console_of(request), form_of(request)
     wanted = request.query_params.get("folder", "")
-    mistake, preview = None, None
+    form_error, preview = None, None
     try:
         report = _running(wanted)
         if request.method == "POST" and is_confirmed(form):
             RunFolder(report.folder).ask_to_stop()
-            return console.done("/pipelines", f"{report.pipeline} stops when its batch is done.")
+            return console.done("/pipelines", f"{report.pipeline} stops after its current batch.")
         preview = Preview(
             title=f"Stop pipeline {report.pipeline}",
             facts=[
                 ("File", report.file),
                 ("Started", ago(None if report.started_at is None else report.started_at * 1000)),
             ],
-            warning="It stops when its batch is done, and goes on from there when it is run again.",
+            warning="The pipeline stops after its current batch. The next run continues from there.",
             button="Stop the pipeline",
             form=form,
             back="/pipelines",
         )
-    except FormMistake as error:
-        mistake = reason(error)
-    return console.page(
-        request,
-        "pipeline_confirm.html",
-        status=422 if mistake else 200,
-        action=link("/pipelines/stop", folder=wanted),
-        preview=preview,
-        mistake=mistake,
+    except FormError as error:
+        form_error = error_text(error)
+    return console.form_page(
+        request, "pipeline_confirm.html", preview, form_error, action=link("/pipelines/stop", folder=wanted)
     )
 
 
 def _running(folder: str) -> RunReport:
-    """Only what is registered: the address of a page must not name any folder of the machine."""
+    """A registered pipeline: the query must not select an arbitrary folder of the machine."""
     for report in known_reports():
         if report.folder == Path(folder) and report.running:
             return report
-    raise FormMistake("This pipeline does not run.")
+    raise FormError("This pipeline is not running.")

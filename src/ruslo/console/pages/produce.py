@@ -1,4 +1,4 @@
-"""Write one record to a topic by hand."""
+"""Produces a single record."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from starlette.responses import Response
 
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
 from ruslo.client.settings.setting import ConfigValue
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import size
-from ruslo.console.forms import Form, FormMistake
-from ruslo.console.problems import reason
+from ruslo.console.forms import Form, FormError
 from ruslo.model.errors import KafkaError
 
-_WITHIN_MS = 10_000
+_TIMEOUT_MS = 10_000
 _RECORD_MAX_BYTES = 5 * 1024 * 1024
-"""Larger than a form may be: whether a topic takes it is for its max.message.bytes to say."""
+"""This exceeds the largest form, so only max.message.bytes of the topic limits a record."""
 
 
 class _NewRecord(NamedTuple):
@@ -33,7 +33,7 @@ class _NewRecord(NamedTuple):
 async def produce(request: Request) -> Response:
     console, form, topic = console_of(request), form_of(request), str(request.path_params["topic"])
     info = await console.admin.topics.describe(topic)
-    preview, mistake = None, None
+    preview, form_error = None, None
     if request.method == "POST":
         try:
             record = _new_record(form, len(info.partitions))
@@ -44,17 +44,16 @@ async def produce(request: Request) -> Response:
                     f"The record was stored in partition {stored.partition} at offset {stored.offset}.",
                 )
             preview = _preview(form, topic, record)
-        except (FormMistake, KafkaError) as error:
-            mistake = reason(error)
-    return console.page(
+        except (FormError, KafkaError) as error:
+            form_error = error_text(error)
+    return console.form_page(
         request,
         "produce.html",
-        status=422 if mistake else 200,
+        preview,
+        form_error,
         topic=topic,
         partitions=[each.partition for each in info.partitions],
         form=form,
-        preview=preview,
-        mistake=mistake,
     )
 
 
@@ -66,7 +65,7 @@ def _new_record(form: Form, partitions: int) -> _NewRecord:
         if line.strip():
             name, separator, content = line.partition("=")
             if not separator or not name.strip():
-                raise FormMistake(f"Headers: {line!r} is not name=value.")
+                raise FormError(f"Headers: {line!r} is not in the form name=value.")
             headers.append((name.strip(), content.encode()))
     return _NewRecord(
         None if form.flag("null_key") else key.encode(),
@@ -83,15 +82,15 @@ def _bytes(text: str, value_format: str) -> bytes:
         elif value_format == "hex":
             return bytes.fromhex(text)
     except (ValueError, RecursionError) as error:
-        raise FormMistake(f"Value: this is not {value_format.upper()} ({error}).") from None
+        raise FormError(f"Value: this is not valid {value_format.upper()} ({error}).") from None
     return text.encode()
 
 
 def _preview(form: Form, topic: str, record: _NewRecord) -> Preview:
     return Preview(
-        title=f"Write one record to {topic}",
+        title=f"Produce a record to {topic}",
         facts=[
-            ("Partition", "chosen by the key" if record.partition is None else record.partition),
+            ("Partition", "by key" if record.partition is None else record.partition),
             ("Key", "null" if record.key is None else size(len(record.key))),
             (
                 "Value",
@@ -101,21 +100,21 @@ def _preview(form: Form, topic: str, record: _NewRecord) -> Preview:
             ),
             ("Headers", len(record.headers)),
         ],
-        warning="Whoever reads the topic will get it. Records cannot be changed or taken back.",
-        button="Write the record",
+        warning="All consumers of the topic receive the record. It cannot be changed or removed.",
+        button="Produce the record",
         form=form,
     )
 
 
 def _send(bootstrap: str, topic: str, record: _NewRecord) -> RecordMetadata:
-    """librdkafka knows Kafka's partitioner and its retries; one producer for one record is quick enough."""
+    """Use librdkafka for its partitioner and retries; a producer per record is fast enough here."""
     config: dict[str, ConfigValue] = {
         "bootstrap.servers": bootstrap,
         "client.id": "ruslo-console",
         "log_level": 2,
-        "delivery.timeout.ms": _WITHIN_MS,
-        "request.timeout.ms": _WITHIN_MS // 2,
-        "max.block.ms": _WITHIN_MS,
+        "delivery.timeout.ms": _TIMEOUT_MS,
+        "request.timeout.ms": _TIMEOUT_MS // 2,
+        "max.block.ms": _TIMEOUT_MS,
         "linger.ms": 0,
         "max.request.size": _RECORD_MAX_BYTES,
     }
@@ -123,6 +122,6 @@ def _send(bootstrap: str, topic: str, record: _NewRecord) -> RecordMetadata:
     try:
         return producer.send(
             topic, record.value, key=record.key, headers=record.headers, partition=record.partition
-        ).result(_WITHIN_MS / 1000)
+        ).result(_TIMEOUT_MS / 1000)
     finally:
         producer.close(1)

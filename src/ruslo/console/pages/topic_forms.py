@@ -1,4 +1,4 @@
-"""Forms that make, grow, empty and delete topics."""
+"""Forms to create and delete topics, add partitions, and delete all records."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from starlette.responses import Response
 from ruslo.client.admin.topics import HIGH_WATERMARK, NewTopic
 from ruslo.client.views.topic_view import TopicView, describe_topic
 from ruslo.client.wire.coordinators import value_of
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import count, plural, size, with_unit
-from ruslo.console.forms import Form, FormMistake, settings_of
-from ruslo.console.problems import reason
+from ruslo.console.forms import Form, FormError, parse_configs
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition, topic_name_problem
 
 _PARTITIONS_MAX = 10_000
-_READERS_NAMED = 5
+_GROUPS_SHOWN_MAX = 5
 
 
 async def create(request: Request) -> Response:
     console, form = console_of(request), form_of(request)
-    preview, mistake = None, None
+    preview, form_error = None, None
     if request.method == "POST":
         try:
             new = _new_topic(form)
@@ -34,7 +34,7 @@ async def create(request: Request) -> Response:
             preview = Preview(
                 title=f"Create topic {new.name}",
                 facts=[
-                    # Brokers before version 5 of CreateTopics do not tell their defaults.
+                    # Brokers before version 5 of CreateTopics do not return their defaults.
                     ("Partitions", checked.partitions if checked.partitions > 0 else "the brokers' default"),
                     (
                         "Replicas",
@@ -47,28 +47,21 @@ async def create(request: Request) -> Response:
                 button="Create the topic",
                 form=form,
             )
-        except (FormMistake, KafkaError) as error:
-            mistake = reason(error)
-    return console.page(
-        request,
-        "topic_create.html",
-        status=422 if mistake else 200,
-        form=form,
-        preview=preview,
-        mistake=mistake,
-    )
+        except (FormError, KafkaError) as error:
+            form_error = error_text(error)
+    return console.form_page(request, "topic_create.html", preview, form_error, form=form)
 
 
 def _new_topic(form: Form) -> NewTopic:
     name = form.text("name")
     problem = topic_name_problem(name)
     if problem is not None:
-        raise FormMistake(f"Name: {problem}.")
+        raise FormError(f"Name: {problem}.")
     return NewTopic(
         name,
         form.number("partitions", "Partitions", least=1, most=_PARTITIONS_MAX) or -1,
         form.number("replicas", "Replicas", least=1, most=100) or -1,
-        settings_of(form.raw("configs")),
+        parse_configs(form.raw("configs")),
     )
 
 
@@ -76,104 +69,83 @@ async def add_partitions(request: Request) -> Response:
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
     now = len(view.partitions)
-    preview, mistake = None, None
+    preview, form_error = None, None
     if request.method == "POST":
         try:
             total = form.number("total", "Partitions", least=now + 1, most=_PARTITIONS_MAX)
             if total is None:
-                raise FormMistake("Partitions: say how many there shall be.")
+                raise FormError("Partitions: enter the new number of partitions.")
             await console.admin.topics.add_partitions(name, total, validate_only=True)
             if is_confirmed(form):
                 await console.admin.topics.add_partitions(name, total)
                 return console.done(f"/topics/{name}", f"{name} has {total} partitions now.")
             preview = Preview(
                 title=f"Add {plural(total - now, 'partition')} to {name}",
-                facts=[("Now", now), ("Then", total)],
-                warning="Keys are spread anew: later records of a key may go to another partition than those "
-                "before. Partitions cannot be taken away again.",
+                facts=[("Current", now), ("New", total)],
+                warning="Keys map to other partitions: later records of a key may go to another partition "
+                "than earlier ones. Partitions cannot be removed.",
                 button=f"Add {plural(total - now, 'partition')}",
                 form=form,
             )
-        except (FormMistake, KafkaError) as error:
-            mistake = reason(error)
-    return console.page(
-        request,
-        "topic_partitions.html",
-        status=422 if mistake else 200,
-        topic=name,
-        now=now,
-        form=form,
-        preview=preview,
-        mistake=mistake,
+        except (FormError, KafkaError) as error:
+            form_error = error_text(error)
+    return console.form_page(
+        request, "topic_partitions.html", preview, form_error, topic=name, now=now, form=form
     )
 
 
 async def empty(request: Request) -> Response:
-    """Delete all records that are there at present; the topic and its offsets stay."""
+    """Delete all current records; the topic and its offsets remain."""
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
-    preview, mistake = None, None
+    form_error = None
     try:
         if request.method == "POST" and is_confirmed(form, name):
-            places = [TopicPartition(name, each.partition) for each in view.partitions]
-            await console.admin.topics.delete_records(dict.fromkeys(places, HIGH_WATERMARK))
-            return console.done(f"/topics/{name}", f"{name} was emptied.")
-    except (FormMistake, KafkaError) as error:
-        mistake = reason(error)
+            partitions = [TopicPartition(name, each.partition) for each in view.partitions]
+            await console.admin.topics.delete_records(dict.fromkeys(partitions, HIGH_WATERMARK))
+            return console.done(f"/topics/{name}", f"All records of {name} were deleted.")
+    except (FormError, KafkaError) as error:
+        form_error = error_text(error)
     preview = Preview(
-        title=f"Empty topic {name}",
-        facts=[*_held(view), ("Read by", await _readers(console, name))],
-        warning="These records are gone for good. Groups go on from where they are, at the end.",
+        title=f"Delete all records of {name}",
+        facts=[*_contents(view), ("Read by", await _readers(console, name))],
+        warning="The records cannot be restored. Groups continue at the end of the topic.",
         button="Delete all records",
         form=form,
         must_type=name,
         back=f"/topics/{name}",
     )
-    return console.page(
-        request,
-        "topic_confirm.html",
-        status=422 if mistake else 200,
-        topic=name,
-        preview=preview,
-        mistake=mistake,
-    )
+    return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
 
 
 async def delete(request: Request) -> Response:
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
-    mistake = None
+    form_error = None
     try:
         if request.method == "POST" and is_confirmed(form, name):
             value_of((await console.admin.topics.delete([name]))[name])
             await console.sampler.fresh(0)
             return console.done("/topics", f"Topic {name} was deleted.")
-    except (FormMistake, KafkaError) as error:
-        mistake = reason(error)
+    except (FormError, KafkaError) as error:
+        form_error = error_text(error)
     preview = Preview(
         title=f"Delete topic {name}",
         facts=[
-            *_held(view),
+            *_contents(view),
             ("Read by", await _readers(console, name)),
-            *([("Internal", "yes, the cluster itself needs it")] if view.internal else []),
+            *([("Internal", "yes, the cluster needs it")] if view.internal else []),
         ],
-        warning="The topic and its records are gone for good.",
+        warning="The topic and its records cannot be restored.",
         button="Delete the topic",
         form=form,
         must_type=name,
         back=f"/topics/{name}",
     )
-    return console.page(
-        request,
-        "topic_confirm.html",
-        status=422 if mistake else 200,
-        topic=name,
-        preview=preview,
-        mistake=mistake,
-    )
+    return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
 
 
-def _held(view: TopicView) -> list[tuple[str, object]]:
+def _contents(view: TopicView) -> list[tuple[str, object]]:
     return [
         ("Partitions", len(view.partitions)),
         ("Records", f"at most {count(view.record_count)}"),
@@ -182,10 +154,10 @@ def _held(view: TopicView) -> list[tuple[str, object]]:
 
 
 async def _readers(console: Console, topic: str) -> str:
-    """Who would miss it."""
+    """The groups that read the topic."""
     names = [reader.group_id for reader in (await console.lags.survey()).readers(topic)]
     if not names:
         return "no group"
-    named, others = names[:_READERS_NAMED], len(names) - _READERS_NAMED
+    named, others = names[:_GROUPS_SHOWN_MAX], len(names) - _GROUPS_SHOWN_MAX
     listing = ", ".join(named) + (f" and {others} more" if others > 0 else "")
     return f"{'group' if len(names) == 1 else 'groups'} {listing}"

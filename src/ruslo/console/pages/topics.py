@@ -1,4 +1,4 @@
-"""Topics: the list, and one of them."""
+"""Topics: the list, and a single topic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopicRow(NamedTuple):
     size_bytes: int | None
     records_per_s: float
     worst: str | None
-    """The mood of its worst partition; None when all is well."""
+    """The risk of its worst partition, or None."""
 
 
 async def topics(request: Request) -> Response:
@@ -75,14 +75,14 @@ async def topic(request: Request) -> Response:
 
 
 async def live(request: Request) -> Response:
-    return stream(_news(console_of(request), str(request.path_params["topic"])))
+    return stream(_updates(console_of(request), str(request.path_params["topic"])))
 
 
-async def _news(console: Console, name: str) -> AsyncIterator[str]:
+async def _updates(console: Console, name: str) -> AsyncIterator[str]:
     samples = console.sampler.topic_samples(name)
     yield event("samples", [[round(sample.time_s, 1), sample.records_per_s] for sample in samples])
     last = samples[-1] if samples else None
-    async for _ in console.sampler.news():
+    async for _ in console.sampler.updates():
         samples = console.sampler.topic_samples(name)
         if samples and samples[-1] is not last:
             newest = last = samples[-1]
@@ -107,7 +107,7 @@ def _row(console: Console, snapshot: Snapshot, name: str) -> TopicRow:
 
 
 def _worst(snapshot: Snapshot, name: str) -> str | None:
-    # min.insync.replicas of every topic would be another request; the overview asks where it matters.
+    # min.insync.replicas would need another request per topic; the overview page has it.
     risks = [risk_of(each, 1) for each in snapshot.topics[name].partitions]
     worst = max((risk for risk in risks if risk is not None), default=None)
     return None if worst is None else worst.label

@@ -1,4 +1,4 @@
-"""Transactions: what is open, what hangs, and ending it."""
+"""Transactions: open and hanging ones, and forms to abort them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ruslo.client.admin.transactions import OPEN_STATES, TransactionDescription
 from ruslo.client.views.hanging_transactions import HangingTransaction, find_hanging_transactions
 from ruslo.client.views.partition_lists import shown_by_topic, shown_partitions
 from ruslo.client.views.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
-from ruslo.console.confirming import Preview, is_confirmed
+from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.error_texts import error_text
 from ruslo.console.formats import ago
-from ruslo.console.forms import Form, FormMistake
-from ruslo.console.problems import reason
+from ruslo.console.forms import Form, FormError
 from ruslo.console.render import link
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 
 _SHOWN_MAX = 300
-_YOUNG_MS = 15 * 60 * 1000
-"""One with a younger record may yet be confirmed: transaction.max.timeout.ms as Kafka has it by default."""
+_HANGING_MIN_AGE_MS = 15 * 60 * 1000
+"""Kafka's default of transaction.max.timeout.ms: younger transactions may still be verified."""
 
 
 async def transactions(request: Request) -> Response:
@@ -41,7 +41,7 @@ async def transactions(request: Request) -> Response:
         left=max(0, len(listed) - _SHOWN_MAX),
         show_all=show_all,
         search=search,
-        looked=query.flag("hanging"),
+        searched=query.flag("hanging"),
         hanging=await _hanging(console) if query.flag("hanging") else [],
     )
 
@@ -51,21 +51,21 @@ def _oldest_first(row: TransactionDescription) -> float:
 
 
 async def _hanging(console: Console) -> list[HangingTransaction]:
-    snapshot = await console.sampler.fresh(0)  # whoever searches means what is there now
+    snapshot = await console.sampler.fresh(0)
     return await find_hanging_transactions(
-        console.admin, list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _YOUNG_MS
+        console.admin, list(snapshot.ends), written_before_ms=round(time.time() * 1000) - _HANGING_MIN_AGE_MS
     )
 
 
 async def abort(request: Request) -> Response:
-    """Abort the open transaction of an id, as a whole."""
+    """Abort the open transaction of a transactional id."""
     console, form = console_of(request), form_of(request)
     transactional_id = request.query_params.get("id", "")
-    preview, mistake = None, None
+    preview, form_error = None, None
     try:
         found = await described_for_abort(console.admin, transactional_id)
         if not found.is_open:
-            raise FormMistake(f"{transactional_id} has no open transaction ({found.state}).")
+            raise FormError(f"{transactional_id} has no open transaction ({found.state}).")
         if request.method == "POST" and is_confirmed(form):
             await console.admin.transactions.fence(transactional_id, found.timeout_ms)
             return console.done("/transactions", f"The transaction of {transactional_id} was aborted.")
@@ -73,28 +73,28 @@ async def abort(request: Request) -> Response:
             title=f"Abort the transaction of {transactional_id}",
             facts=[
                 ("State", found.state),
-                ("Began", ago(found.start_ms)),
+                ("Started", ago(found.start_ms)),
                 ("Partitions", shown_partitions(found.partitions) or "none"),
                 ("Producer", f"{found.producer_id}, epoch {found.producer_epoch}"),
             ],
-            warning="Its records will never be seen by readers of committed data. Its producer is fenced: "
-            "it gets a fatal error and has to begin anew.",
+            warning="Consumers with isolation.level=read_committed never see its records. Its producer is "
+            "fenced: it gets a fatal error and must be restarted.",
             button="Abort the transaction",
             form=form,
             back="/transactions",
         )
-    except (FormMistake, KafkaError, AbortRefused) as error:
-        mistake = reason(error)
-    return _page(request, link("/transactions/abort", id=transactional_id), preview, mistake)
+    except (FormError, KafkaError, AbortRefused) as error:
+        form_error = error_text(error)
+    return _page(request, link("/transactions/abort", id=transactional_id), preview, form_error)
 
 
 async def end_hanging(request: Request) -> Response:
-    """Write an abort marker where no coordinator ever will."""
+    """Write an abort marker for a hanging transaction."""
     console, form = console_of(request), form_of(request)
     query = Form.of_query(request.query_params)
     topic, number = query.text("topic"), query.number("partition", "Partition", least=0) or 0
     offset = query.number("offset", "Offset", least=0) or 0
-    preview, mistake = None, None
+    preview, form_error = None, None
     try:
         marker = await plan_marker(console.admin, TopicPartition(topic, number), offset, False)
         if request.method == "POST" and is_confirmed(form):
@@ -103,32 +103,28 @@ async def end_hanging(request: Request) -> Response:
             )
             return console.done(
                 "/transactions?hanging=1",
-                f"The transaction at offset {offset} of {marker.partition} was ended.",
+                f"The transaction at offset {offset} of {marker.partition} was aborted.",
             )
         preview = Preview(
-            title=f"End the transaction that hangs in {marker.partition}",
+            title=f"Abort the hanging transaction in {marker.partition}",
             facts=[
-                ("Begins at offset", offset),
+                ("Start offset", offset),
                 ("Producer", f"{marker.producer.producer_id}, epoch {marker.producer.producer_epoch}"),
                 ("Coordinator epoch", marker.coordinator_epoch),
             ],
-            warning="An abort marker is written: readers of committed data go on, and never see its records.",
+            warning="The abort marker unblocks consumers with isolation.level=read_committed. They never see "
+            "the records of the transaction.",
             button="Write the abort marker",
             form=form,
             back="/transactions?hanging=1",
         )
-    except (FormMistake, KafkaError, AbortRefused) as error:
-        mistake = reason(error)
+    except (FormError, KafkaError, AbortRefused) as error:
+        form_error = error_text(error)
     action = link("/transactions/end-hanging", topic=topic, partition=str(number), offset=str(offset))
-    return _page(request, action, preview, mistake)
+    return _page(request, action, preview, form_error)
 
 
-def _page(request: Request, action: str, preview: Preview | None, mistake: str | None) -> Response:
-    return console_of(request).page(
-        request,
-        "transaction_confirm.html",
-        status=422 if mistake else 200,
-        action=action,
-        preview=preview,
-        mistake=mistake,
+def _page(request: Request, action: str, preview: Preview | None, form_error: str | None) -> Response:
+    return console_of(request).form_page(
+        request, "transaction_confirm.html", preview, form_error, action=action
     )

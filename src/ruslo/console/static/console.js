@@ -1,4 +1,4 @@
-// What the server cannot do: plots, live figures, following a topic, keys. Pages work without it.
+// Plots, live figures, topic tails and keyboard shortcuts. Pages work without this script.
 "use strict";
 
 // -- theme
@@ -13,7 +13,7 @@ document.querySelector("[data-theme-toggle]").addEventListener("click", () => {
   plots.forEach((plot) => plot.restyle());
 });
 
-// -- keys: / goes to the search, g and a letter to a page
+// -- keyboard shortcuts: / focuses the search, g and a letter opens a page
 
 let lastKey = "";
 const PAGES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", x: "/transactions", p: "/pipelines" };
@@ -32,16 +32,16 @@ document.addEventListener("keydown", (event) => {
   lastKey = event.key;
 });
 
-// A narrow screen has no room for the names of all pages: the present one comes into view.
+// A narrow screen cannot show all page names: scroll the current one into view.
 document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
-// -- one stream of events for each address, shared by all that listen to it
+// -- one event stream per URL, shared by its listeners
 
 const streams = new Map();
 
-function listen(address, name, handle) {
-  if (!streams.has(address)) streams.set(address, new EventSource(address));
-  streams.get(address).addEventListener(name, (event) => handle(JSON.parse(event.data)));
+function listen(url, name, handle) {
+  if (!streams.has(url)) streams.set(url, new EventSource(url));
+  streams.get(url).addEventListener(name, (event) => handle(JSON.parse(event.data)));
 }
 
 addEventListener("pagehide", () => streams.forEach((stream) => stream.close()));
@@ -61,13 +61,13 @@ document.querySelectorAll("[data-live]").forEach((element) => {
 // -- plots
 
 const plots = [];
-const KEPT = 300;
-const SPAN_S = 20; // at least: a single sample has no width of its own
-const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600]; // some mark in every narrow plot
+const SAMPLES_MAX = 300;
+const SPAN_MIN_S = 20; // a single sample has no width
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1800, 3600]; // narrow plots need a tick, too
 
 function span(first, last) {
   const end = last ?? Date.now() / 1000;
-  return [Math.min(first ?? end, end - SPAN_S), end];
+  return [Math.min(first ?? end, end - SPAN_MIN_S), end];
 }
 
 function short(value, unit) {
@@ -137,8 +137,8 @@ class LivePlot {
       times.push(sample[0]);
       values.push(sample[this.column]);
     }
-    times.splice(0, times.length - KEPT);
-    values.splice(0, values.length - KEPT);
+    times.splice(0, times.length - SAMPLES_MAX);
+    values.splice(0, values.length - SAMPLES_MAX);
     this.element.dataset.points = times.length;
     this.plot.setData(this.data);
   }
@@ -148,7 +148,7 @@ if (window.uPlot) {
   document.querySelectorAll("[data-plot]").forEach((element) => plots.push(new LivePlot(element)));
 }
 
-// -- htmx: parts of pages that renew themselves leave alone what somebody uses
+// -- htmx: refreshed parts of a page are not replaced while the user works in them
 
 document.addEventListener("htmx:configRequest", (event) => {
   event.detail.headers["X-Form-Token"] = document.querySelector('meta[name="form-token"]').content;
@@ -160,7 +160,7 @@ function isInUse(part) {
   return document.hidden || selected || part.contains(document.activeElement) || part.querySelector("details[open]");
 }
 
-// Before it is asked for, and again before it is put in place: somebody may have come meanwhile.
+// Check before the request and again before the swap.
 for (const moment of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
   document.addEventListener(moment, (event) => {
     const { elt, target } = event.detail.requestConfig;
@@ -173,7 +173,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
   if (heading && event.detail.target.id === "preview") heading.focus();
 });
 
-// -- following a topic
+// -- topic tail
 
 const TAIL_ROWS = 500;
 const tail = document.querySelector("[data-tail]");
@@ -192,8 +192,8 @@ if (tail) {
     tail.setAttribute("aria-pressed", "false");
   };
 
-  const tell = () => {
-    const left = skipped ? `, ${skipped.toLocaleString()} more came than can be shown` : "";
+  const showState = () => {
+    const left = skipped ? `, ${skipped.toLocaleString()} skipped` : "";
     state.textContent = `Following: ${seen.toLocaleString()} records${left}`;
   };
 
@@ -207,7 +207,7 @@ if (tail) {
     stream = new EventSource(tail.dataset.tail);
     tail.textContent = "Stop";
     tail.setAttribute("aria-pressed", "true");
-    tell();
+    showState();
     stream.addEventListener("rows", (event) => {
       const arrived = JSON.parse(event.data);
       seen += arrived.count;
@@ -216,7 +216,7 @@ if (tail) {
       while (records.rows.length > TAIL_ROWS) records.lastElementChild.remove();
       const nothing = document.getElementById("no-records");
       if (nothing) nothing.remove();
-      tell();
+      showState();
     });
     stream.addEventListener("problem", (event) => {
       stop();

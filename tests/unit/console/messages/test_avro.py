@@ -6,7 +6,7 @@ import json
 import fastavro
 import pytest
 
-from ruslo.console.messages.avro import AvroMistake, AvroSchema, AvroSchemas
+from ruslo.console.messages.avro import AvroError, AvroSchema, AvroSchemas
 
 SCHEMA = {
     "type": "record",
@@ -34,8 +34,8 @@ def test_values_are_decoded_with_and_without_a_registrys_prefix() -> None:
 @pytest.mark.parametrize(
     "data", [b"\x06ab", b"\xff\xff\xff\xff\xff", encoded() + b"more", b"\x00", b"\x02a\x01"]
 )
-def test_values_of_another_schema_are_told(data: bytes) -> None:
-    with pytest.raises(AvroMistake, match=r"do not have the schema|left over"):
+def test_values_that_do_not_match_the_schema(data: bytes) -> None:
+    with pytest.raises(AvroError, match=r"does not match the schema"):
         AvroSchema(json.dumps(SCHEMA)).decode(data)
 
 
@@ -43,22 +43,22 @@ def test_values_of_another_schema_are_told(data: bytes) -> None:
     ("text", "says"),
     [
         ("{", "not JSON"),
-        ('{"type": "nonsense"}', "no Avro schema"),
-        ('{"type": "record"}', "no Avro schema"),
+        ('{"type": "nonsense"}', "not a valid Avro schema"),
+        ('{"type": "record"}', "not a valid Avro schema"),
         (
             '[{"type": "record", "name": "a.E", "fields": []}, {"type": "array", "items": "a.E"}]',
-            "take no bytes",
+            "zero-length items",
         ),
-        ("17", "no Avro schema"),
-        ('{"type": "array", "items": "null"}', "take no bytes"),
+        ("17", "not a valid Avro schema"),
+        ('{"type": "array", "items": "null"}', "zero-length items"),
         (
             '["int", {"type": "array", "items": {"type": "record", "name": "E", "fields": []}}]',
-            "take no bytes",
+            "zero-length items",
         ),
     ],
 )
-def test_what_is_no_schema_or_a_dangerous_one(text: str, says: str) -> None:
-    with pytest.raises(AvroMistake, match=says):
+def test_invalid_and_dangerous_schemas(text: str, says: str) -> None:
+    with pytest.raises(AvroError, match=says):
         AvroSchema(text)
 
 

@@ -54,8 +54,8 @@ def test_what_it_is_is_guessed(data: bytes | None, kind: str) -> None:
     assert show(data, "auto", 100).format == kind
 
 
-def test_what_is_not_as_asked_for_says_so() -> None:
-    assert show(b"not json", "json", 100)[-1] == "This is not JSON."
+def test_data_in_another_format_has_a_note() -> None:
+    assert show(b"not json", "json", 100)[-1] == "The data is not valid JSON."
     assert "schema" in (show(b"x", "avro", 100).note or "")
 
 
@@ -63,9 +63,9 @@ def test_hex_is_as_editors_have_it() -> None:
     assert show(b"Ruslo\x00\xff", "hex", 200).text == f"00000000  {'52 75 73 6c 6f 00 ff':<48} Ruslo··"
 
 
-def test_large_values_are_cut_and_deep_ones_do_no_harm() -> None:
+def test_large_values_are_truncated_and_deep_json_is_harmless() -> None:
     large = show(b"x" * 1_000_000, "auto", 1000)
-    assert (len(large.text), large.is_cut, large.size_bytes) == (1000, True, 1_000_000)
+    assert (len(large.text), large.is_truncated, large.size_bytes) == (1000, True, 1_000_000)
     deep = b"[" * 50_000
-    assert show(deep, "json", 100).note == "This is not JSON."
+    assert show(deep, "json", 100).note == "The data is not valid JSON."
     assert one_line(b'{"a":\n   1}', 50).text == '{"a": 1}'

@@ -1,4 +1,4 @@
-"""Changes happen in two steps: what would be done is shown, and done when it is confirmed."""
+"""Changes take two steps: a preview, then a confirmation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ruslo.console.formats import visible
-from ruslo.console.forms import Form, FormMistake
+from ruslo.console.forms import Form, FormError
 
-_OF_THE_STEP = frozenset({"step", "form_token", "typed"})
+_STEP_FIELDS = frozenset({"step", "form_token", "typed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is about to happen, in facts, and the form that lets it."""
+    """The effects of a change, and the form that confirms it."""
 
     title: str
     facts: Sequence[tuple[str, object]]
@@ -21,24 +21,24 @@ class Preview:
     form: Form
     warning: str | None = None
     must_type: str | None = None
-    """What has to be typed, for what cannot be undone."""
+    """The text that the user must type to confirm an irreversible change."""
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = field(default_factory=tuple)
-    """A table, where facts are not enough."""
+    """A table of details."""
     back: str | None = None
-    """Where whoever thinks better of it goes, when there is no form to go back to."""
+    """The page to return to on cancel; None if the form is on the same page."""
     extra: Sequence[tuple[str, str]] = ()
-    """Values that the confirmation carries besides what was filled in."""
+    """Form fields of the confirmation in addition to those of the form."""
 
     @property
     def carried(self) -> list[tuple[str, str]]:
-        return [pair for pair in self.form.pairs() if pair[0] not in _OF_THE_STEP] + list(self.extra)
+        return [pair for pair in self.form.pairs() if pair[0] not in _STEP_FIELDS] + list(self.extra)
 
 
 def is_confirmed(form: Form, must_type: str | None = None) -> bool:
-    """Whether this is the second step; raises when what had to be typed was not."""
+    """Whether the change is confirmed; raises FormError if the required text was not typed."""
     if form.text("step") != "confirm":
         return False
     if must_type is not None and form.text("typed") not in (must_type, visible(must_type)):
-        raise FormMistake(f"Nothing was changed: type {must_type!r} to confirm.")
+        raise FormError(f"Nothing was changed: type {must_type!r} to confirm.")
     return True

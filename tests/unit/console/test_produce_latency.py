@@ -4,7 +4,7 @@ import pytest
 
 from ruslo.client.settings.bootstrap_servers import Address
 from ruslo.client.wire.metadata import Node
-from ruslo.console.request_times import Total, address_for, read_total
+from ruslo.console.produce_latency import Total, address_for, read_total
 
 EXPOSITION = b"""\
 kafka_network_requestmetrics_totaltimems_sum{request="Metadata"} 9.1

@@ -1,6 +1,6 @@
-"""How long brokers take for a Produce request, from the metrics of those that have them, as Ruslo's nodes do.
+"""The mean latency of Produce requests, from the metrics of Ruslo's brokers.
 
-Fetch is left out: its time is mostly that of consumers who wait for something to come.
+Fetch is left out: its latency is mostly the time that consumers wait for records.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ruslo.console.settings import is_loopback
 from ruslo.model.errors import ConfigError, KafkaError
 
 _LISTENER = "ruslo.metrics.listener"
-_ASK_AGAIN_S = 60.0
-_ANSWER_WITHIN_S = 1.0
-_ANSWER_MAX_BYTES = 4 * 1024 * 1024
-_FIGURE = re.compile(
+_ADDRESS_MAX_AGE_S = 60.0
+_SCRAPE_TIMEOUT_S = 1.0
+_SCRAPE_BYTES_MAX = 4 * 1024 * 1024
+_PRODUCE_METRIC = re.compile(
     rb'kafka_network_requestmetrics_totaltimems_(sum|count)\{request="Produce"\} ([0-9.e+-]+)'
 )
 
@@ -33,31 +33,31 @@ class Total(NamedTuple):
     requests: float
 
 
-class RequestTimes:
+class ProduceLatency:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._addresses: dict[int, Address | None] = {}
-        self._asked_s = 0.0
+        self._updated_s = 0.0
         self._before: dict[int, Total] = {}
 
-    async def look(self, nodes: Mapping[int, Node]) -> float | None:
-        """The mean since the last look, over all brokers, in ms; None when nobody tells, or nothing came."""
-        if time.monotonic() - self._asked_s > _ASK_AGAIN_S:
+    async def measure(self, nodes: Mapping[int, Node]) -> float | None:
+        """The mean since the last call over all brokers, in ms; None without metrics or requests."""
+        if time.monotonic() - self._updated_s > _ADDRESS_MAX_AGE_S:
             found = await asyncio.gather(*(self._address(node) for node in nodes.values()))
             self._addresses = dict(zip(nodes, found, strict=True))
-            self._asked_s = time.monotonic()
-        asked = {node_id: address for node_id, address in self._addresses.items() if address is not None}
-        answers = await asyncio.gather(*(_scrape(address) for address in asked.values()))
-        totals = {node_id: total for node_id, total in zip(asked, answers, strict=True) if total is not None}
+            self._updated_s = time.monotonic()
+        known = {node_id: address for node_id, address in self._addresses.items() if address is not None}
+        scraped = await asyncio.gather(*(_scrape(address) for address in known.values()))
+        totals = {node_id: total for node_id, total in zip(known, scraped, strict=True) if total is not None}
         before, self._before = self._before, totals
-        # A broker that was started again counts from nothing.
-        grown = [
+        # The counters of a restarted broker start at 0.
+        deltas = [
             (total.milliseconds - before[node_id].milliseconds, total.requests - before[node_id].requests)
             for node_id, total in totals.items()
             if node_id in before and total.requests > before[node_id].requests
         ]
-        requests = sum(count for _, count in grown)
-        return sum(took for took, _ in grown) / requests if requests else None
+        requests = sum(count for _, count in deltas)
+        return sum(took for took, _ in deltas) / requests if requests else None
 
     async def _address(self, node: Node) -> Address | None:
         try:
@@ -65,11 +65,11 @@ class RequestTimes:
             value = next((entry.value for entry in entries if entry.name == _LISTENER), None)
             return address_for(node, parse_bootstrap(value)[0]) if value else None
         except (KafkaError, ConfigError):
-            return None  # another broker's settings know no such thing; port 0 tells nothing
+            return None  # other brokers do not have this config, and port 0 is unknown
 
 
 def address_for(node: Node, listener: Address) -> Address | None:
-    """Where a node's metrics can be had from here; None where that would be another machine than the node."""
+    """The address of a node's metrics as seen from here; None if it would be another machine."""
     try:
         is_wildcard = ipaddress.ip_address(listener.host).is_unspecified
     except ValueError:
@@ -81,20 +81,20 @@ def address_for(node: Node, listener: Address) -> Address | None:
 
 
 def read_total(text: bytes) -> Total | None:
-    """What the exposition says about Produce; None when it says nothing."""
-    figures = {match[1]: float(match[2]) for match in _FIGURE.finditer(text)}
+    """The totals of Produce requests in the exposition, or None."""
+    figures = {match[1]: float(match[2]) for match in _PRODUCE_METRIC.finditer(text)}
     return Total(figures[b"sum"], figures[b"count"]) if len(figures) == 2 else None
 
 
 async def _scrape(address: Address) -> Total | None:
-    """A figure that cannot be had must not hold up those that can."""
+    """Scrape one broker; None if it does not respond in time."""
     try:
-        async with asyncio.timeout(_ANSWER_WITHIN_S):
+        async with asyncio.timeout(_SCRAPE_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(*address)
             try:
                 writer.write(f"GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
                 text = bytearray()
-                while len(text) < _ANSWER_MAX_BYTES and (part := await reader.read(65536)):
+                while len(text) < _SCRAPE_BYTES_MAX and (part := await reader.read(65536)):
                     text += part
                 return read_total(bytes(text))
             finally:

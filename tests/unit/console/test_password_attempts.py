@@ -5,51 +5,51 @@ from itertools import pairwise
 
 import pytest
 
-from ruslo.console.guesses import (
+from ruslo.console.password_attempts import (
     CHECK_INTERVAL_S,
     WAITING_MAX,
     WAITING_PER_ADDRESS_MAX,
-    Guesses,
+    PasswordAttempts,
     TooManyAttempts,
 )
 
 
 def test_a_wrong_password_delays_the_next_check_even_of_another_address() -> None:
-    guesses = Guesses()
-    assert guesses.enter("a", 100.0) == 0
-    guesses.leave("a", right=False, now=100.0)
-    assert guesses.enter("b", 100.25) == pytest.approx(CHECK_INTERVAL_S - 0.25)
+    attempts = PasswordAttempts()
+    assert attempts.enter("a", 100.0) == 0
+    attempts.leave("a", correct=False, now=100.0)
+    assert attempts.enter("b", 100.25) == pytest.approx(CHECK_INTERVAL_S - 0.25)
 
 
 def test_right_passwords_do_not_wait_for_each_other() -> None:
-    guesses = Guesses()
+    attempts = PasswordAttempts()
     for _ in range(50):
-        assert guesses.enter("a", 100.0) == 0
-        guesses.leave("a", right=True, now=100.0)
+        assert attempts.enter("a", 100.0) == 0
+        attempts.leave("a", correct=True, now=100.0)
 
 
 def test_one_address_does_not_fill_the_queue() -> None:
-    guesses = Guesses()
+    attempts = PasswordAttempts()
     for _ in range(WAITING_PER_ADDRESS_MAX):
-        guesses.enter("a", 100.0)
+        attempts.enter("a", 100.0)
     with pytest.raises(TooManyAttempts):
-        guesses.enter("a", 100.0)
-    assert guesses.enter("b", 100.0) == WAITING_PER_ADDRESS_MAX * CHECK_INTERVAL_S
+        attempts.enter("a", 100.0)
+    assert attempts.enter("b", 100.0) == WAITING_PER_ADDRESS_MAX * CHECK_INTERVAL_S
 
 
 def test_the_queue_is_bounded() -> None:
-    guesses = Guesses()
+    attempts = PasswordAttempts()
     for number in range(WAITING_MAX):
-        guesses.enter(f"address {number}", 100.0)
+        attempts.enter(f"address {number}", 100.0)
     with pytest.raises(TooManyAttempts):
-        guesses.enter("one more", 100.0)
+        attempts.enter("one more", 100.0)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_wrong_passwords_are_never_checked_faster_than_the_rate(seed: int) -> None:
     """Many addresses guess at random times, and some of them give up while they wait."""
     chance = random.Random(seed)
-    guesses = Guesses()
+    attempts = PasswordAttempts()
     now = 0.0
     waiting: list[tuple[float, str]] = []
     checked: list[float] = []
@@ -59,10 +59,10 @@ def test_wrong_passwords_are_never_checked_faster_than_the_rate(seed: int) -> No
             waiting.remove(entry)
             if entry[0] <= now:
                 checked.append(entry[0])
-            guesses.leave(entry[1], right=False, now=now)
+            attempts.leave(entry[1], correct=False, now=now)
         address = f"address {chance.randrange(40)}"
         try:
-            waiting.append((now + guesses.enter(address, now), address))
+            waiting.append((now + attempts.enter(address, now), address))
         except TooManyAttempts:
             continue
     checked.sort()
