@@ -1,11 +1,10 @@
-"""A cluster stretched over three racks (or zones, or sites) that loses one of them, and nothing with it.
+"""A cluster stretched over three racks (or zones, or sites) that loses one rack and no records.
 
-Six nodes, two in each rack. Every partition has three copies, one in each rack, because replicas are spread
-over racks; a record is acknowledged when two of them have it. So whatever rack is lost, every record that was
-acknowledged is in another one, and there are still two copies to go on with. All nodes vote as controllers,
-and the four that are left are a majority of six.
-
-A consumer says in which rack it is, and is served by the copy there: its reads do not cross the line.
+- The cluster has six nodes, two per rack. Every partition has three replicas, one per rack.
+- A record is acknowledged when two replicas have it, so every acknowledged record survives the loss of a
+  rack, and two replicas remain.
+- All nodes are controllers; the remaining four are a majority of six.
+- A consumer with ``client.rack`` fetches from the replica in its rack, so its reads stay within the rack.
 
 Run it: ``python examples/stretched/stretched_cluster.py``
 """
@@ -24,36 +23,36 @@ RACKS = ["north", "north", "middle", "middle", "south", "south"]
 TOPIC = "payments"
 PARTITIONS = 6
 SETTINGS = {
-    # Clients that name their rack (client.rack) are served by the copy that is there (KIP-392).
+    # Consumers with client.rack fetch from the replica in their rack (KIP-392).
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
 
 
 class Payments(threading.Thread):
-    """Writes one payment after the other, and remembers those that were acknowledged."""
+    """Produces payments continuously and records those that were acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="payments")
         self.acknowledged: list[int] = []
         self.failed: list[str] = []
-        self._enough = threading.Event()
+        self._stopped = threading.Event()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         )
 
     def run(self) -> None:
         number = 0
-        while not self._enough.is_set():
+        while not self._stopped.is_set():
             self._producer.produce(
                 TOPIC, str(number).encode(), partition=number % PARTITIONS, on_delivery=self._delivered
             )
             self._producer.poll(0.001)
             number += 1
         if self._producer.flush(60):
-            self.failed.append("some payments were neither acknowledged nor refused")
+            self.failed.append("some payments were neither acknowledged nor rejected")
 
     def stop(self) -> None:
-        self._enough.set()
+        self._stopped.set()
         self.join()
 
     def wait_for_more(self, count: int) -> None:
@@ -69,7 +68,7 @@ class Payments(threading.Thread):
 
 
 def read_everything(bootstrap: str, rack: str) -> list[int]:
-    """As a consumer in this rack reads it."""
+    """Read all payments with a consumer in this rack."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -93,7 +92,7 @@ def read_everything(bootstrap: str, rack: str) -> list[int]:
 
 
 def racks_of_replicas(admin: AdminClient, cluster: EmbeddedCluster) -> list[set[str]]:
-    """For each partition, the racks that have a copy."""
+    """The racks of the replicas, per partition."""
     partitions = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions.values()
     rack_of = dict(zip(cluster.node_ids, RACKS, strict=True))
     return [{rack_of[replica] for replica in partition.replicas} for partition in partitions]

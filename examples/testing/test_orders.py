@@ -1,4 +1,4 @@
-"""A test as a user writes it: three nodes, one of which is lost. Run it with ``pytest examples/testing``."""
+"""A user's test with three nodes that loses one. Run it with ``pytest examples/testing``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_orders_survive_the_loss_of_their_leader(ruslo_cluster: EmbeddedCluster)
 
     leader = ruslo_cluster.leader_of("orders")
     ruslo_cluster.kill(leader)
-    producer.produce("orders", b"while it is gone")
+    producer.produce("orders", b"without the leader")
     assert producer.flush(30) == 0
     assert ruslo_cluster.leader_of("orders") != leader
 

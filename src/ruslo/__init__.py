@@ -1,12 +1,12 @@
 """Ruslo: an event-streaming platform that speaks the Kafka protocol.
 
-Here are the names for programs that produce and consume; ``ruslo.testing`` has brokers for their tests. Each
-name is imported when it is first used, so that ``import ruslo`` costs nothing.
+This package exports the producer and consumer API; ``ruslo.testing`` has brokers for tests. Each name is
+imported on first use, so ``import ruslo`` is cheap.
 """
 
 from __future__ import annotations
 
-# typing.TYPE_CHECKING without importing typing, which would cost more than all the rest.
+# Like typing.TYPE_CHECKING, without the cost of importing typing.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

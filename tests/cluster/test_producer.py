@@ -181,7 +181,7 @@ def test_invalid_headers_are_rejected_with_a_reason(config: Config, topic: str, 
 
 def test_a_record_that_is_too_large(config: Config, topic: str) -> None:
     with ruslo.Producer({**config, "max.request.size": 2000}) as producer:
-        with pytest.raises(ruslo.KafkaError, match=r"max\.request\.size is 2000") as caught:
+        with pytest.raises(ruslo.KafkaError, match=r"more than max\.request\.size \(2000\)") as caught:
             producer.send(topic, b"x" * 3000)
         assert caught.value.code == ruslo.ErrorCode.MESSAGE_TOO_LARGE
         producer.send(topic, b"x" * 1000)
@@ -363,7 +363,7 @@ def test_a_transaction_that_timed_out_is_lost(config: Config, topic: str) -> Non
                 while _is_open(config, topic) and time.monotonic() < deadline:
                     time.sleep(0.2)
 
-        with pytest.raises(ruslo.TransactionLost, match="ran out of time"):
+        with pytest.raises(ruslo.TransactionLost, match="the transaction timed out"):
             dawdle()
     assert values(config, topic) == []
 

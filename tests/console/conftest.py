@@ -39,7 +39,7 @@ def console(broker: EmbeddedBroker) -> Iterator[ConsoleProcess]:
 
 @pytest.fixture
 def visitor(browser: Browser, console: ConsoleProcess) -> Iterator[Visitor]:
-    """Whatever a test does, the browser has nothing to complain of: no error, no refused script or style."""
+    """Fails a test if the browser logs an error or blocks a script or style."""
     visitor = Visitor(browser, console.address)
     yield visitor
     visitor.close()

@@ -1,4 +1,4 @@
-"""The same console on a broker that nobody here wrote."""
+"""The console on Apache Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from playwright.sync_api import Browser, expect
 
 from ruslo.model.topics import TopicPartition
 from tests.support.brokers.kafka import ApacheKafka
-from tests.support.console.console import ConsoleProcess, Visitor, asked, found_links, new_producer, refused
+from tests.support.console.console import (
+    ConsoleProcess,
+    Visitor,
+    failed_links,
+    found_links,
+    new_producer,
+    run_admin,
+)
 from tests.support.tools.programs import require_tool
 
 
@@ -29,7 +36,7 @@ def visitor(browser: Browser, kafka: ApacheKafka) -> Iterator[Visitor]:
     assert visitor.complaints == []
 
 
-def test_make_a_topic_write_and_read_it(visitor: Visitor) -> None:
+def test_create_a_topic_produce_and_read(visitor: Visitor) -> None:
     page = visitor.open("/topics/new")
     page.fill("[name=name]", "orders")
     page.fill("[name=partitions]", "2")
@@ -50,13 +57,13 @@ def test_make_a_topic_write_and_read_it(visitor: Visitor) -> None:
     expect(page.locator("#list tbody")).to_contain_text("override")
 
 
-def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
+def test_every_page_and_an_offset_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
     producer = new_producer(kafka.bootstrap)
     for number in range(20):
         producer.send("payments", f"{number}", partition=0)
     producer.flush(20)
     place = TopicPartition("payments", 0)
-    asked(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
+    run_admin(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
     pages = {
         "/": "Healthy",
         "/topics": "payments",
@@ -76,7 +83,7 @@ def test_every_page_and_a_reset(visitor: Visitor, kafka: ApacheKafka) -> None:
     for path, text in pages.items():
         expect(visitor.open(path).locator("main")).to_contain_text(text)
     # Pipelines are those of this machine, whichever cluster they work on.
-    assert refused(visitor, found_links(visitor, pages.keys() - {"/pipelines"})) == {}
+    assert failed_links(visitor, found_links(visitor, pages.keys() - {"/pipelines"})) == {}
     page = visitor.open("/group?id=billing")
     expect(page.locator("#lag")).to_have_text("15")
     page.click("a:has-text('Reset offsets')")

@@ -1,4 +1,4 @@
-"""Every form: what it previews, what it does, what it refuses."""
+"""Every form: its preview, its effect and its errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.client.admin.configs import Resource
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.topics import TopicPartition
 from ruslo.testing import EmbeddedBroker
-from tests.support.console.console import ConsoleProcess, Visitor, asked, make_topic, new_producer
+from tests.support.console.console import ConsoleProcess, Visitor, make_topic, new_producer, run_admin
 from tests.support.txns.hanging import UNVERIFIED, hang
 from tests.support.txns.transactional_clients import new_transactional
 
@@ -21,7 +21,7 @@ def topic_names(broker: EmbeddedBroker) -> list[str]:
     async def names(admin: Admin) -> list[str]:
         return [topic.name for topic in await admin.topics.list()]
 
-    return asked(broker.bootstrap, names)
+    return run_admin(broker.bootstrap, names)
 
 
 def filled_topic(broker: EmbeddedBroker, name: str, records: int, partitions: int = 1) -> None:
@@ -33,7 +33,7 @@ def filled_topic(broker: EmbeddedBroker, name: str, records: int, partitions: in
 
 
 def preview(page: Page) -> str:
-    """What it says, and nothing of what an earlier one said."""
+    """The text of the new preview, not of an earlier one."""
     page.evaluate("document.getElementById('preview').replaceChildren()")
     page.click("button:has-text('Preview')")
     expect(page.locator("#preview h2, #preview [role=alert]")).to_be_visible()
@@ -52,7 +52,7 @@ def test_create_a_topic(visitor: Visitor, broker: EmbeddedBroker) -> None:
     page.click("button:has-text('Create the topic')")
     page.wait_for_url("**/topics/made-here?*")
     expect(page.locator("[role=status]")).to_have_text("Topic made-here was created.")
-    created = asked(broker.bootstrap, lambda admin: admin.topics.describe("made-here"))
+    created = run_admin(broker.bootstrap, lambda admin: admin.topics.describe("made-here"))
     assert len(created.partitions) == 4
     page.reload()
     expect(page.locator("[role=status]")).to_have_count(0)
@@ -66,10 +66,10 @@ def test_create_a_topic(visitor: Visitor, broker: EmbeddedBroker) -> None:
         ({"name": "ok", "partitions": "0"}, "out of range"),
         ({"name": "ok", "replicas": "3"}, "INVALID_REPLICATION_FACTOR"),
         ({"name": "ok", "configs": "retention.ms=soon"}, "INVALID_CONFIG"),
-        ({"name": "ok", "configs": "nonsense"}, "is not name=value"),
+        ({"name": "ok", "configs": "nonsense"}, "is not in the form name=value"),
     ],
 )
-def test_mistakes_are_told_where_they_are_made(visitor: Visitor, fields: dict[str, str], says: str) -> None:
+def test_form_errors_are_shown_in_the_form(visitor: Visitor, fields: dict[str, str], says: str) -> None:
     page = visitor.open("/topics/new")
     for name, value in fields.items():
         page.fill(f"[name={name}]", value)
@@ -77,7 +77,7 @@ def test_mistakes_are_told_where_they_are_made(visitor: Visitor, fields: dict[st
     expect(page.locator("[name=name]")).to_have_value(fields["name"])
 
 
-def test_add_partitions_empty_and_delete(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_add_partitions_delete_records_and_delete_the_topic(visitor: Visitor, broker: EmbeddedBroker) -> None:
     filled_topic(broker, "grows", 10)
     page = visitor.open("/topics/grows/partitions")
     page.fill("[name=total]", "1")
@@ -94,7 +94,7 @@ def test_add_partitions_empty_and_delete(visitor: Visitor, broker: EmbeddedBroke
     page.fill("[name=typed]", "grows")
     page.click("button:has-text('Delete all records')")
     expect(page.locator("[role=status]")).to_have_text("All records of grows were deleted.")
-    ranges = asked(broker.bootstrap, lambda admin: admin.offsets.ranges([TopicPartition("grows", 0)]))
+    ranges = run_admin(broker.bootstrap, lambda admin: admin.offsets.ranges([TopicPartition("grows", 0)]))
     assert ranges == {TopicPartition("grows", 0): (10, 10)}
 
     page.goto("/topics/grows/delete")
@@ -104,11 +104,11 @@ def test_add_partitions_empty_and_delete(visitor: Visitor, broker: EmbeddedBroke
     assert "grows" not in topic_names(broker)
 
 
-def test_change_a_setting_and_take_it_back(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_change_a_config_and_remove_the_override(visitor: Visitor, broker: EmbeddedBroker) -> None:
     make_topic(broker.bootstrap, "tuned")
 
     def segment() -> tuple[str | None, str]:
-        entries = asked(
+        entries = run_admin(
             broker.bootstrap, lambda admin: admin.configs.describe(Resource.topic("tuned"), ["segment.bytes"])
         )
         return entries[0].value, entries[0].source.name
@@ -136,19 +136,19 @@ def test_change_a_setting_and_take_it_back(visitor: Visitor, broker: EmbeddedBro
     assert segment()[1] != "TOPIC"
 
 
-def test_change_a_brokers_setting(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_change_a_broker_config(visitor: Visitor, broker: EmbeddedBroker) -> None:
     page = visitor.open("/brokers/1/config?name=log.cleaner.threads")
     page.fill("[name=value]", "2")
     preview(page)
     page.click("button:has-text('Change the config')")
     expect(page.locator("[role=status]")).to_contain_text("log.cleaner.threads of broker 1 was set")
-    entries = asked(
+    entries = run_admin(
         broker.bootstrap, lambda admin: admin.configs.describe(Resource.broker(1), ["log.cleaner.threads"])
     )
     assert entries[0].value == "2"
 
 
-def test_write_a_record(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_produce_a_record(visitor: Visitor, broker: EmbeddedBroker) -> None:
     make_topic(broker.bootstrap, "written", 2)
     page = visitor.open("/topics/written/produce")
     page.fill("[name=key]", "k\u200d1")
@@ -170,7 +170,7 @@ def test_write_a_record(visitor: Visitor, broker: EmbeddedBroker) -> None:
 def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> None:
     filled_topic(broker, "replayed", 20, 2)
     places = {TopicPartition("replayed", number): 5 for number in (0, 1)}
-    asked(broker.bootstrap, lambda admin: admin.group_offsets.alter("slow/ <b>", places))
+    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("slow/ <b>", places))
     page = visitor.open("/groups")
     page.click("a:has-text('slow/')")
     expect(page.locator("#lag")).to_have_text("10")
@@ -189,7 +189,7 @@ def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> N
     assert "Reset 1 offset" in preview(page)
     page.click("button:has-text('Reset the offsets')")
     expect(page.locator("[role=status]")).to_contain_text("1 offset of slow/ <b> was reset")
-    committed = asked(broker.bootstrap, lambda admin: admin.group_offsets.fetch("slow/ <b>"))
+    committed = run_admin(broker.bootstrap, lambda admin: admin.group_offsets.fetch("slow/ <b>"))
     assert [each.offset for _, each in sorted(committed.items())] == [5, 7]
     page.click("a:has-text('Delete')")
     page.fill("[name=typed]", "slow/ <b>")
@@ -210,13 +210,13 @@ def test_abort_an_open_transaction(visitor: Visitor, broker: EmbeddedBroker) -> 
     expect(page.locator("#preview")).to_contain_text("paid:0")
     page.click("button:has-text('Abort the transaction')")
     expect(page.locator("[role=status]")).to_contain_text("The transaction of till-1 was aborted")
-    described = asked(broker.bootstrap, lambda admin: admin.transactions.describe(["till-1"]))
+    described = run_admin(broker.bootstrap, lambda admin: admin.transactions.describe(["till-1"]))
     assert not value_of(described["till-1"]).is_open
     page.goto("/transactions/abort?id=till-1")
     expect(page.locator("[role=alert]")).to_contain_text("has no open transaction")
 
 
-def test_end_a_transaction_that_hangs(browser: Browser) -> None:
+def test_abort_a_hanging_transaction(browser: Browser) -> None:
     with EmbeddedBroker(UNVERIFIED) as broker, ConsoleProcess(broker.bootstrap) as console:
         filled_topic(broker, "stuck", 3)
         with ThreadPoolExecutor(1) as thread:  # it has an event loop of its own

@@ -1,4 +1,4 @@
-"""The message browser: places, filters, formats, hostile records, following, downloads."""
+"""The message browser: positions, filters, formats, hostile records, live tail, downloads."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SCHEMA = {
 
 
 def producer_of(broker: EmbeddedBroker, topic: str, partitions: int = 1, **configs: str) -> Producer:
-    """Makes the topic."""
+    """Create the topic and produce to it."""
     make_topic(broker.bootstrap, topic, partitions, **configs)
     return new_producer(broker.bootstrap, max_request_size=5_000_000)
 
 
-def test_places_partitions_and_filters(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_positions_partitions_and_filters(visitor: Visitor, broker: EmbeddedBroker) -> None:
     producer = producer_of(broker, "places", partitions=2)
     now_ms = round(time.time() * 1000)
     for number in range(120):
@@ -87,7 +87,7 @@ def test_places_partitions_and_filters(visitor: Visitor, broker: EmbeddedBroker)
     expect(page.locator("[role=alert]")).to_contain_text("has no partition 9")
 
 
-def test_hostile_records_are_shown_and_do_nothing(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_hostile_records_are_harmless(visitor: Visitor, broker: EmbeddedBroker) -> None:
     producer = producer_of(broker, "hostile", max_message_bytes="5000000")
     for text in HOSTILE:
         producer.send("hostile", text, key=text, headers=[(text, text.encode())])
@@ -123,7 +123,7 @@ def test_hostile_records_are_shown_and_do_nothing(visitor: Visitor, broker: Embe
     assert [json.loads(line)["value"] for line in lines[: len(HOSTILE)]] == HOSTILE
 
 
-def test_hostile_records_that_arrive_while_somebody_follows(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_hostile_records_in_a_live_tail(visitor: Visitor, broker: EmbeddedBroker) -> None:
     producer = producer_of(broker, "arriving")
     page = visitor.open("/topics/arriving/messages")
     expect(page.locator("#no-records")).to_be_visible()
@@ -146,7 +146,7 @@ def test_hostile_records_that_arrive_while_somebody_follows(visitor: Visitor, br
     expect(page.locator("#tail-state")).to_contain_text("Stopped after")
 
 
-def test_a_flood_is_followed_without_drowning(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_a_live_tail_skips_records_of_a_flood(visitor: Visitor, broker: EmbeddedBroker) -> None:
     producer = producer_of(broker, "flood", partitions=3)
     page = visitor.open("/topics/flood/messages")
     page.click("button:has-text('Follow live')")
@@ -162,7 +162,7 @@ def test_a_flood_is_followed_without_drowning(visitor: Visitor, broker: Embedded
     assert page.locator("#records tr").count() <= 500
 
 
-def test_avro_by_a_schema_that_is_given(visitor: Visitor, broker: EmbeddedBroker) -> None:
+def test_avro_with_a_given_schema(visitor: Visitor, broker: EmbeddedBroker) -> None:
     producer = producer_of(broker, "binary")
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMA), {"id": 7, "who": "grace"})
@@ -182,7 +182,7 @@ def test_avro_by_a_schema_that_is_given(visitor: Visitor, broker: EmbeddedBroker
 @pytest.mark.parametrize(
     "path", ["/topics/nothing/messages", "/topics/empty-one/messages/0/5", "/topics/empty-one/messages/3/0"]
 )
-def test_what_is_not_there_is_said(visitor: Visitor, broker: EmbeddedBroker, path: str) -> None:
+def test_missing_records_and_topics(visitor: Visitor, broker: EmbeddedBroker, path: str) -> None:
     make_topic(broker.bootstrap, "empty-one")
     answer = visitor.page.goto(path)
     assert answer is not None

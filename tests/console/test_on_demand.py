@@ -1,4 +1,4 @@
-"""The console beside a cluster: nothing runs until somebody comes, and it ends with whoever started it."""
+"""The console on demand: it starts with the first connection and ends with its parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ruslo.testing import EmbeddedBroker
 
 
 def console_processes() -> list[int]:
-    """Children of this process that are consoles."""
+    """The console processes that this process started."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -46,7 +46,7 @@ def visit_for_ever(address: str) -> None:
         time.sleep(0.05)
 
 
-def test_it_starts_with_the_first_visit_again_after_a_death_and_ends_with_its_owner(
+def test_it_starts_on_demand_restarts_after_a_crash_and_ends_with_its_owner(
     broker: EmbeddedBroker,
 ) -> None:
     with ConsoleOnDemand(broker.bootstrap, 0) as console:
@@ -64,16 +64,16 @@ def test_it_starts_with_the_first_visit_again_after_a_death_and_ends_with_its_ow
         socket.create_connection((host, int(port)))
 
 
-def test_a_port_that_is_taken_is_said_unless_any_will_do(broker: EmbeddedBroker) -> None:
+def test_a_port_in_use_is_an_error_unless_any_port_will_do(broker: EmbeddedBroker) -> None:
     with ConsoleOnDemand(broker.bootstrap, 0) as console:
         port = int(console.address.rpartition(":")[2])
-        with pytest.raises(PortInUse, match=f"cannot listen at 127.0.0.1:{port}: address already in use"):
+        with pytest.raises(PortInUse, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
             ConsoleOnDemand(broker.bootstrap, port)
     with ConsoleOnDemand(broker.bootstrap) as one, ConsoleOnDemand(broker.bootstrap) as other:
         assert one.address != other.address
 
 
-def test_a_command_that_is_killed_leaves_no_console_behind(broker: EmbeddedBroker) -> None:
+def test_a_killed_command_leaves_no_console_behind(broker: EmbeddedBroker) -> None:
     code = (
         "import sys, time, urllib.request\n"
         "from ruslo.console.on_demand import ConsoleOnDemand\n"

@@ -1,4 +1,4 @@
-"""Every page, what moves on it, and how it is reached."""
+"""Every page: live figures, links, keyboard, themes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ruslo.testing.cluster_layout import free_ports
 from tests.support.console.console import (
     ConsoleProcess,
     Visitor,
-    asked,
+    failed_links,
     found_links,
     make_topic,
     new_producer,
-    refused,
+    run_admin,
 )
 
 PAGES = {
@@ -50,7 +50,7 @@ PAGES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def traffic(broker: EmbeddedBroker) -> Iterator[None]:
-    """Somebody writes and somebody reads, all the time."""
+    """A producer and a consumer run all the time."""
     over = threading.Event()
 
     def write_and_read() -> None:
@@ -86,7 +86,7 @@ def test_every_page(visitor: Visitor, path: str) -> None:
     assert page.title().endswith("· Ruslo")
 
 
-def test_plots_and_figures_move_by_themselves(visitor: Visitor) -> None:
+def test_plots_and_figures_update(visitor: Visitor) -> None:
     page = visitor.open("/")
     expect(page.locator("#plot-records canvas")).to_be_visible()
     expect(page.locator("#records-rate")).not_to_have_text("–/s")
@@ -98,15 +98,13 @@ def test_plots_and_figures_move_by_themselves(visitor: Visitor) -> None:
     expect(page.locator("#busiest")).to_contain_text("orders")
 
 
-def test_the_offsets_of_a_topic_move_by_themselves(visitor: Visitor) -> None:
+def test_the_offsets_of_a_topic_update(visitor: Visitor) -> None:
     page = visitor.open("/topics/orders")
     before = page.locator("#partitions").inner_text()
     page.wait_for_function("text => document.getElementById('partitions').innerText !== text", arg=before)
 
 
-def test_a_topic_tells_which_groups_read_it_and_how_far_they_are_behind(
-    visitor: Visitor, broker: EmbeddedBroker
-) -> None:
+def test_a_topic_shows_its_groups_and_their_lag(visitor: Visitor, broker: EmbeddedBroker) -> None:
     make_topic(broker.bootstrap, "read", 2)
     producer = new_producer(broker.bootstrap)
     for number in range(10):
@@ -116,7 +114,7 @@ def test_a_topic_tells_which_groups_read_it_and_how_far_they_are_behind(
     readers = page.locator("#readers")
     expect(readers).to_contain_text("No group reads this topic.")
     place = TopicPartition("read", 0)
-    asked(broker.bootstrap, lambda admin: admin.group_offsets.alter("late/<i>", {place: 2}))
+    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("late/<i>", {place: 2}))
     row = readers.locator("tr:has-text('late/<i>')")
     expect(row).to_contain_text("Empty")
     expect(row.locator("td").last).to_have_text("3")
@@ -126,7 +124,7 @@ def test_a_topic_tells_which_groups_read_it_and_how_far_they_are_behind(
     expect(readers.locator("tr:has-text('billing')")).to_contain_text("Stable")
 
 
-def test_a_broker_shows_its_partitions(visitor: Visitor) -> None:
+def test_a_broker_shows_its_replicas(visitor: Visitor) -> None:
     page = visitor.open("/brokers")
     page.click("a:has-text('Broker 1')")
     page.fill("#search", "orders")
@@ -140,14 +138,14 @@ def test_a_broker_shows_its_partitions(visitor: Visitor) -> None:
     page.wait_for_url("**/brokers")
 
 
-def test_no_link_leads_nowhere(visitor: Visitor) -> None:
+def test_every_link_works(visitor: Visitor) -> None:
     # Pipelines are those of this machine, whichever cluster they work on.
     links = found_links(visitor, PAGES.keys() - {"/pipelines"})
     assert {"/topics/orders", "/group?id=billing", "/brokers/1", "/topics/orders/groups"} <= links
-    assert refused(visitor, links) == {}
+    assert failed_links(visitor, links) == {}
 
 
-def test_lag_is_told_in_records_and_time_with_its_history(visitor: Visitor) -> None:
+def test_lag_is_shown_in_records_and_time_with_its_history(visitor: Visitor) -> None:
     page = visitor.open("/group?id=billing")
     expect(page.locator("#state")).to_have_text("Stable")
     expect(page.locator("#lag")).not_to_have_text("–")
@@ -156,7 +154,7 @@ def test_lag_is_told_in_records_and_time_with_its_history(visitor: Visitor) -> N
     page.wait_for_function("() => document.querySelector('[data-plot]').dataset.points > 1")
 
 
-def test_a_cluster_that_goes_away_is_told_and_comes_back(browser: Browser) -> None:
+def test_an_unreachable_cluster_is_shown_and_recovers(browser: Browser) -> None:
     with EmbeddedBroker() as own, ConsoleProcess(own.bootstrap) as console:
         visitor = Visitor(browser, console.address)
         page = visitor.open("/")
@@ -171,7 +169,7 @@ def test_a_cluster_that_goes_away_is_told_and_comes_back(browser: Browser) -> No
         visitor.close()
 
 
-def test_produce_times_come_from_the_metrics_of_nodes_that_have_them(browser: Browser) -> None:
+def test_produce_latency_comes_from_broker_metrics(browser: Browser) -> None:
     (port,) = free_ports(1)
     metrics = {"ruslo.metrics.listener": f"127.0.0.1:{port}"}
     with EmbeddedBroker(metrics) as own, ConsoleProcess(own.bootstrap) as console:
@@ -251,7 +249,7 @@ def test_light_and_dark_follow_the_system_and_the_button(browser: Browser, conso
     assert backgrounds["dark, toggled"] == backgrounds["light"]
 
 
-def test_without_scripts_pages_work_all_the_same(browser: Browser, console: ConsoleProcess) -> None:
+def test_pages_work_without_scripts(browser: Browser, console: ConsoleProcess) -> None:
     visitor = Visitor(browser, console.address, java_script_enabled=False)
     page = visitor.open("/topics")
     page.fill("#search", "no-such")
@@ -265,7 +263,7 @@ def test_without_scripts_pages_work_all_the_same(browser: Browser, console: Cons
     visitor.close()
 
 
-def test_a_pipeline_moves_and_its_dead_letters_go_back(
+def test_a_pipeline_is_shown_and_its_dead_letters_are_replayed(
     visitor: Visitor, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     producer = new_producer(broker.bootstrap)

@@ -1,4 +1,4 @@
-"""What a console does not do: write when it is read-only, answer strangers, obey other sites."""
+"""Requests that the console rejects: changes when it is read-only, other hosts, other sites."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def token_of(request: APIRequestContext) -> str:
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_read_only_refuses_every_form_by_direct_request(reader: Visitor, path: str) -> None:
+def test_read_only_rejects_every_form(reader: Visitor, path: str) -> None:
     request = reader.page.request
     form: dict[str, str | float | bool] = {
         "form_token": token_of(request),
@@ -74,11 +74,14 @@ def test_read_only_refuses_every_form_by_direct_request(reader: Visitor, path: s
         "name": "t",
     }
     answer = request.post(path, form=form)
-    assert (answer.status, answer.text()) == (403, "This console is read-only: it changes nothing.\n")
+    assert (answer.status, answer.text()) == (
+        403,
+        "This console is read-only. Restart it without --read-only to make changes.\n",
+    )
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_read_only_pages_show_no_way_to_change_anything(reader: Visitor, path: str) -> None:
+def test_read_only_pages_have_no_forms(reader: Visitor, path: str) -> None:
     page = reader.open(path)
     expect(page.locator("header")).to_contain_text("read-only")
     links = page.locator("a").evaluate_all("links => links.map(link => link.pathname)")
@@ -94,7 +97,7 @@ def test_a_form_without_a_token_changes_nothing(visitor: Visitor, filled: Embedd
 
 
 def test_a_page_of_another_site_cannot_post(visitor: Visitor, filled: EmbeddedBroker) -> None:
-    """Even with a token that somehow got out: the browser says where the form came from."""
+    """Even with a leaked token: the browser reports the origin of the form."""
     token = token_of(visitor.page.request)
     visitor.page.route(
         "http://evil.test/",
@@ -112,12 +115,12 @@ def test_a_page_of_another_site_cannot_post(visitor: Visitor, filled: EmbeddedBr
     assert visitor.page.request.get(f"{visitor.address}/topics/t").status == 200
 
 
-def test_a_name_that_was_rebound_gets_nothing(visitor: Visitor) -> None:
+def test_a_rebound_host_name_is_rejected(visitor: Visitor) -> None:
     answer = visitor.page.request.get("/topics", headers={"Host": "evil.test"})
     assert answer.status == 421
 
 
-def test_other_addresses_demand_a_password(filled: EmbeddedBroker) -> None:
+def test_other_addresses_need_a_password(filled: EmbeddedBroker) -> None:
     command = [
         sys.executable,
         "-m",

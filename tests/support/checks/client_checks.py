@@ -1,4 +1,4 @@
-"""What the clients must do with any broker: the same tests for Ruslo and for Apache Kafka."""
+"""Client tests that run on both Ruslo and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def batch(count: int, timestamp_ms: int = 1_700_000_000_000) -> bytes:
 
 
 class ClientChecks:
-    """A subclass names the broker by a fixture ``bootstrap``."""
+    """A subclass provides the broker as a fixture ``bootstrap``."""
 
     @pytest.fixture
     def topic(self, bootstrap: str) -> str:
-        """A new topic of three partitions, which keeps records of any age."""
+        """A new topic with three partitions and unlimited retention."""
         new = NewTopic(f"client-{next(_topic_numbers)}", partitions=3, configs={"retention.ms": "-1"})
         with_admin(bootstrap, lambda admin: admin.topics.create([new]))
         return new.name
 
     # -- admin
 
-    def test_replicas_can_be_placed_by_hand(self, bootstrap: str) -> None:
+    def test_create_with_a_replica_assignment(self, bootstrap: str) -> None:
         async def action(admin: Admin) -> None:
             results = await admin.topics.create([NewTopic("placed", assignments={0: [1], 1: [1]})])
             assert isinstance(results["placed"], CreatedTopic)
@@ -66,7 +66,7 @@ class ClientChecks:
 
         with_admin(bootstrap, action)
 
-    def test_raw_batches_come_back_byte_for_byte(self, bootstrap: str, topic: str) -> None:
+    def test_fetched_batches_are_byte_identical(self, bootstrap: str, topic: str) -> None:
         async def action(admin: Admin) -> None:
             raw = RawClient(admin.cluster)
             first, third = TopicPartition(topic, 0), TopicPartition(topic, 2)
@@ -77,7 +77,7 @@ class ClientChecks:
             assert fetched[first].high_watermark == 8
             headers = [header for _, header in iter_batches(fetched[first].records)]
             assert [(h.base_offset, h.count) for h in headers] == [(0, 5), (5, 3)]
-            # Offset and leader epoch are the broker's; all that the CRC covers is as it was sent.
+            # The broker sets the base offset and the leader epoch; bytes covered by the CRC are unchanged.
             assert bytes(fetched[third].records)[16:] == batch(2)[16:]
             middle = await raw.fetch({first: 6})
             assert [h.base_offset for _, h in iter_batches(middle[first].records)] == [5]
@@ -89,38 +89,38 @@ class ClientChecks:
 
     def test_raw_produce_without_acks(self, bootstrap: str, topic: str) -> None:
         async def action(admin: Admin) -> None:
-            place = TopicPartition(topic, 1)
+            tp = TopicPartition(topic, 1)
             raw = RawClient(admin.cluster)
-            # Acknowledged, so that the leader of the new partition knows that it leads.
-            assert (await raw.produce({place: batch(1)}))[place].base_offset == 0
-            assert (await raw.produce({place: batch(1)}, acks=0))[place].base_offset == -1
-            # The same connection: this one is answered after that one was handled.
-            assert (await raw.produce({place: batch(1)}))[place].base_offset == 2
+            # With acks, so that the leader of the new partition knows that it leads.
+            assert (await raw.produce({tp: batch(1)}))[tp].base_offset == 0
+            assert (await raw.produce({tp: batch(1)}, acks=0))[tp].base_offset == -1
+            # The same connection: the broker processes this request after the previous one.
+            assert (await raw.produce({tp: batch(1)}))[tp].base_offset == 2
 
         with_admin(bootstrap, action)
 
-    def test_a_batch_with_a_wrong_crc_is_refused(self, bootstrap: str, topic: str) -> None:
+    def test_a_batch_with_a_wrong_crc_is_rejected(self, bootstrap: str, topic: str) -> None:
         async def action(admin: Admin) -> None:
             damaged = bytearray(batch(1))
             damaged[-1] ^= 1
-            # Tried again until its time is over, of which the first attempt must not need all.
-            async with Admin(bootstrap, api_timeout_ms=1_000) as impatient:
-                await impatient.cluster.metadata([topic])
+            # The error is retried until the timeout, which must not be spent on the first metadata request.
+            async with Admin(bootstrap, api_timeout_ms=1_000) as hasty:
+                await hasty.cluster.metadata([topic])
                 with pytest.raises(KafkaError) as caught:
-                    await RawClient(impatient.cluster).produce({TopicPartition(topic, 0): damaged})
+                    await RawClient(hasty.cluster).produce({TopicPartition(topic, 0): damaged})
             assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
 
         with_admin(bootstrap, action)
 
     def test_offsets(self, bootstrap: str, topic: str) -> None:
         async def action(admin: Admin) -> None:
-            place, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
-            await RawClient(admin.cluster).produce({place: batch(10)})
-            assert await admin.offsets.ranges([place, empty]) == {place: (0, 10), empty: (0, 0)}
-            by_time = await admin.offsets.find({place: 1_700_000_000_004, empty: 1})
-            assert (by_time[place].offset, by_time[place].timestamp_ms) == (4, 1_700_000_000_004)
+            tp, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+            await RawClient(admin.cluster).produce({tp: batch(10)})
+            assert await admin.offsets.ranges([tp, empty]) == {tp: (0, 10), empty: (0, 0)}
+            by_time = await admin.offsets.find({tp: 1_700_000_000_004, empty: 1})
+            assert (by_time[tp].offset, by_time[tp].timestamp_ms) == (4, 1_700_000_000_004)
             assert by_time[empty].offset == -1
-            assert (await admin.offsets.find({place: Spec.MAX_TIMESTAMP}))[place].offset == 9
+            assert (await admin.offsets.find({tp: Spec.MAX_TIMESTAMP}))[tp].offset == 9
 
         with_admin(bootstrap, action)
 
@@ -134,7 +134,7 @@ class ClientChecks:
             await admin.configs.alter(resource, changes)
             deadline = time.monotonic() + 30
             while entry.value == "delete":
-                # Apache Kafka answers when the change is committed; its brokers hear of it a little later.
+                # Apache Kafka responds when the change is committed; its brokers apply it a little later.
                 assert time.monotonic() < deadline
                 (entry,) = await admin.configs.describe(resource, ["cleanup.policy"])
             assert (entry.value, entry.source) == ("delete,compact", ConfigSource.TOPIC)
@@ -145,12 +145,12 @@ class ClientChecks:
         with Producer({"bootstrap.servers": bootstrap}) as producer:
             for _ in range(3):
                 producer.send(topic, b"x", partition=0)
-        place = TopicPartition(topic, 0)
-        (active,) = with_admin(bootstrap, lambda admin: admin.producers.describe([place]))[place]
+        tp = TopicPartition(topic, 0)
+        (active,) = with_admin(bootstrap, lambda admin: admin.producers.describe([tp]))[tp]
         assert active.producer_id >= 0
         assert (active.producer_epoch, active.last_sequence) == (0, 2)
 
-    def test_a_cluster_describes_itself(self, bootstrap: str) -> None:
+    def test_describe_the_cluster(self, bootstrap: str) -> None:
         async def action(admin: Admin) -> None:
             description = await admin.brokers.describe_cluster()
             assert [(b.node.address, b.fenced) for b in description.brokers] == [(bootstrap, False)]
@@ -164,7 +164,7 @@ class ClientChecks:
 
     # -- producer and consumer
 
-    def test_a_producer_reports_where_each_record_is(self, bootstrap: str, topic: str) -> None:
+    def test_delivery_reports_have_partition_and_offset(self, bootstrap: str, topic: str) -> None:
         delivered: list[tuple[KafkaError | None, RecordMetadata]] = []
         with Producer({"bootstrap.servers": bootstrap}) as producer:
             for number in range(5):
@@ -188,7 +188,7 @@ class ClientChecks:
             topic, 1, 3, 1_700_000_000_003, b"k", b"3", (("h", b"1"), ("none", None))
         )
 
-    def test_a_failure_nobody_listens_for_is_raised_by_flush(self, bootstrap: str) -> None:
+    def test_flush_raises_a_failure_that_was_not_read(self, bootstrap: str) -> None:
         topic = f"client-{next(_topic_numbers)}"
         small = NewTopic(topic, configs={"max.message.bytes": "100"})
         with_admin(bootstrap, lambda admin: admin.topics.create([small]))
@@ -200,9 +200,9 @@ class ClientChecks:
         producer.send(topic, b"x", partition=0)
         producer.close()
 
-    def test_positions_of_a_consumer(self, bootstrap: str, topic: str) -> None:
-        place = TopicPartition(topic, 0)
-        with_admin(bootstrap, lambda admin: RawClient(admin.cluster).produce({place: batch(10)}))
+    def test_consumer_positions(self, bootstrap: str, topic: str) -> None:
+        tp = TopicPartition(topic, 0)
+        with_admin(bootstrap, lambda admin: RawClient(admin.cluster).produce({tp: batch(10)}))
         config: dict[str, ConfigValue] = {
             "bootstrap.servers": bootstrap,
             "enable.partition.eof": True,
@@ -211,14 +211,14 @@ class ClientChecks:
         }
         with Consumer(config) as consumer:
             assert consumer.partitions_for(topic) == [0, 1, 2]
-            assert consumer.offset_range(place) == (0, 10)
-            assert consumer.offsets_for_times({place: 1_700_000_000_006}) == {place: 6}
-            assert consumer.offsets_for_times({place: 1_800_000_000_000}) == {place: END}
-            consumer.assign({place: 8})
-            assert consumer.assignment() == [place]
+            assert consumer.offset_range(tp) == (0, 10)
+            assert consumer.offsets_for_times({tp: 1_700_000_000_006}) == {tp: 6}
+            assert consumer.offsets_for_times({tp: 1_800_000_000_000}) == {tp: END}
+            consumer.assign({tp: 8})
+            assert consumer.assignment() == [tp]
             assert [r.offset for r in read_all(consumer, 2)] == [8, 9]
             assert wait_for_end(consumer) == PartitionEnd(topic, 0, 10)
-            consumer.seek(place, 1)
+            consumer.seek(tp, 1)
             first = next(events for events in iter(lambda: consumer.poll(1), None) if events)
             assert 1 <= len(first) <= 4
             assert first[0].offset == 1
@@ -226,14 +226,14 @@ class ClientChecks:
                 consumer.partitions_for("none-such")
             assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def test_the_records_of_a_raw_batch_can_be_read(self, bootstrap: str, topic: str) -> None:
+    def test_records_of_a_raw_batch_can_be_read(self, bootstrap: str, topic: str) -> None:
         with Producer(
             {"bootstrap.servers": bootstrap, "compression.type": "zstd", "linger.ms": 50}
         ) as producer:
             for number in range(100):
                 producer.send(topic, b"value %d" % number, partition=0)
-        place = TopicPartition(topic, 0)
-        fetched = with_admin(bootstrap, lambda admin: RawClient(admin.cluster).fetch({place: 0}))[place]
+        tp = TopicPartition(topic, 0)
+        fetched = with_admin(bootstrap, lambda admin: RawClient(admin.cluster).fetch({tp: 0}))[tp]
         data = memoryview(fetched.records)
         values = [
             record.value
@@ -258,4 +258,4 @@ def wait_for_end(consumer: Consumer) -> PartitionEnd:
         for event in consumer.poll_events(1):
             if isinstance(event, PartitionEnd):
                 return event
-    raise AssertionError("the partition has no end")
+    raise AssertionError("no PartitionEnd arrived")

@@ -201,7 +201,7 @@ class TxnChecks:
         aborted = cli.run(*words_of(found["abort_command"]), "--yes")
         assert aborted.exit_code == 0, aborted.output
         assert aborted.stdout == f"aborted the transaction of producer {producer_id} in {topic}-1\n"
-        assert "begins at offset 1" in aborted.stderr
+        assert "starts at offset 1" in aborted.stderr
         assert [each.value() for each in receive(reader, 1)] == [b"behind"]
         reader.close()
         assert find_hanging(cli, "--topic", topic) == []
@@ -211,7 +211,7 @@ class TxnChecks:
         producer = begin(cli, name, topic, partitions=2, age_ms=HOUR_MS)
         assert find_hanging(cli, "--topic", topic, "--broker", "1") == []
         said = cli.fails("txn", "abort", topic, "0", "--start-offset", "0", "--yes")
-        assert f"'ruslo txn abort --transactional-id {name}' aborts it as a whole" in said
+        assert f"with 'ruslo txn abort --transactional-id {name}'" in said
         producer.commit_transaction(CALL_S)
         until_state(cli, name, "CompleteCommit")
         assert read_committed(cli.bootstrap, topic, 2) == [b"open", b"open"]

@@ -1,4 +1,4 @@
-"""An ordinary client that must notice nothing, and a plain socket for those who are not ordinary."""
+"""A normal client that must not be affected, and a plain socket for misbehaving clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.clients.raw_client import frame, request_bytes
 
 
 class Witness:
-    """Produces and consumes through librdkafka, over connections that stay open all the while."""
+    """Produces and consumes with librdkafka over long-lived connections."""
 
     TOPIC = "witness"
 
@@ -51,7 +51,7 @@ class Witness:
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(timeout=30)
 
     def check(self) -> None:
-        """Everything is as it should be: a record goes in and comes out, once and in its turn."""
+        """Check that a produced record is consumed once and in order."""
         value = b"record %d" % self._sent
         self._producer.produce(self.TOPIC, value, on_delivery=self._on_delivery)
         assert self._producer.flush(20) == 0, "the record was not acked"
@@ -75,7 +75,7 @@ class Witness:
 
 class PlainSocket:
     def __init__(self, bootstrap: str, source: str = "") -> None:
-        """``source``: the address to connect from; on Linux every one of 127.0.0.0/8 is this machine."""
+        """``source`` is the local address; on Linux all of 127.0.0.0/8 is this machine."""
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
 
@@ -103,7 +103,7 @@ class PlainSocket:
         return bytes(received)
 
     def produce(self, topic: str, index: int, batch: bytes | bytearray) -> tuple[ErrorCode, str | None]:
-        """One batch, in a request of version 9; the error and its message."""
+        """Produce one batch with version 9; returns the error code and message."""
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch)])
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
         self.send(frame(request_bytes(request, 9)))
@@ -131,7 +131,7 @@ class PlainSocket:
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory that a process holds now."""
+    """The current resident memory of a process."""
     with open(f"/proc/{pid}/statm") as file:
         pages = int(file.read().split()[1])
     return pages * 4096

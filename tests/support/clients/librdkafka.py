@@ -1,4 +1,4 @@
-"""Producing and reading back with confluent-kafka, in the few lines that many tests share."""
+"""Produce and consume helpers for confluent-kafka."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Settings = Mapping[str, str | int | bool]
 
 
 class Sent(NamedTuple):
-    """A record as a test hands it to a producer; partition -1 leaves the choice to the producer."""
+    """A record to produce; partition -1 leaves the choice to the partitioner."""
 
     value: bytes | None
     key: bytes | None = None
@@ -28,7 +28,7 @@ def produce_all(
     records: Iterable[Sent],
     settings: Settings | None = None,
 ) -> list[Message]:
-    """Send records, wait for all acks, and return what was delivered in the order of the acks."""
+    """Produce records, wait for all acks, and return the messages in the order of the acks."""
     delivered: list[Message] = []
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **(settings or {})})
 
@@ -54,7 +54,7 @@ def produce_all(
 
 
 def new_reader(bootstrap: str, settings: Settings | None = None) -> Consumer:
-    """A consumer to be used with assign(): librdkafka demands a group id, which stays without effect."""
+    """A consumer for assign(): librdkafka requires a group id, which has no effect."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -86,7 +86,7 @@ def read_records(
 
 
 def receive(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
-    """The next `count` records of a consumer; AssertionError when they do not come."""
+    """The next `count` records of a consumer; AssertionError after the timeout."""
     messages: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(messages) < count:
@@ -100,7 +100,7 @@ def receive(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Messa
 
 
 def by_partition(messages: Iterable[Message]) -> dict[int, list[Message]]:
-    """Messages grouped by partition, in the order they came."""
+    """Messages by partition, in order of arrival."""
     groups: dict[int, list[Message]] = {}
     for message in messages:
         partition = message.partition()

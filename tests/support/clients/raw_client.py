@@ -1,4 +1,4 @@
-"""A client that speaks plain frames: any request in any version, and any bytes at all."""
+"""A client that sends any request in any version, and any bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def frame(body: bytes) -> bytes:
 def request_bytes(
     request: Message, version: int, correlation_id: int = 1, client_id: str | None = "test"
 ) -> bytes:
-    """Header and body, without the length in front."""
+    """Header and body without the length prefix."""
     api = API_BY_KEY[request.API_KEY]
     out = bytearray(struct.pack(">hhi", api.key, version, correlation_id))
     if client_id is None:
@@ -36,17 +36,17 @@ def request_bytes(
 
 
 class RawClient:
-    """Requests may be pipelined: ``send`` several, then ``receive`` the answers in the same order."""
+    """Requests may be pipelined: ``send`` several, then ``receive`` the responses in the same order."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         self._last_id = 0
         self._expected: list[tuple[int, int, int]] = []
-        """Correlation id, API key and version of the requests not answered yet."""
+        """Correlation id, API key and version of the requests without a response."""
 
     async def call(self, request: Message, answer: type[ResponseT], version: int | None = None) -> ResponseT:
-        """``version`` None: the newest stable one."""
+        """``version`` None selects the newest stable version."""
         self.send(request, version)
         return await self.receive(answer)
 
@@ -71,7 +71,7 @@ class RawClient:
         return response
 
     def expect_no_answers(self) -> None:
-        """What was sent so far asked for no answer (Produce with acks=0)."""
+        """The requests so far have no response (Produce with acks=0)."""
         self._expected.clear()
 
     def send_bytes(self, data: bytes) -> None:
@@ -82,7 +82,7 @@ class RawClient:
         return await self.reader.readexactly(size)
 
     async def read_to_the_end(self) -> bytes:
-        """What comes before the broker closes the connection."""
+        """All bytes until the broker closes the connection."""
         with contextlib.suppress(ConnectionError):
             return await self.reader.read()
         return b""

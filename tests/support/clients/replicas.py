@@ -1,4 +1,4 @@
-"""Who leads and who is in sync, as any client sees it in the metadata."""
+"""Leaders and in-sync replicas from a client's metadata."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 
 def wait_until_in_sync(bootstrap: str, topic: str, copies: int = 3, timeout_s: float = 60) -> None:
-    """Until every partition of a topic has so many in-sync replicas."""
+    """Wait until every partition of a topic has this many in-sync replicas."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + timeout_s
     while True:

@@ -1,4 +1,4 @@
-"""An idempotent producer that never stops, and the check that nothing it was promised is lost."""
+"""An idempotent producer that runs continuously, and the check that no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 @dataclass
 class Acks:
-    """What was acknowledged in one partition, in the order of the acks."""
+    """The acknowledged records of one partition, in the order of the acks."""
 
     numbers: list[int] = field(default_factory=list)
     last_s: float = 0.0
@@ -25,7 +25,7 @@ IDEMPOTENT = {"enable.idempotence": True, "linger.ms": 1, "delivery.timeout.ms":
 
 
 class SteadyProducer:
-    """Numbered records to every partition of a topic, acks=all, until it is stopped."""
+    """Produces numbered records to every partition of a topic with acks=all until it is stopped."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SteadyProducer:
         self.stop()
 
     def stop(self) -> None:
-        """Return when everything sent is acknowledged, or has failed for good."""
+        """Return when every record is acknowledged or has failed."""
         self._stop.set()
         self._thread.join()
         left = self._producer.flush(120)
@@ -73,7 +73,7 @@ class SteadyProducer:
             time.sleep(0.02)
 
     def wait_for_every_partition(self, timeout_s: float = 90) -> None:
-        """Until in each partition a record is acknowledged that was sent after this call."""
+        """Wait until every partition has acknowledged a record that was sent after this call."""
         number = self._next_number
         deadline = time.monotonic() + timeout_s
         for partition in range(self.partitions):
@@ -103,7 +103,7 @@ class SteadyProducer:
             self._pause()
 
     def _pause(self) -> None:
-        """Acks that come meanwhile are taken, and do not end it."""
+        """Acks during the wait are recorded and do not end it."""
         end_s = time.monotonic() + self._pause_s
         while (left_s := end_s - time.monotonic()) > 0:
             self._producer.poll(left_s)
@@ -133,7 +133,7 @@ class SteadyProducer:
         acks.last_s = now_s
 
     def check(self, bootstrap: str) -> None:
-        """Every acknowledged record is there, once, in order; and nothing failed."""
+        """Check that every acknowledged record is stored once and in order, and that none failed."""
         assert self.failed == []
         for partition in range(self.partitions):
             stored = read_numbers(bootstrap, self.topic, partition)

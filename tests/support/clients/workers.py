@@ -1,4 +1,4 @@
-"""Processes that share some work, each in its place, made to be killed and started again."""
+"""Worker processes in numbered slots, which tests kill and restart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 
 class Workers:
     def __init__(self, places: int, start: Callable[[int], subprocess.Popen[bytes]]) -> None:
-        """``start`` is given the place; whoever is there next goes on under the same name."""
+        """``start`` gets the slot; the next worker in a slot continues under the same name."""
         self._start = start
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self.places = range(places)
@@ -22,7 +22,7 @@ class Workers:
         self._running[place] = self._start(place)
 
     def kill(self, place: int) -> None:
-        """kill -9: nobody hears of it but by a timeout, or from whoever takes the place."""
+        """kill -9: others learn of it by a timeout or from the next worker in the slot."""
         process = self._running.pop(place)
         assert process.poll() is None, f"worker {place} ended by itself with {process.returncode}"
         process.kill()
@@ -39,7 +39,7 @@ class Workers:
         return place in self._running
 
     def fill_up(self) -> None:
-        """Somebody is in every place."""
+        """Start a worker in every empty slot."""
         for place in self.places:
             if not self.is_running(place):
                 self.start(place)

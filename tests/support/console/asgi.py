@@ -1,4 +1,4 @@
-"""Ask an ASGI application without a server or a socket."""
+"""Sends requests to an ASGI application without a server or a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from starlette.types import ASGIApp, Message
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
@@ -20,29 +20,29 @@ class Answer(NamedTuple):
 
     @property
     def cookie(self) -> str:
-        """What a browser would send back."""
+        """The cookie that a browser would send back."""
         return self.headers.get("set-cookie", "").partition(";")[0]
 
 
-def ask(
+def request(
     app: ASGIApp,
     path: str,
     *,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
-) -> Answer:
-    return asyncio.run(ask_async(app, path, method=method, headers=headers, body=body))
+) -> HttpResponse:
+    return asyncio.run(request_async(app, path, method=method, headers=headers, body=body))
 
 
-async def ask_async(
+async def request_async(
     app: ASGIApp,
     path: str,
     *,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
-) -> Answer:
+) -> HttpResponse:
     sent = {"host": "127.0.0.1:8090"} | dict(headers or {})
     plain, _, query = path.partition("?")
     scope = {
@@ -60,7 +60,7 @@ async def ask_async(
         "server": ("127.0.0.1", 8090),
         "state": {},
     }
-    heard: list[Message] = []
+    sent_messages: list[Message] = []
     parts = [body[at : at + 65536] for at in range(0, len(body), 65536)] or [b""]
 
     async def receive() -> Message:
@@ -68,12 +68,12 @@ async def ask_async(
         return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
     async def send(message: Message) -> None:
-        heard.append(message)
+        sent_messages.append(message)
 
     await app(scope, receive, send)
-    start = heard[0]
-    return Answer(
+    start = sent_messages[0]
+    return HttpResponse(
         start["status"],
         {name.decode(): value.decode() for name, value in start["headers"]},
-        b"".join(message.get("body", b"") for message in heard[1:]),
+        b"".join(message.get("body", b"") for message in sent_messages[1:]),
     )

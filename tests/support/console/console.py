@@ -1,4 +1,4 @@
-"""The console as its users run it, and a browser that looks at it."""
+"""The console as a process, and a browser session."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ START_TIMEOUT_S = 30
 T = TypeVar("T")
 
 
-def asked(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
-    """What an admin client answers; in a thread, because playwright has an event loop in this one."""
+def run_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
+    """Run an admin call in a thread: playwright has an event loop in this one."""
 
     async def run() -> T:
         async with Admin(bootstrap) as admin:
@@ -36,9 +36,9 @@ def asked(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    """``max_message_bytes="5"`` is the setting max.message.bytes."""
+    """Create a topic; ``max_message_bytes="5"`` sets max.message.bytes."""
     settings = {key.replace("_", "."): value for key, value in configs.items()}
-    asked(bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions, configs=settings)]))
+    run_admin(bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions, configs=settings)]))
 
 
 def new_producer(bootstrap: str, **settings: ConfigValue) -> Producer:
@@ -47,7 +47,7 @@ def new_producer(bootstrap: str, **settings: ConfigValue) -> Producer:
 
 
 class ConsoleProcess:
-    """``ruslo console`` on a free port; everything it printed is checked when it stops."""
+    """``ruslo console`` on a free port; it must log nothing."""
 
     def __init__(self, bootstrap: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
@@ -86,11 +86,11 @@ class ConsoleProcess:
         self._process.send_signal(signal.SIGTERM)
         _, errors = self._process.communicate(timeout=START_TIMEOUT_S)
         if kind is None:
-            assert errors == "", "the console logs nothing when all is well"
+            assert errors == "", "a healthy console logs nothing"
 
 
 class Visitor:
-    """A page of a fresh browser session; whatever goes wrong in it is kept."""
+    """A page in a new browser session; its errors are collected."""
 
     def __init__(self, browser: Browser, address: str, **options: Any) -> None:
         self.address = address
@@ -103,7 +103,7 @@ class Visitor:
         self.page.set_default_timeout(20_000)
 
     def _note(self, kind: str, text: str) -> None:
-        # A browser complains of every answer that is an error; those are asked for.
+        # Browsers report every error response; tests provoke those.
         if kind in ("error", "warning") and not text.startswith("Failed to load resource"):
             self.complaints.append(f"{kind}: {text}")
 
@@ -116,7 +116,7 @@ class Visitor:
 
 
 def found_links(visitor: Visitor, pages: Iterable[str]) -> set[str]:
-    """Where the links of these pages lead within the console, each once."""
+    """The console's own links on these pages."""
     found: set[str] = set()
     for path in pages:
         links = visitor.open(path).locator("a[href^='/']")
@@ -124,7 +124,7 @@ def found_links(visitor: Visitor, pages: Iterable[str]) -> set[str]:
     return found
 
 
-def refused(visitor: Visitor, paths: Iterable[str]) -> dict[str, int]:
-    """Those that do not answer with a page or a file, and what they answer instead."""
+def failed_links(visitor: Visitor, paths: Iterable[str]) -> dict[str, int]:
+    """The links whose response is not 200, with its status."""
     statuses = {path: visitor.page.request.get(path).status for path in sorted(paths)}
     return {path: status for path, status in statuses.items() if status != 200}

@@ -21,7 +21,7 @@ from ruslo.console.formats import (
 )
 
 
-def test_what_cannot_be_seen_is_shown_by_its_number() -> None:
+def test_invisible_characters_are_shown_by_code_point() -> None:
     assert visible("a\u202eb\u2066c\x00d\x1b[31m") == "a⟨U+202E⟩b⟨U+2066⟩c⟨U+0000⟩d⟨U+001B⟩[31m"
     assert visible("two\nlines\tand a tab") == "two\nlines\tand a tab"
     assert visible("борис 👩\u200d👧 می\u200cخواهم") == "борис 👩\u200d👧 می\u200cخواهم"
@@ -83,7 +83,7 @@ def test_counts_and_sizes() -> None:
     assert (plural(1, "topic"), plural(2, "topic")) == ("1 topic", "2 topics")
 
 
-def test_what_is_not_known_has_no_unit() -> None:
+def test_unknown_values_have_no_unit() -> None:
     assert (per_second(None), per_second(1500)) == ("–", "1.5k/s")
     assert (bytes_per_second(None), bytes_per_second(2048)) == ("–", "2.0 KiB/s")
 
@@ -105,11 +105,11 @@ def test_what_is_not_known_has_no_unit() -> None:
         ("message.timestamp.type", "CreateTime", ""),
     ],
 )
-def test_settings_are_said_in_their_unit(name: str, value: str, means: str) -> None:
+def test_configs_are_shown_with_their_unit(name: str, value: str, means: str) -> None:
     assert setting(value, name) == means
     assert with_unit(value, name) == (f"{value} ({means})" if means else value)
 
 
-def test_many_addresses_are_the_first_and_a_number() -> None:
+def test_several_addresses_are_abbreviated() -> None:
     assert brief_addresses("a:9092") == "a:9092"
     assert brief_addresses("a:9092,b:9092,c:9092") == "a:9092 +2"

@@ -12,13 +12,13 @@ from ruslo.console import password_attempts
 from ruslo.console.guard import MAX_BODY_BYTES, MAX_FIELDS, MAX_LOGIN_BODY_BYTES, MAX_LOGIN_FIELDS, Guard
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
-from tests.support.console.asgi import Answer, ask, ask_async
+from tests.support.console.asgi import HttpResponse, request, request_async
 
 SESSION = "s" * 43
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Behind the guard: says what the form was, and gives its token to pages."""
+    """The application behind the guard: returns the form and its token."""
     request = Request(scope)
     text = f"passed {request.state.form.text('name')} {request.state.form_token}"
     await PlainTextResponse(text)(scope, receive, send)
@@ -32,14 +32,14 @@ class Guarded:
         self.sessions = Sessions(password)
         self.app: ASGIApp = Guard(echo, self.settings, self.sessions)
 
-    def get(self, path: str = "/", **headers: str) -> Answer:
-        return ask(self.app, path, headers=_named(headers))
+    def get(self, path: str = "/", **headers: str) -> HttpResponse:
+        return request(self.app, path, headers=_named(headers))
 
-    def post(self, path: str = "/x", token: str | None = None, **headers: str) -> Answer:
+    def post(self, path: str = "/x", token: str | None = None, **headers: str) -> HttpResponse:
         token = self.sessions.form_token(SESSION) if token is None else token
         headers.setdefault("cookie", f"ruslo_console_8090={SESSION}")
         body = urlencode({"name": "value", "form_token": token}).encode()
-        return ask(self.app, path, method="POST", headers=_named(headers), body=body)
+        return request(self.app, path, method="POST", headers=_named(headers), body=body)
 
 
 def _named(headers: dict[str, str]) -> dict[str, str]:
@@ -73,17 +73,17 @@ def test_hosts_that_cannot_be_rebound_are_served(host: str) -> None:
         " localhost",
     ],
 )
-def test_other_host_names_get_nothing(host: str) -> None:
+def test_other_host_names_are_rejected(host: str) -> None:
     answer = Guarded().get(host=host)
     assert (answer.status, "passed" in answer.text) == (421, False)
 
 
-def test_a_name_that_was_given_is_served() -> None:
+def test_a_configured_host_name_is_served() -> None:
     assert Guarded(names=("Console.example",)).get(host="console.Example:8090").status == 200
 
 
 def test_the_path_is_never_taken_from_the_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Request.url` is put together from the Host header."""
+    """`Request.url` includes the Host header."""
 
     def read_url(request: Request) -> None:
         raise AssertionError("Request.url was read")
@@ -95,15 +95,15 @@ def test_the_path_is_never_taken_from_the_host_header(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("path", ["/loginx", "/login/", "/alive/../topics", "/static", "//login"])
-def test_only_the_login_and_static_files_are_open(path: str) -> None:
+def test_only_the_login_and_static_files_are_public(path: str) -> None:
     assert Guarded(password="sesame").get(path).status == 401
 
 
-def test_a_target_that_is_not_a_path_is_refused() -> None:
+def test_a_target_that_is_not_a_path_is_rejected() -> None:
     assert Guarded().get("http://localhost/login").status == 400
 
 
-def test_every_answer_forbids_what_is_not_ours() -> None:
+def test_every_response_forbids_other_origins() -> None:
     guarded = Guarded()
     for answer in (guarded.get(), guarded.get(host="evil.example"), guarded.post(token="wrong")):
         policy = answer.headers["content-security-policy"]
@@ -120,7 +120,7 @@ def test_the_cookie_is_for_this_console_alone() -> None:
     assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
 
 
-def test_a_form_with_its_sessions_token_passes() -> None:
+def test_a_form_with_its_token_is_accepted() -> None:
     guarded = Guarded()
     answer = guarded.post()
     assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "value"])
@@ -128,7 +128,7 @@ def test_a_form_with_its_sessions_token_passes() -> None:
     assert header.status == 200
 
 
-def test_a_form_without_its_sessions_token_is_refused() -> None:
+def test_a_form_without_its_token_is_rejected() -> None:
     guarded = Guarded()
     other = guarded.sessions.form_token("o" * 43)
     for answer in (guarded.post(token=""), guarded.post(token=other), guarded.post(cookie="x=1")):
@@ -145,16 +145,16 @@ def test_a_form_without_its_sessions_token_is_refused() -> None:
         {"sec_fetch_site": "same-site"},
     ],
 )
-def test_forms_of_other_sites_are_refused(headers: dict[str, str]) -> None:
+def test_forms_of_other_sites_are_rejected(headers: dict[str, str]) -> None:
     assert Guarded().post(**headers).status == 403
 
 
-def test_our_own_page_may_post() -> None:
+def test_forms_of_the_same_origin_are_accepted() -> None:
     headers = {"origin": "http://127.0.0.1:8090", "sec_fetch_site": "same-origin"}
     assert Guarded().post(**headers).status == 200
 
 
-def test_read_only_refuses_whatever_could_change_the_cluster() -> None:
+def test_read_only_rejects_changes_of_the_cluster() -> None:
     guarded = Guarded(read_only=True)
     answer = guarded.post("/topics/new")
     assert (answer.status, answer.text) == (
@@ -164,50 +164,50 @@ def test_read_only_refuses_whatever_could_change_the_cluster() -> None:
     token = guarded.sessions.form_token(SESSION)
     cookie = f"ruslo_console_8090={SESSION}"
     for method in ("PUT", "DELETE", "PATCH", "POST"):
-        other = ask(guarded.app, "/x", method=method, headers={"x-form-token": token, "cookie": cookie})
+        other = request(guarded.app, "/x", method=method, headers={"x-form-token": token, "cookie": cookie})
         assert other.status == 403
     assert guarded.post("/local/topics/t/schema").status == 200
     assert guarded.get("/topics").status == 200
 
 
-def test_forms_are_bounded() -> None:
+def test_the_size_of_a_form_is_limited() -> None:
     guarded = Guarded()
     body = b"name=" + b"x" * MAX_BODY_BYTES
-    assert ask(guarded.app, "/x", method="POST", body=body).status == 413
+    assert request(guarded.app, "/x", method="POST", body=body).status == 413
 
 
-def test_a_large_form_is_read_whole() -> None:
+def test_a_large_form_is_read_completely() -> None:
     guarded = Guarded()
     token = guarded.sessions.form_token(SESSION)
     body = b"name=%41&other=" + b"%42" * 100_000 + f"&form_token={token}".encode()
     cookie = {"cookie": f"ruslo_console_8090={SESSION}"}
-    answer = ask(guarded.app, "/x", method="POST", body=body, headers=cookie)
+    answer = request(guarded.app, "/x", method="POST", body=body, headers=cookie)
     assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "A"])
 
 
-def test_the_number_of_fields_is_bounded() -> None:
+def test_the_number_of_fields_is_limited() -> None:
     guarded = Guarded()
-    assert ask(guarded.app, "/x", method="POST", body=b"a&" * MAX_FIELDS).status == 413
+    assert request(guarded.app, "/x", method="POST", body=b"a&" * MAX_FIELDS).status == 413
 
 
 @pytest.mark.parametrize("body", [b"a=" + b"x" * MAX_LOGIN_BODY_BYTES, b"a&" * MAX_LOGIN_FIELDS])
 def test_forms_before_a_login_are_short(body: bytes) -> None:
-    assert ask(Guarded(password="sesame").app, "/login", method="POST", body=body).status == 413
-    assert ask(Guarded().app, "/login", method="POST", body=body).status == 403, "the token is missing"
+    assert request(Guarded(password="sesame").app, "/login", method="POST", body=body).status == 413
+    assert request(Guarded().app, "/login", method="POST", body=body).status == 403, "the token is missing"
 
 
 @pytest.mark.parametrize("length", ["99999999", "9" * 5000])
-def test_an_announced_body_is_refused_before_it_is_read(length: str) -> None:
-    assert ask(Guarded().app, "/x", method="POST", headers={"content-length": length}).status == 413
+def test_a_large_content_length_is_rejected_before_the_body_is_read(length: str) -> None:
+    assert request(Guarded().app, "/x", method="POST", headers={"content-length": length}).status == 413
 
 
-def test_too_many_guesses_are_refused_unseen() -> None:
+def test_too_many_login_attempts_are_rejected() -> None:
     async def story() -> list[int]:
         app = Guarded(password="sesame").app
 
         async def guess(password: str) -> int:
             headers = {"authorization": f"Bearer {password}"}
-            return (await ask_async(app, "/topics", headers=headers)).status
+            return (await request_async(app, "/topics", headers=headers)).status
 
         waiting = [
             asyncio.create_task(guess("wrong")) for _ in range(password_attempts.WAITING_PER_ADDRESS_MAX + 1)
@@ -223,7 +223,7 @@ def test_too_many_guesses_are_refused_unseen() -> None:
     assert asyncio.run(story()) == [401, 429]
 
 
-def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_password_a_login_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(password_attempts, "CHECK_INTERVAL_S", 0.0)
     guarded = Guarded(password="sesame")
     page = guarded.get("/topics", accept="text/html")
@@ -236,11 +236,11 @@ def test_with_a_password_nobody_passes_without_a_login(monkeypatch: pytest.Monke
     assert guarded.get("/topics", authorization="Bearer sesame").status == 200
 
 
-def test_a_password_may_have_any_letters() -> None:
+def test_a_password_may_have_any_characters() -> None:
     assert Guarded(password="пароль").get("/topics", authorization="Bearer пароль").status == 200
 
 
-def test_an_origin_that_cannot_be_read_is_not_ours() -> None:
+def test_an_invalid_origin_is_rejected() -> None:
     assert Guarded().post(origin="http://[").status == 403
 
 
@@ -249,6 +249,6 @@ def test_a_program_with_the_password_needs_no_form_token() -> None:
     assert guarded.post(token="", cookie="", authorization="Bearer sesame").status == 200
 
 
-def test_a_program_is_bound_by_read_only_too() -> None:
+def test_read_only_applies_to_programs_too() -> None:
     guarded = Guarded(password="sesame", read_only=True)
     assert guarded.post(token="", cookie="", authorization="Bearer sesame").status == 403

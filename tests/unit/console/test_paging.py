@@ -9,7 +9,7 @@ SEVEN = [0, 1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"),
+    ("number", "shown"),
     [
         ("", Paged([0, 1, 2], 7, 1, 3)),
         ("2", Paged([3, 4, 5], 7, 2, 3)),
@@ -17,9 +17,9 @@ SEVEN = [0, 1, 2, 3, 4, 5, 6]
         ("-5", Paged([0, 1, 2], 7, 1, 3)),
     ],
 )
-def test_any_page_that_is_asked_for_shows_something(asked: str, shown: Paged[int]) -> None:
-    assert paged(SEVEN, Form({"page": [asked]}), 3) == shown
+def test_every_page_number_selects_a_page(number: str, shown: Paged[int]) -> None:
+    assert paged(SEVEN, Form({"page": [number]}), 3) == shown
 
 
-def test_nothing_is_one_empty_page() -> None:
+def test_an_empty_list_has_one_page() -> None:
     assert paged([], Form({}), 3) == Paged([], 0, 1, 1)

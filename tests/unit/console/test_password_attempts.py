@@ -21,7 +21,7 @@ def test_a_wrong_password_delays_the_next_check_even_of_another_address() -> Non
     assert attempts.enter("b", 100.25) == pytest.approx(CHECK_INTERVAL_S - 0.25)
 
 
-def test_right_passwords_do_not_wait_for_each_other() -> None:
+def test_correct_passwords_are_checked_at_once() -> None:
     attempts = PasswordAttempts()
     for _ in range(50):
         assert attempts.enter("a", 100.0) == 0
@@ -47,7 +47,7 @@ def test_the_queue_is_bounded() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_wrong_passwords_are_never_checked_faster_than_the_rate(seed: int) -> None:
-    """Many addresses guess at random times, and some of them give up while they wait."""
+    """Many addresses guess at random times, and some disconnect while they wait."""
     chance = random.Random(seed)
     attempts = PasswordAttempts()
     now = 0.0

@@ -14,7 +14,7 @@ kafka_network_requestmetrics_totaltimems_count{request="Produce"} 60
 """
 
 
-def test_only_produce_is_read() -> None:
+def test_only_produce_metrics_are_read() -> None:
     assert read_total(EXPOSITION) == Total(150.0, 60.0)
     assert read_total(b"HTTP/1.0 404 Not Found\r\n\r\n") is None
 
@@ -31,8 +31,6 @@ def test_only_produce_is_read() -> None:
         ("broker-1", "10.0.0.9", None),
     ],
 )
-def test_metrics_are_asked_of_the_node_itself_and_of_nobody_else(
-    node: str, listener: str, expected: str | None
-) -> None:
+def test_metrics_are_scraped_from_the_node_only(node: str, listener: str, expected: str | None) -> None:
     found = address_for(Node(1, node, 9092, None), Address(listener, 9404))
     assert found == (None if expected is None else Address(expected, 9404))

@@ -25,7 +25,7 @@ def request_() -> Request:
     return request
 
 
-def test_whatever_a_template_is_given_is_escaped_and_visible(request_: Request) -> None:
+def test_template_values_are_escaped_and_visible(request_: Request) -> None:
     renderer = Renderer(ConsoleSettings("b:1"), needs_login=False)
     page = renderer.text(
         request_, "problem.html", heading="h", reason=HOSTILE, parent_page=None, flash=None, problem=None
@@ -34,18 +34,18 @@ def test_whatever_a_template_is_given_is_escaped_and_visible(request_: Request) 
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;&amp;⟨U+202E⟩gnp.exe" in page
 
 
-def test_text_of_forms_comes_back_as_it_was(request_: Request) -> None:
+def test_form_text_round_trips(request_: Request) -> None:
     renderer = Renderer(ConsoleSettings("b:1"), needs_login=False)
     template = renderer._environment.from_string('<input value="{{ value | exact }}">')
     assert template.render(value='\u202e"<') == '<input value="\u202e&#34;&lt;">'
 
 
-def test_what_a_page_forgot_to_give_is_an_error(request_: Request) -> None:
+def test_a_missing_template_value_is_an_error(request_: Request) -> None:
     renderer = Renderer(ConsoleSettings("b:1"), needs_login=False)
     with pytest.raises(jinja2.UndefinedError):
         renderer.text(request_, "problem.html", flash=None, problem=None)
 
 
-def test_links_carry_any_name() -> None:
+def test_links_quote_names() -> None:
     assert link("/group", id="a/b?c&d=e f") == "/group?id=a%2Fb%3Fc%26d%3De+f"
     assert link("/topics", q="", page=2, from_="1h") == "/topics?page=2&from=1h"

@@ -23,11 +23,11 @@ def test_tokens_belong_to_their_session_and_process() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 44, "x" * 42 + "\n", "<" * 43])
-def test_what_is_no_session(text: str) -> None:
+def test_invalid_session_ids(text: str) -> None:
     assert not Sessions(None).is_id(text)
 
 
-def test_without_a_password_everybody_is_in() -> None:
+def test_without_a_password_every_session_is_logged_in() -> None:
     sessions = Sessions(None)
     assert not sessions.needs_login
     assert sessions.is_logged_in(sessions.new_id())
@@ -45,7 +45,7 @@ async def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pyte
     assert not sessions.is_logged_in(session_id)
 
 
-def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logins_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOGIN_DURATION_S", -1)
     sessions = Sessions("sesame")
     session_id = asyncio.run(sessions.log_in("sesame", HERE))
@@ -53,7 +53,7 @@ def test_logins_end_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not sessions.is_logged_in(session_id)
 
 
-async def test_the_right_password_is_refused_unseen_while_too_many_wait() -> None:
+async def test_a_correct_password_is_rejected_while_the_queue_is_full() -> None:
     sessions = Sessions("sesame")
     assert await sessions.log_in("wrong", HERE) is None
     waiting = [

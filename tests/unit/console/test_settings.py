@@ -13,7 +13,7 @@ def test_the_loopback_needs_no_password(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", ""])
-def test_any_other_address_demands_one(host: str) -> None:
+def test_other_addresses_need_a_password(host: str) -> None:
     with pytest.raises(ConfigError, match="needs a password: set RUSLO_CONSOLE_PASSWORD"):
         ConsoleSettings("b:1", host)
     assert ConsoleSettings("b:1", host, password="x").password == "x"

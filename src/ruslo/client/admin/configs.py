@@ -90,7 +90,7 @@ class ConfigEntry:
     sensitive: bool
     documentation: str | None
     inherited: str | None = None
-    """The value that a delete would restore; None when it was not requested or the broker does not tell."""
+    """The value that a delete would restore; None when it was not requested or is unknown."""
 
     @property
     def is_set(self) -> bool:

@@ -10,27 +10,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TypeAlias
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from ruslo.client.librdkafka.consumed_record import ConsumedRecord, Deserializer
 from ruslo.client.librdkafka.consumer import Consumer
 from ruslo.client.librdkafka.producer_transaction import OffsetSource
 from ruslo.client.librdkafka.rebalances import RebalanceCallback
+from ruslo.client.librdkafka.type_variables import ConsumedK, ConsumedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.model.topics import TopicPartition
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    K = TypeVar("K", default=bytes | None)
-    V = TypeVar("V", default=bytes | None)
-    T = TypeVar("T")
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-    T = TypeVar("T")
+T = TypeVar("T")
 
 AsyncRebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], Awaitable[None]]
 
@@ -38,7 +28,7 @@ _POLL_MAX_S = 0.1
 """The longest poll in the consumer's thread, so that other calls wait no longer than this."""
 
 
-class AsyncConsumer(Generic[K, V]):
+class AsyncConsumer(Generic[ConsumedK, ConsumedV]):
     """``async for record in consumer`` reads forever; ``poll`` and ``batches`` return lists.
 
     It behaves like ``Consumer``, which it runs in a thread. A cancelled poll loses nothing: the next one
@@ -49,8 +39,8 @@ class AsyncConsumer(Generic[K, V]):
         self,
         config: Mapping[str, ClientConfigValue],
         *,
-        key_deserializer: Deserializer[K] | None = None,
-        value_deserializer: Deserializer[V] | None = None,
+        key_deserializer: Deserializer[ConsumedK] | None = None,
+        value_deserializer: Deserializer[ConsumedV] | None = None,
     ) -> None:
         self._consumer = _UndoableConsumer(
             config, key_deserializer=key_deserializer, value_deserializer=value_deserializer
@@ -102,7 +92,7 @@ class AsyncConsumer(Generic[K, V]):
     async def resume(self, partitions: Iterable[TopicPartition]) -> None:
         await self._call(lambda: self._consumer.resume(partitions))
 
-    async def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V]]:
+    async def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[ConsumedK, ConsumedV]]:
         """Up to ``max.poll.records`` records; empty after the timeout."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -111,17 +101,19 @@ class AsyncConsumer(Generic[K, V]):
             if records or time.monotonic() >= deadline:
                 return records
 
-    async def batches(self, max_wait_s: float = 1.0) -> AsyncIterator[list[ConsumedRecord[K, V]]]:
+    async def batches(
+        self, max_wait_s: float = 1.0
+    ) -> AsyncIterator[list[ConsumedRecord[ConsumedK, ConsumedV]]]:
         """Lists of one to ``max.poll.records`` records, forever."""
         while True:
             records = await self.poll(max_wait_s)
             if records:
                 yield records
 
-    def __aiter__(self) -> AsyncIterator[ConsumedRecord[K, V]]:
+    def __aiter__(self) -> AsyncIterator[ConsumedRecord[ConsumedK, ConsumedV]]:
         return self
 
-    async def __anext__(self) -> ConsumedRecord[K, V]:
+    async def __anext__(self) -> ConsumedRecord[ConsumedK, ConsumedV]:
         if not self._running_calls and (ready := self._consumer.next_buffered()) is not None:
             return ready
         while not self._consumer.closed:
@@ -238,7 +230,7 @@ class AsyncConsumer(Generic[K, V]):
         return wait
 
 
-class _UndoableConsumer(Consumer[K, V]):
+class _UndoableConsumer(Consumer[ConsumedK, ConsumedV]):
     keeps_last_delivery = True
 
 

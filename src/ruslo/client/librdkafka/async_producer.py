@@ -8,32 +8,23 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from ruslo.client.librdkafka.delivery import RecordMetadata, Report
 from ruslo.client.librdkafka.producer import Headers, Partitioner, Producer
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction
+from ruslo.client.librdkafka.type_variables import ProducedK, ProducedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
     from ruslo.client.librdkafka.async_consumer import AsyncConsumer
 
-    K = TypeVar("K", default=bytes | str | None)
-    V = TypeVar("V", default=bytes | str | None)
-    T = TypeVar("T")
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-    T = TypeVar("T")
+T = TypeVar("T")
 
 
-class AsyncProducer(Generic[K, V]):
+class AsyncProducer(Generic[ProducedK, ProducedV]):
     """``await send(...)`` queues the record and waits only for buffer memory or metadata. It returns a future
     of the acknowledgement; ``send_and_wait`` awaits both.
 
@@ -44,8 +35,8 @@ class AsyncProducer(Generic[K, V]):
         self,
         config: Mapping[str, ClientConfigValue],
         *,
-        key_serializer: Callable[[K], bytes | str | None] | None = None,
-        value_serializer: Callable[[V], bytes | str | None] | None = None,
+        key_serializer: Callable[[ProducedK], bytes | str | None] | None = None,
+        value_serializer: Callable[[ProducedV], bytes | str | None] | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
         self._producer = Producer(
@@ -62,9 +53,9 @@ class AsyncProducer(Generic[K, V]):
     async def send(
         self,
         topic: str,
-        value: V | None = None,
+        value: ProducedV | None = None,
         *,
-        key: K | None = None,
+        key: ProducedK | None = None,
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -86,9 +77,9 @@ class AsyncProducer(Generic[K, V]):
     async def send_and_wait(
         self,
         topic: str,
-        value: V | None = None,
+        value: ProducedV | None = None,
         *,
-        key: K | None = None,
+        key: ProducedK | None = None,
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -99,7 +90,9 @@ class AsyncProducer(Generic[K, V]):
         )
         return await delivery
 
-    async def send_many(self, topic: str, values: Iterable[V]) -> list[asyncio.Future[RecordMetadata]]:
+    async def send_many(
+        self, topic: str, values: Iterable[ProducedV]
+    ) -> list[asyncio.Future[RecordMetadata]]:
         """Queue a record per value; returns their futures in order."""
         return [await self.send(topic, value) for value in values]
 
@@ -200,7 +193,9 @@ class AsyncProducerTransaction:
         """The end of a transaction whose begin or end was cancelled; kept so that it is not collected."""
 
     async def send_offsets(
-        self, consumer: AsyncConsumer[K, V], positions: Mapping[TopicPartition, int] | None = None
+        self,
+        consumer: AsyncConsumer[ProducedK, ProducedV],
+        positions: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Commit a consumer's positions with the transaction, by default those of all delivered records."""
         await self._in_thread(lambda: self._transaction.send_offsets(consumer.offset_source, positions))

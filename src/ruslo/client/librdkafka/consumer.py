@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from ruslo.client.errors import UndecodableRecord
 from ruslo.client.librdkafka.client import LibrdkafkaClient
@@ -24,6 +24,7 @@ from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.message_queue import MessageQueue
 from ruslo.client.librdkafka.rebalances import RebalanceCallback, Rebalances
 from ruslo.client.librdkafka.topic_pattern import posix_pattern
+from ruslo.client.librdkafka.type_variables import ConsumedK, ConsumedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER
 from ruslo.client.settings.translation import consumer_settings
@@ -33,17 +34,8 @@ from ruslo.net.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     import confluent_kafka
-    from typing_extensions import TypeVar
 
-    K = TypeVar("K", default=bytes | None)
-    V = TypeVar("V", default=bytes | None)
-    T = TypeVar("T")
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-    T = TypeVar("T")
+T = TypeVar("T")
 
 __all__ = ["END", "START", "ConsumedRecord", "Consumer", "PartitionEnd"]
 
@@ -61,7 +53,7 @@ _CALL_MAX_S = 1.0
 _log = logging.getLogger("ruslo.client")
 
 
-class Consumer(Generic[K, V]):
+class Consumer(Generic[ConsumedK, ConsumedV]):
     """Reads manually assigned partitions, or those of a group member after ``subscribe``.
 
     - ``for record in consumer`` reads forever; ``poll`` and ``batches`` return lists.
@@ -77,8 +69,8 @@ class Consumer(Generic[K, V]):
         self,
         config: Mapping[str, ClientConfigValue],
         *,
-        key_deserializer: Deserializer[K] | None = None,
-        value_deserializer: Deserializer[V] | None = None,
+        key_deserializer: Deserializer[ConsumedK] | None = None,
+        value_deserializer: Deserializer[ConsumedV] | None = None,
     ) -> None:
         import confluent_kafka
 
@@ -182,11 +174,13 @@ class Consumer(Generic[K, V]):
 
     # -- records
 
-    def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V]]:
+    def poll(self, timeout_s: float = 1.0) -> list[ConsumedRecord[ConsumedK, ConsumedV]]:
         """Up to ``max.poll.records`` records; empty after the timeout."""
         return [event for event in self.poll_events(timeout_s) if not isinstance(event, PartitionEnd)]
 
-    def poll_events(self, timeout_s: float = 1.0) -> list[ConsumedRecord[K, V] | PartitionEnd]:
+    def poll_events(
+        self, timeout_s: float = 1.0
+    ) -> list[ConsumedRecord[ConsumedK, ConsumedV] | PartitionEnd]:
         """As ``poll``, plus partition ends if ``enable.partition.eof`` is set."""
         deadline = time.monotonic() + timeout_s
         self._begin_poll()
@@ -202,24 +196,24 @@ class Consumer(Generic[K, V]):
                 break
         return events
 
-    def batches(self, max_wait_s: float = 1.0) -> Iterator[list[ConsumedRecord[K, V]]]:
+    def batches(self, max_wait_s: float = 1.0) -> Iterator[list[ConsumedRecord[ConsumedK, ConsumedV]]]:
         """Lists of one to ``max.poll.records`` records, forever."""
         while self._client.unusable is None:
             records = self.poll(max_wait_s)
             if records:
                 yield records
 
-    def __iter__(self) -> Iterator[ConsumedRecord[K, V]]:
+    def __iter__(self) -> Iterator[ConsumedRecord[ConsumedK, ConsumedV]]:
         return self
 
-    def __next__(self) -> ConsumedRecord[K, V]:
+    def __next__(self) -> ConsumedRecord[ConsumedK, ConsumedV]:
         while not self.closed:
             record = self.poll_one(_POLL_MAX_S)
             if record is not None:
                 return record
         raise StopIteration
 
-    def poll_one(self, timeout_s: float) -> ConsumedRecord[K, V] | None:
+    def poll_one(self, timeout_s: float) -> ConsumedRecord[ConsumedK, ConsumedV] | None:
         """The next record; None after the timeout."""
         self._begin_poll()
         if not self._queue:
@@ -235,7 +229,7 @@ class Consumer(Generic[K, V]):
         self._progress.undeliver(partition_of(message) for message in self._last_delivered)
         self._last_delivered.clear()
 
-    def next_buffered(self) -> ConsumedRecord[K, V] | None:
+    def next_buffered(self) -> ConsumedRecord[ConsumedK, ConsumedV] | None:
         """The next record if it needs no call into librdkafka, which may block; else None."""
         if self._client.unusable is not None or not self._queue or self._queue.poll_due:
             return None
@@ -361,8 +355,8 @@ class Consumer(Generic[K, V]):
             if self._queue:
                 self._queue.fill(0)
 
-    def _deliver(self, limit: int) -> list[ConsumedRecord[K, V] | PartitionEnd]:
-        events: list[ConsumedRecord[K, V] | PartitionEnd] = []
+    def _deliver(self, limit: int) -> list[ConsumedRecord[ConsumedK, ConsumedV] | PartitionEnd]:
+        events: list[ConsumedRecord[ConsumedK, ConsumedV] | PartitionEnd] = []
         last: dict[tuple[str, int], confluent_kafka.Message] = {}
         while self._queue and len(events) < limit:
             message = self._queue.peek()

@@ -25,6 +25,7 @@ from ruslo.client.librdkafka.delivery import (
 from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction, Transactions
 from ruslo.client.librdkafka.topic_cache import TopicCache
+from ruslo.client.librdkafka.type_variables import ProducedK, ProducedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import PRODUCER
 from ruslo.client.settings.translation import producer_settings
@@ -33,15 +34,6 @@ from ruslo.net.errors import RequestTimedOut
 
 if TYPE_CHECKING:
     import confluent_kafka
-    from typing_extensions import TypeVar
-
-    K = TypeVar("K", default=bytes | str | None)
-    V = TypeVar("V", default=bytes | str | None)
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
 
 __all__ = ["Producer", "RecordMetadata"]
 
@@ -58,7 +50,7 @@ _UNRAISED_FAILURES_MAX = 10_000
 _log = logging.getLogger("ruslo.client")
 
 
-class Producer(Generic[K, V]):
+class Producer(Generic[ProducedK, ProducedV]):
     """Sends records in the background; ``flush`` waits until every record is acknowledged or has failed.
 
     - ``send`` returns a future. It blocks up to ``max.block.ms`` while ``buffer.memory`` is full or the topic
@@ -73,8 +65,8 @@ class Producer(Generic[K, V]):
         self,
         config: Mapping[str, ClientConfigValue],
         *,
-        key_serializer: Callable[[K], bytes | str | None] | None = None,
-        value_serializer: Callable[[V], bytes | str | None] | None = None,
+        key_serializer: Callable[[ProducedK], bytes | str | None] | None = None,
+        value_serializer: Callable[[ProducedV], bytes | str | None] | None = None,
         partitioner: Partitioner | None = None,
     ) -> None:
         import confluent_kafka
@@ -114,9 +106,9 @@ class Producer(Generic[K, V]):
     def send(
         self,
         topic: str,
-        value: V | None = None,
+        value: ProducedV | None = None,
         *,
-        key: K | None = None,
+        key: ProducedK | None = None,
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -129,9 +121,9 @@ class Producer(Generic[K, V]):
     def produce(
         self,
         topic: str,
-        value: V | None = None,
+        value: ProducedV | None = None,
         *,
-        key: K | None = None,
+        key: ProducedK | None = None,
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -141,7 +133,7 @@ class Producer(Generic[K, V]):
         report = CallbackReport(on_delivery)
         self.enqueue(report, topic, value, key, headers, partition, timestamp_ms)
 
-    def send_many(self, topic: str, values: Iterable[V]) -> list[Delivery]:
+    def send_many(self, topic: str, values: Iterable[ProducedV]) -> list[Delivery]:
         """Queue a record per value; returns their futures in order."""
         return [self.send(topic, value) for value in values]
 
@@ -205,8 +197,8 @@ class Producer(Generic[K, V]):
         self,
         report: Report,
         topic: str,
-        value: V | None,
-        key: K | None,
+        value: ProducedV | None,
+        key: ProducedK | None,
         headers: Headers,
         partition: int | None,
         timestamp_ms: int | None,

@@ -128,7 +128,7 @@ class _Planner:
         )
 
     def _least_useful(self, kept: Sequence[int]) -> int:
-        """Never the first: it leads, and nobody else need take over."""
+        """The replica to remove. It is never the first one, which is the preferred leader."""
         racks = Counter(self._racks.get(replica) for replica in kept)
         return max(
             kept[1:],

@@ -39,17 +39,17 @@ def test_assignments_of_every_version(version: int) -> None:
     assert decode_assignment(assignment_bytes(version)) == (T0, T2, U1)
 
 
-def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
+def test_a_newer_version_is_read_up_to_the_known_fields() -> None:
     assert decode_assignment(assignment_bytes(9) + b"fields of the future") == (T0, T2, U1)
 
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\0\x7f\xff\xff\xff", b"whatever"])
-def test_bytes_of_other_protocols_are_not_guessed_at(data: bytes) -> None:
+def test_bytes_of_other_protocols_are_not_decoded(data: bytes) -> None:
     assert decode_assignment(data) is None
     assert decode_subscription(data) == ()
 
 
-def test_a_member_without_assignment_has_nothing() -> None:
+def test_an_empty_assignment() -> None:
     assert decode_assignment(b"") == ()
     assert decode_subscription(b"") == ()
 
@@ -81,7 +81,7 @@ def test_a_classic_group() -> None:
     assert described.owners() == {T0: member, T2: member, U1: member}
 
 
-def test_a_group_of_something_else_than_consumers() -> None:
+def test_a_group_of_another_protocol_type() -> None:
     described = from_classic(
         classic.DescribedGroup(
             group_id="g",

@@ -36,7 +36,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class GroupScript:
-    """Coordinates every group; other requests are answered by functions given by type."""
+    """Coordinates every group; functions by request type handle other requests."""
 
     def __init__(self, limits: dict[int, tuple[int, int]] | None = None) -> None:
         self.limits = limits
@@ -84,7 +84,7 @@ async def test_groups_of_all_brokers_are_listed_once() -> None:
     assert (asked.message.states_filter, asked.message.types_filter) == (["Empty"], ["classic"])
 
 
-def test_filters_that_the_broker_does_not_know_are_not_dropped_in_silence() -> None:
+def test_unsupported_filters_are_an_error() -> None:
     script = GroupScript({ListGroupsRequest.API_KEY: (0, 4)})
     script.answers[ListGroupsRequest] = lambda asked: listing.ListGroupsResponse()
 
@@ -97,7 +97,7 @@ def test_filters_that_the_broker_does_not_know_are_not_dropped_in_silence() -> N
     run_with(script, action)
 
 
-def test_describe_asks_for_consumer_groups_first_and_for_the_rest_as_classic_ones() -> None:
+def test_describe_tries_consumer_groups_then_classic_groups() -> None:
     def as_consumer(asked: Asked) -> Answer:
         assert isinstance(asked.message, ConsumerGroupDescribeRequest)
         return consumer.ConsumerGroupDescribeResponse(
@@ -140,7 +140,7 @@ def test_describe_asks_for_consumer_groups_first_and_for_the_rest_as_classic_one
     run_with(script, action)
 
 
-def test_brokers_without_consumer_groups_are_asked_for_classic_ones() -> None:
+def test_brokers_without_consumer_groups_describe_classic_groups() -> None:
     limits = {ConsumerGroupDescribeRequest.API_KEY: (0, -1), DescribeGroupsRequest.API_KEY: (0, 5)}
     script = GroupScript(limits)
     script.answers[DescribeGroupsRequest] = lambda asked: classic.DescribeGroupsResponse(
@@ -158,7 +158,7 @@ def test_brokers_without_consumer_groups_are_asked_for_classic_ones() -> None:
     run_with(script, action)
 
 
-def test_delete_tells_what_became_of_each_group() -> None:
+def test_delete_returns_the_outcome_by_group() -> None:
     script = GroupScript()
     codes = {"gone": 0, "busy": ErrorCode.NON_EMPTY_GROUP, "absent": ErrorCode.GROUP_ID_NOT_FOUND}
     script.answers[DeleteGroupsRequest] = lambda asked: DeleteGroupsResponse(
@@ -234,7 +234,7 @@ def test_offsets_of_many_groups_are_fetched_with_topic_names() -> None:
     run_with(script, action)
 
 
-def test_old_brokers_give_offsets_group_by_group() -> None:
+def test_old_brokers_return_offsets_group_by_group() -> None:
     def answer(asked: Asked) -> Answer:
         assert isinstance(asked.message, OffsetFetchRequest)
         assert asked.message.topics is None
@@ -251,7 +251,7 @@ def test_old_brokers_give_offsets_group_by_group() -> None:
     run_with(script, action)
 
 
-def test_a_commit_from_outside_is_retried_while_the_coordinator_loads() -> None:
+def test_altering_offsets_is_retried_while_the_coordinator_loads() -> None:
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
 
     def answer(asked: Asked) -> Answer:
@@ -285,7 +285,7 @@ def test_a_commit_from_outside_is_retried_while_the_coordinator_loads() -> None:
     run_with(script, action)
 
 
-def test_a_commit_to_a_group_that_came_alive_is_explained() -> None:
+def test_altering_offsets_of_a_group_with_members_is_explained() -> None:
     script = GroupScript()
     part = commit.OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     script.answers[OffsetCommitRequest] = lambda asked: commit.OffsetCommitResponse(

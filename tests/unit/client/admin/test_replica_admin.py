@@ -1,4 +1,4 @@
-"""Reassignments, elections and voters: what is asked, what is asked again, and what is not."""
+"""Reassignments, elections and voters: requests, retries, and requests that must not be retried."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 def run_with(answers: Sequence[Message], action: Callable[[Admin], Awaitable[None]]) -> list[Message]:
-    """Answers in this order to all but ApiVersions and Metadata; gives what was asked."""
+    """Respond in this order to all requests except ApiVersions and Metadata; returns the requests."""
     waiting = list(answers)
 
     def script(asked: Asked) -> Answer:
@@ -58,7 +58,7 @@ def run_with(answers: Sequence[Message], action: Callable[[Admin], Awaitable[Non
     return asked
 
 
-def test_moves_are_grouped_by_topic_and_answered_by_partition() -> None:
+def test_reassignments_are_grouped_by_topic_with_results_by_partition() -> None:
     answer = AlterPartitionReassignmentsResponse(
         error_message=None,
         responses=[
@@ -92,7 +92,7 @@ def test_moves_are_grouped_by_topic_and_answered_by_partition() -> None:
     ] == [("t", [(0, [1, 2]), (1, None)]), ("u", [(0, [3])])]
 
 
-def test_a_controller_that_lost_its_office_is_asked_for_again() -> None:
+def test_a_reassignment_is_retried_at_the_new_controller() -> None:
     lost = AlterPartitionReassignmentsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=None)
     done = AlterPartitionReassignmentsResponse(error_message=None)
 
@@ -102,7 +102,7 @@ def test_a_controller_that_lost_its_office_is_asked_for_again() -> None:
     assert len(run_with([lost, done], action)) == 2
 
 
-def test_ongoing_moves() -> None:
+def test_ongoing_reassignments() -> None:
     moving = OngoingPartitionReassignment(
         partition_index=1, replicas=[4, 5, 1, 2], adding_replicas=[4, 5], removing_replicas=[1, 2]
     )

@@ -70,7 +70,7 @@ async def test_transactions_of_all_brokers_are_listed_once() -> None:
 
 
 @pytest.mark.parametrize("newest", [0, 1])
-def test_filters_that_the_broker_does_not_know_are_not_dropped_in_silence(newest: int) -> None:
+def test_unsupported_filters_are_an_error(newest: int) -> None:
     script = TxnScript({ListTransactionsRequest.API_KEY: (0, newest)})
     script.add("x", 1, ONGOING)
 
@@ -89,7 +89,7 @@ def test_filters_that_the_broker_does_not_know_are_not_dropped_in_silence(newest
     run_with(script, action)
 
 
-def test_a_coordinator_that_loads_is_waited_for() -> None:
+def test_a_loading_coordinator_is_retried() -> None:
     script = TxnScript()
     script.add("x", 1, ONGOING)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
@@ -131,7 +131,7 @@ def test_describe() -> None:
     run_with(script, action)
 
 
-def test_a_fence_waits_until_the_abort_is_done() -> None:
+def test_fence_waits_until_the_abort_is_complete() -> None:
     script = TxnScript()
     codes = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS]
 

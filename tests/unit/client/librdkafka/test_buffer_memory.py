@@ -6,7 +6,7 @@ import time
 from ruslo.client.librdkafka.buffer_memory import BufferMemory
 
 
-def test_room_is_taken_and_given_back() -> None:
+def test_memory_is_reserved_and_released() -> None:
     memory = BufferMemory(100)
     assert memory.try_reserve(60)
     assert not memory.try_reserve(60)
@@ -15,14 +15,14 @@ def test_room_is_taken_and_given_back() -> None:
     assert memory.records == 1
 
 
-def test_a_wait_ends_at_its_deadline() -> None:
+def test_reserve_times_out_at_its_deadline() -> None:
     memory = BufferMemory(10)
     assert memory.try_reserve(10)
     assert not memory.reserve(1, time.monotonic() + 0.01)
     assert memory.records == 1
 
 
-def test_who_waits_goes_first() -> None:
+def test_waiting_threads_go_first() -> None:
     memory = BufferMemory(100)
     assert memory.try_reserve(90)
     got: list[bool] = []
@@ -37,7 +37,7 @@ def test_who_waits_goes_first() -> None:
     assert memory.try_reserve(5)
 
 
-def test_waiting_until_all_is_given_back() -> None:
+def test_waiting_until_all_memory_is_released() -> None:
     memory = BufferMemory(10)
     assert memory.try_reserve(5)
     assert not memory.wait_empty(0.01)

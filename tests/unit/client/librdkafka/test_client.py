@@ -15,7 +15,7 @@ NOWHERE: dict[str, ClientConfigValue] = {"bootstrap.servers": "127.0.0.1:1", "lo
 
 
 @pytest.mark.parametrize("client", [Producer, Consumer])
-def test_a_name_that_nobody_knows(client: type[Producer] | type[Consumer]) -> None:
+def test_an_unknown_setting(client: type[Producer] | type[Consumer]) -> None:
     with pytest.raises(ConfigError, match=r"nor librdkafka has such a setting"):
         client({**NOWHERE, "no.such.setting": 1})
 
@@ -28,14 +28,14 @@ def test_a_name_that_nobody_knows(client: type[Producer] | type[Consumer]) -> No
         (Consumer, "auto.ofset.reset", "auto.offset.reset"),
     ],
 )
-def test_a_mistyped_name_is_told_the_nearest(
+def test_a_mistyped_setting_suggests_the_nearest_name(
     client: type[Producer] | type[Consumer], wrong: str, right: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"Did you mean {right}\?"):
         client({**NOWHERE, wrong: 1})
 
 
-def test_what_only_librdkafka_can_judge() -> None:
+def test_a_value_that_librdkafka_rejects() -> None:
     with pytest.raises(ConfigError, match=r"librdkafka rejects these settings: .*statistics.interval.ms"):
         Producer({**NOWHERE, "statistics.interval.ms": "never"})
 
@@ -62,7 +62,7 @@ def test_errors(theirs: int, ours: ErrorCode, kind: type[KafkaError]) -> None:
     assert type(error) is kind
 
 
-def test_a_closed_client_says_so() -> None:
+def test_a_closed_client_is_unusable() -> None:
     producer = Producer(NOWHERE)
     producer.close()
     producer.close()
@@ -76,7 +76,7 @@ def test_a_closed_client_says_so() -> None:
     assert list(consumer) == []
 
 
-def test_without_a_group_there_is_nothing_to_subscribe_or_commit() -> None:
+def test_subscribe_and_commit_need_a_group() -> None:
     with Consumer(NOWHERE) as consumer:
         with pytest.raises(ConfigError, match=r"set group\.id"):
             consumer.subscribe(["t"])
@@ -84,7 +84,7 @@ def test_without_a_group_there_is_nothing_to_subscribe_or_commit() -> None:
             consumer.commit()
 
 
-def test_topics_are_a_list() -> None:
+def test_subscribe_needs_a_list() -> None:
     with (
         Consumer({**NOWHERE, "group.id": "g"}) as consumer,
         pytest.raises(ConfigError, match=r"write \['orders'\]"),

@@ -6,7 +6,7 @@ from ruslo.model.topics import TopicPartition
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_a_record_is_finished_when_the_next_is_asked_for() -> None:
+def test_a_record_is_processed_when_the_next_is_requested() -> None:
     progress = ConsumerProgress()
     progress.deliver(A, 4, 2)
     assert progress.take_to_store() == {}
@@ -15,7 +15,7 @@ def test_a_record_is_finished_when_the_next_is_asked_for() -> None:
     assert progress.take_to_store() == {}
 
 
-def test_positions_are_behind_all_that_was_given_out() -> None:
+def test_positions_are_after_all_delivered_records() -> None:
     progress = ConsumerProgress()
     progress.deliver(A, 4, None)
     progress.mark_processed()
@@ -24,7 +24,7 @@ def test_positions_are_behind_all_that_was_given_out() -> None:
     assert {p: position.offset for p, position in progress.positions().items()} == {A: 6, B: 1}
 
 
-def test_what_others_own_is_forgotten() -> None:
+def test_lost_partitions_are_forgotten() -> None:
     progress = ConsumerProgress()
     progress.deliver(A, 1, None)
     progress.mark_processed()

@@ -24,7 +24,7 @@ def test_a_result() -> None:
     assert delivery.exception() is None
 
 
-def test_a_failure_counts_as_seen_once_somebody_asked() -> None:
+def test_a_failure_is_seen_once_it_is_read() -> None:
     delivery = Delivery()
     delivery.complete(FAILED, STORED)
     before = delivery.seen
@@ -34,7 +34,7 @@ def test_a_failure_counts_as_seen_once_somebody_asked() -> None:
         delivery.result()
 
 
-def test_who_waits_in_many_threads_is_woken() -> None:
+def test_all_waiting_threads_wake_up() -> None:
     delivery = Delivery()
     results: list[RecordMetadata] = []
     threads = [threading.Thread(target=lambda: results.append(delivery.result(30))) for _ in range(5)]
@@ -46,7 +46,7 @@ def test_who_waits_in_many_threads_is_woken() -> None:
     assert results == [STORED] * 5
 
 
-def test_callbacks_run_once_before_and_after() -> None:
+def test_callbacks_run_once_whether_added_before_or_after() -> None:
     delivery = Delivery()
     seen: list[str] = []
     delivery.add_done_callback(lambda _: seen.append("before"))
@@ -55,7 +55,7 @@ def test_callbacks_run_once_before_and_after() -> None:
     assert seen == ["before", "after"]
 
 
-def test_as_a_future_of_python() -> None:
+def test_as_future() -> None:
     stored, failed = Delivery(), Delivery()
     futures = [stored.as_future(), failed.as_future()]
     stored.complete(None, STORED)

@@ -1,4 +1,4 @@
-"""Messages between librdkafka and the user."""
+"""Messages between librdkafka and the application."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Message:
-    """A record, as far as a queue looks at it."""
+    """A record with the fields that the queue reads."""
 
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         self._partition = partition
@@ -34,7 +34,7 @@ class Message:
 
 
 class Handle:
-    """Has one message for poll; what consume does is the test's to say."""
+    """Returns one message from poll; the test defines consume."""
 
     def __init__(self) -> None:
         self.queue = MessageQueue(cast(confluent_kafka.Consumer, self), 10)
@@ -61,14 +61,14 @@ class Handle:
         return taken
 
 
-def test_what_has_arrived_is_taken_in_order() -> None:
+def test_arrived_messages_keep_their_order() -> None:
     handle = Handle()
     handle.more = [Message(B, 5), Message(A, 1)]
     handle.queue.fill(1)
     assert handle.taken() == [(0, 0), (1, 5), (0, 1)]
 
 
-def test_a_callback_that_fails_costs_no_record() -> None:
+def test_a_failing_callback_loses_no_record() -> None:
     handle = Handle()
     handle.problem = ZeroDivisionError("in on_revoke, of another partition")
     handle.revokes = B
@@ -77,7 +77,7 @@ def test_a_callback_that_fails_costs_no_record() -> None:
     assert handle.taken() == [(0, 0)]
 
 
-def test_what_a_rebalance_takes_away_meanwhile_is_dropped() -> None:
+def test_records_of_revoked_partitions_are_dropped() -> None:
     handle = Handle()
     handle.more = [Message(B, 5)]
     handle.revokes = A

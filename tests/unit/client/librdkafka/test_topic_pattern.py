@@ -22,8 +22,8 @@ NAMES = (
         *(r"[^\d]+", r"payments[.\-]\w+?\.?7?", "orders-.+?", "orders-?.??", r"[a-c]\-", ".*-[0-9]++"),
     ],
 )
-def test_the_same_names_as_in_python(pattern: str) -> None:
-    """grep's extended expressions are those of POSIX."""
+def test_patterns_match_the_same_names_as_in_python(pattern: str) -> None:
+    """grep -E uses POSIX expressions."""
     compiled = re.compile(pattern)
     found = subprocess.run(
         ["grep", "-Ex", "-e", f"^({posix_pattern(compiled)})$"],
@@ -44,6 +44,6 @@ def test_the_same_names_as_in_python(pattern: str) -> None:
         *map(re.compile, ("(?!orders).*", "(?i:orders)", r"(a)\1", r"\borders", r"[\s]", r"[\]]")),
     ],
 )
-def test_what_cannot_be_written_is_refused(pattern: re.Pattern[str]) -> None:
+def test_unsupported_patterns_are_rejected(pattern: re.Pattern[str]) -> None:
     with pytest.raises(ConfigError, match="which librdkafka does not support"):
         posix_pattern(pattern)

@@ -1,4 +1,4 @@
-"""Clusters that are well, and that are not."""
+"""Healthy and unhealthy clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.brokers.live_cluster import live_cluster
 
 
 async def seen(admin: Admin, condition: Callable[[ClusterHealth], bool]) -> ClusterHealth:
-    """The first look for which it holds."""
+    """Poll the health until the predicate holds."""
     while True:
         found = await cluster_health(admin)
         if condition(found):
@@ -42,6 +42,6 @@ async def test_a_cluster_loses_a_broker_and_gets_it_back(tmp_path: Path) -> None
         await seen(admin, lambda found: found.healthy)
 
 
-def test_the_sentence_names_what_is_wrong() -> None:
+def test_the_sentence_names_the_problems() -> None:
     sick = ClusterHealth(["no active controller", "2 partitions offline"], None, 3, [], 9, {}, 0)
     assert sick.sentence == "Not healthy: no active controller; 2 partitions offline."

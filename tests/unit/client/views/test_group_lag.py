@@ -1,4 +1,4 @@
-"""Lag over logs as compaction, transactions, old producers and retention leave them."""
+"""Lag in logs with compaction, transactions, old producers and retention."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START_MS = 1_700_000_000_000
 
 
 def batch(base_offset: int, seconds: Sequence[float], attributes: int = 0) -> bytearray:
-    """Records whose times are so many seconds after START_MS."""
+    """Records with timestamps this many seconds after START_MS."""
     records = [Record(n, START_MS + int(s * 1000), b"k", b"v") for n, s in enumerate(seconds)]
     return build_batch(records, base_offset=base_offset, attributes=attributes)
 
@@ -49,12 +49,12 @@ def marker(offset: int, seconds: float) -> bytearray:
 
 
 def with_holes(whole: bytearray, kept: set[int]) -> bytearray:
-    """What the cleaner leaves of a batch."""
+    """A batch after compaction."""
     return rebuild_batch(read_header(whole), [r for r in read_records(whole) if r.offset in kept])
 
 
 class Log:
-    """One partition; every fetch gets a single batch, as from a broker with large ones."""
+    """One partition; every fetch returns a single batch, as with large batches."""
 
     def __init__(self, *batches: bytearray, end: int | None = None, start: int = 0) -> None:
         self.batches = batches
@@ -114,7 +114,7 @@ def test_records_and_seconds(committed: int, expected: tuple[int, int, float]) -
     assert lag(log, committed) == expected
 
 
-def test_no_record_is_read_when_nothing_is_late_or_seconds_are_not_wanted() -> None:
+def test_no_record_is_fetched_without_lag_or_without_seconds() -> None:
     log = Log(batch(0, [0, 10]))
     assert lag(log, 2) == (2, 0, 0.0)
     assert lag(log, 0, in_seconds=False) == (2, 2, None)
@@ -130,7 +130,7 @@ def test_a_commit_beyond_the_end_is_not_behind() -> None:
     assert lag(Log(batch(0, [0])), 7) == (1, 0, 0.0)
 
 
-def test_records_that_compaction_took_are_passed_over() -> None:
+def test_compacted_records_are_skipped() -> None:
     log = Log(
         with_holes(batch(0, [0, 10, 20]), {0}),
         with_holes(batch(3, [30, 40]), set()),
@@ -141,19 +141,19 @@ def test_records_that_compaction_took_are_passed_over() -> None:
     assert lag(log, 0) == (10, 10, 60.0)
 
 
-def test_a_hole_at_the_end_that_is_too_long_to_walk() -> None:
+def test_a_gap_at_the_end_beyond_the_search_limit() -> None:
     log = Log(batch(0, [0, 25]), end=1000)
     assert lag(log, 0) == (1000, 1000, 25.0)
 
 
-def test_markers_of_transactions_are_no_records() -> None:
+def test_transaction_markers_are_not_records() -> None:
     log = Log(batch(0, [0, 10]), marker(2, 500), batch(3, [20]), marker(4, 1000))
     assert lag(log, 0).seconds == 20.0
     assert lag(log, 2).seconds == 0.0
     assert lag(log, 4) == (5, 1, 0.0)
 
 
-def test_append_time_is_the_batch_s() -> None:
+def test_log_append_time_applies_to_the_batch() -> None:
     first, second = batch(0, [0, 1], LOG_APPEND_TIME), batch(2, [0, 1], LOG_APPEND_TIME)
     for late, stamped in ((5, first), (65, second)):
         stamped[MAX_TIMESTAMP_AT : MAX_TIMESTAMP_AT + 8] = (START_MS + late * 1000).to_bytes(8, "big")
@@ -161,34 +161,34 @@ def test_append_time_is_the_batch_s() -> None:
     assert lag(Log(first, second), 1) == (4, 3, 60.0)
 
 
-def test_records_without_a_time() -> None:
+def test_records_without_a_timestamp() -> None:
     assert lag(Log(timeless(0), timeless(1)), 0) == (2, 2, None)
     assert lag(Log(timeless(0), batch(1, [0])), 0) == (2, 2, None)
     assert lag(Log(batch(0, [0]), timeless(1)), 0) == (2, 2, None)
 
 
-def test_times_that_run_backwards_do_not_make_the_future() -> None:
+def test_timestamps_out_of_order_do_not_make_the_lag_negative() -> None:
     assert lag(Log(batch(0, [100]), batch(1, [0])), 0) == (2, 2, 0.0)
 
 
-def test_what_retention_took_is_counted_but_has_no_time() -> None:
+def test_deleted_records_count_but_have_no_time() -> None:
     log = Log(batch(5, [50, 60]), start=5)
     assert lag(log, 2) == (7, 5, 10.0)
 
 
-def test_records_that_may_not_be_read_have_an_unknown_time() -> None:
+def test_without_read_permission_the_time_is_unknown() -> None:
     log = Log(batch(0, [0, 10]))
     log.code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert lag(log, 0) == (2, 2, None)
 
 
-def test_batches_in_a_format_that_is_not_known() -> None:
+def test_batches_of_an_unknown_format() -> None:
     old = batch(0, [0, 10])
     old[16] = 1
     assert lag(Log(old, end=2), 0) == (2, 2, None)
 
 
-async def test_partitions_that_are_gone_have_no_end() -> None:
+async def test_deleted_partitions_have_no_end_offset() -> None:
     log = Log(batch(0, [0]))
     gone = TopicPartition("deleted", 0)
     async with ScriptedBroker(log) as broker:

@@ -56,7 +56,7 @@ SURVEY = GroupSurvey(
 )
 
 
-def test_readers_of_a_topic_are_those_who_committed_subscribe_or_have_partitions_of_it() -> None:
+def test_readers_have_committed_offsets_subscriptions_or_partitions() -> None:
     assert SURVEY.readers("orders") == [
         TopicReader("billing", "Stable", members=3, partitions=2, lag=6),
         TopicReader("fresh", "Stable", members=1, partitions=1, lag=None),
@@ -66,10 +66,10 @@ def test_readers_of_a_topic_are_those_who_committed_subscribe_or_have_partitions
     assert SURVEY.readers("nowhere") == []
 
 
-def test_lag_is_that_of_partitions_that_still_exist() -> None:
+def test_lag_counts_existing_partitions_only() -> None:
     lags = {name: SURVEY.lag(name) for name in ("billing", "gone", "fresh", "unknown")}
     assert lags == {"billing": 105, "gone": 20, "fresh": None, "unknown": None}
 
 
-def test_groups_of_kinds_that_cannot_be_described_do_not_tell_what_they_read() -> None:
+def test_groups_of_other_types_are_unknown() -> None:
     assert SURVEY.unknown == 1

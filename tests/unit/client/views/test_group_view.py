@@ -28,11 +28,11 @@ TYPES = {"open": "Consumer", "hidden": "Consumer", "shared": "Share"}
 
 
 class Groups:
-    """Three groups: one of ours, one that we may not look into, one of another kind."""
+    """Three groups: a described one, an unauthorized one, and one of another type."""
 
     def __init__(self, code: int) -> None:
         self.code = code
-        """The answer about the hidden one."""
+        """The result of the unauthorized group."""
 
     def __call__(self, asked: Asked) -> Answer:
         return self._answer(asked.message)
@@ -78,7 +78,7 @@ def rows(code: int) -> list[GroupRow]:
     return asyncio.run(run())
 
 
-def test_groups_that_may_not_be_looked_into_are_listed_all_the_same() -> None:
+def test_unauthorized_groups_are_listed() -> None:
     assert rows(ErrorCode.GROUP_AUTHORIZATION_FAILED) == [
         GroupRow("hidden", "consumer", "Stable", None, None, 1, None),
         GroupRow("open", "consumer", "Stable", None, 1, 1, 7),
@@ -86,7 +86,7 @@ def test_groups_that_may_not_be_looked_into_are_listed_all_the_same() -> None:
     ]
 
 
-def test_a_lag_that_cannot_be_had_for_another_reason_is_an_error() -> None:
+def test_other_errors_of_the_lag_are_raised() -> None:
     with pytest.raises(KafkaError) as caught:
         rows(ErrorCode.UNKNOWN_SERVER_ERROR)
     assert caught.value.code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -18,7 +18,7 @@ from tests.support.txns.txn_script import TxnScript
 
 T0 = TopicPartition("t", 0)
 LAST_WRITE_MS = 1000
-"""Of every producer in the script."""
+"""The last timestamp of every producer in the script."""
 
 
 async def find(admin: Admin, written_before_ms: int = LAST_WRITE_MS + 1) -> list[tuple[int, str | None]]:
@@ -42,7 +42,7 @@ def run_with(
     asyncio.run(run())
 
 
-def test_what_no_coordinator_lists_hangs() -> None:
+def test_a_transaction_that_no_coordinator_lists_hangs() -> None:
     script = TxnScript()
     script.add("lives", 1, ONGOING, "t")
     script.add("ends", 2, PREPARE_COMMIT, "t")
@@ -60,7 +60,7 @@ def test_what_no_coordinator_lists_hangs() -> None:
     run_with(script, action)
 
 
-def test_with_nothing_open_no_coordinator_is_asked() -> None:
+def test_without_open_transactions_no_coordinator_is_queried() -> None:
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == []
         assert broker.asked_for(ListTransactionsRequest.API_KEY) == []
@@ -68,14 +68,14 @@ def test_with_nothing_open_no_coordinator_is_asked() -> None:
     run_with(TxnScript(), action)
 
 
-def test_one_that_ends_while_its_coordinator_is_asked_does_not_hang() -> None:
+def test_a_transaction_that_ends_meanwhile_does_not_hang() -> None:
     script = TxnScript()
     script.add("x", 1, COMPLETE_ABORT)
     script.open(1, start_offset=0)
 
     def answer(asked: Asked) -> Answer:
         del script.answers[ListTransactionsRequest]
-        # Its marker was on the way; and the producer has begun the next one.
+        # Its marker arrived, and the producer has started the next transaction.
         script.producers.clear()
         script.open(1, start_offset=2)
         return script(asked)
@@ -89,7 +89,7 @@ def test_one_that_ends_while_its_coordinator_is_asked_does_not_hang() -> None:
     run_with(script, action)
 
 
-def test_an_id_that_expires_while_it_is_asked_for() -> None:
+def test_an_id_that_expires_meanwhile() -> None:
     script = TxnScript()
     script.add("x", 1, ONGOING, "t")
     script.open(1, start_offset=0)
@@ -107,7 +107,7 @@ def test_an_id_that_expires_while_it_is_asked_for() -> None:
     run_with(script, action)
 
 
-def test_an_id_that_must_not_be_described_is_no_proof() -> None:
+def test_an_unauthorized_id_is_an_error() -> None:
     script = TxnScript()
     script.add("x", 1, ONGOING, "t")
     script.transactions["x"].error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -121,7 +121,7 @@ def test_an_id_that_must_not_be_described_is_no_proof() -> None:
     run_with(script, action)
 
 
-def test_without_all_coordinators_nothing_is_said_to_hang() -> None:
+def test_an_unavailable_coordinator_is_an_error() -> None:
     script = TxnScript()
     script.open(1, start_offset=0)
 

@@ -32,7 +32,7 @@ def test_risk(
     assert risk_of(info(leader, replicas, isr), min_isr) is risk
 
 
-def test_each_is_counted_once_and_the_worst_stands_first() -> None:
+def test_each_partition_counts_once_and_the_worst_risk_is_first() -> None:
     found = [
         PartitionAtRisk(TopicPartition("t", number), risk, info(1, (1, 2), (1,)), 1)
         for number, risk in enumerate([Risk.OFFLINE, Risk.AT_MIN_ISR, Risk.AT_MIN_ISR])

@@ -42,7 +42,7 @@ def test_a_time_without_a_zone_is_local() -> None:
     assert parse_position("2026-03-01T10:30Z") == AtTime(round(local.replace(tzinfo=UTC).timestamp() * 1000))
 
 
-def test_ago_is_counted_from_now_when_no_clock_is_given() -> None:
+def test_ages_are_relative_to_now_by_default() -> None:
     position = parse_position("1h")
     assert isinstance(position, AtTime)
     assert abs(datetime.now(UTC).timestamp() * 1000 - 3_600_000 - position.timestamp_ms) < 60_000
@@ -51,6 +51,6 @@ def test_ago_is_counted_from_now_when_no_clock_is_given() -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2 hours", "h", "@", "@x", "--5", "1y", "2026-13-01", "+5"]
 )
-def test_what_is_no_position(text: str) -> None:
+def test_invalid_positions(text: str) -> None:
     with pytest.raises(ValueError, match="is not a position: write start, end"):
         parse_position(text)

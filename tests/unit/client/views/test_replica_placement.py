@@ -1,4 +1,4 @@
-"""Plans for replicas: complete, spread over racks, even, and with few copies."""
+"""Replica plans: complete, spread over racks, balanced, with few copies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def drained(current: Assigned, brokers: dict[int, str | None], *leaving: int) ->
     return plan_replicas(current, current, PlacementRequest(staying, staying))
 
 
-def test_drained_broker_gives_to_the_least_loaded_and_nothing_else_moves() -> None:
+def test_draining_moves_only_the_drained_replicas_to_the_least_loaded_broker() -> None:
     current = topic((1, 2), (2, 3), (3, 1), (1, 2), (4, 1))
     plan = drained(current, no_racks(1, 2, 3, 4), 3)
     assert plan == {TopicPartition("t", 1): (2, 4), TopicPartition("t", 2): (4, 1)}
@@ -45,7 +45,7 @@ def test_leadership_of_a_drained_broker_is_spread() -> None:
     assert copies(current, plan) == 3
 
 
-def test_draining_needs_brokers_that_remain() -> None:
+def test_draining_needs_enough_other_brokers() -> None:
     with pytest.raises(ImpossiblePlacement, match="3 replicas, but brokers are available for only 2"):
         drained(topic((1, 2, 3)), no_racks(1, 2, 3), 3)
 
@@ -106,7 +106,7 @@ def test_topics_spread_over_named_brokers() -> None:
     assert after[TopicPartition("other", 0)] == (3, 1)
 
 
-def test_what_is_even_already_stays() -> None:
+def test_a_balanced_assignment_does_not_change() -> None:
     current = topic((1, 2, 3), (2, 3, 1), (3, 1, 2))
     brokers = no_racks(1, 2, 3)
     assert plan_replicas(current, current, PlacementRequest(brokers, brokers, spread=True)) == {}

@@ -11,7 +11,7 @@ from ruslo.model.topics import TopicPartition
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
-def test_a_move_tells_what_is_lost_and_what_comes_twice() -> None:
+def test_a_move_counts_skipped_and_replayed_offsets() -> None:
     forward = Move(T0, current=10, new=15, end=20, wanted=15)
     back = Move(T0, current=10, new=4, end=20, wanted=4)
     first = Move(T0, current=None, new=4, end=20, wanted=4)
@@ -20,7 +20,7 @@ def test_a_move_tells_what_is_lost_and_what_comes_twice() -> None:
     assert (first.skipped, first.replayed) == (None, None)
 
 
-def test_a_move_that_was_held_back_says_so() -> None:
+def test_a_clamped_move_has_a_note() -> None:
     assert Move(T0, current=1, new=5, end=9, wanted=2).note == "2 requested, first is 5"
     assert Move(T0, current=1, new=9, end=9, wanted=99).note == "99 requested, last is 9"
 
@@ -39,7 +39,7 @@ def test_committed_partitions_by_scope() -> None:
     ("scope", "problem"),
     [("t:0,5", "nothing for t-5"), ("absent", "nothing for topic 'absent'"), ("u:1", "nothing for u-1")],
 )
-def test_what_was_never_committed_is_named(scope: str, problem: str) -> None:
+def test_partitions_without_a_committed_offset_are_named(scope: str, problem: str) -> None:
     with pytest.raises(KafkaError, match=f"group 'g' has committed {problem}"):
         committed_in("g", [T0, U0], [parse_scope(scope)])
 

@@ -19,19 +19,19 @@ from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
 T0 = TopicPartition("t", 0)
 
 
-async def test_any_of_the_bootstrap_servers_will_do() -> None:
+async def test_any_bootstrap_server_is_enough() -> None:
     async with ScriptedBroker() as broker, Cluster(f"127.0.0.1:1,127.0.0.1:{broker.port}") as cluster:
         assert (await cluster.metadata()).cluster_id == "scripted"
 
 
-async def test_nobody_there_is_reported_at_once_with_all_addresses() -> None:
+async def test_unreachable_servers_fail_at_once_with_all_addresses() -> None:
     async with Cluster("127.0.0.1:1,127.0.0.1:2", api_timeout_ms=60_000) as cluster:
         with pytest.raises(BrokerUnreachable) as caught:
             await cluster.retrying(lambda: cluster.metadata())
         assert caught.value.addresses == (("127.0.0.1", 1), ("127.0.0.1", 2))
 
 
-async def test_somebody_else_at_the_address_is_told_apart_from_nobody() -> None:
+async def test_a_server_that_is_not_a_broker_has_its_own_error() -> None:
     server = ScriptedBroker(lambda asked: b"HTTP/1.1 400 Bad Request")
     async with server, Cluster(f"127.0.0.1:1,127.0.0.1:{server.port}") as cluster:
         with pytest.raises(ConnectionLost, match="that is HTTP"):
@@ -47,7 +47,7 @@ async def test_a_connection_is_shared_and_replaced_when_lost() -> None:
         assert broker.connections == 2
 
 
-async def test_leaders_are_found_and_asked() -> None:
+async def test_partitions_are_grouped_by_leader() -> None:
     async with ScriptedBroker() as one, ScriptedBroker() as two:
         one.nodes = two.nodes = {1: one.port, 2: two.port}
         one.topics = two.topics = {"t": 2, "u": 1}
@@ -66,7 +66,7 @@ async def test_leaders_are_found_and_asked() -> None:
                 await cluster.leaders([TopicPartition("x", 0)])
 
 
-async def test_a_moved_leader_is_looked_up_again() -> None:
+async def test_metadata_is_refreshed_after_a_leader_change() -> None:
     async with (
         ScriptedBroker() as broker,
         Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
@@ -81,7 +81,7 @@ async def test_a_moved_leader_is_looked_up_again() -> None:
         assert len(broker.asked_for(MetadataRequest.API_KEY)) == 2
 
 
-async def test_partitions_that_answered_are_not_asked_again() -> None:
+async def test_only_failed_partitions_are_retried() -> None:
     async with (
         ScriptedBroker() as broker,
         Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
@@ -99,7 +99,7 @@ async def test_partitions_that_answered_are_not_asked_again() -> None:
         assert rounds == [[T0, u0], [u0], [u0]]
 
 
-async def test_a_fault_that_will_not_pass_is_raised() -> None:
+async def test_an_error_that_is_not_retriable_is_raised() -> None:
     async with ScriptedBroker() as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         broker.topics = {"t": 1}
 
@@ -111,7 +111,7 @@ async def test_a_fault_that_will_not_pass_is_raised() -> None:
         assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-async def test_retries_end_with_the_deadline() -> None:
+async def test_retries_end_at_the_deadline() -> None:
     tries = 0
 
     async def attempt() -> None:
@@ -137,7 +137,7 @@ async def test_a_response_without_a_requested_partition_is_an_error() -> None:
                 await cluster.each_leader([T0], ask)
 
 
-async def test_a_controller_that_has_changed_is_looked_up_again() -> None:
+async def test_a_new_controller_is_looked_up() -> None:
     created = 0
 
     def script(asked: Asked) -> Answer:

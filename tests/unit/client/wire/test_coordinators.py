@@ -13,7 +13,7 @@ from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker,
 
 
 class Directory:
-    """Answers FindCoordinator from a table; a list of codes is used up first."""
+    """Serves FindCoordinator from a table; the error codes are returned first."""
 
     def __init__(self, nodes: dict[str, int], first_codes: list[int] | None = None) -> None:
         self.nodes = nodes
@@ -36,7 +36,7 @@ class Directory:
         )
 
 
-async def test_a_coordinator_that_has_left_the_cluster_is_looked_up_anew() -> None:
+async def test_a_coordinator_that_left_the_cluster_is_looked_up_again() -> None:
     directory = Directory({"a": 1, "b": 2})
 
     async def ask(node: int, owned: list[str]) -> dict[str, str]:
@@ -49,7 +49,7 @@ async def test_a_coordinator_that_has_left_the_cluster_is_looked_up_anew() -> No
         assert await Coordinators(cluster).each(["a", "b"], ask) == {"a": "a@1", "b": "b@1"}
 
 
-async def test_each_coordinator_is_asked_about_its_own_groups() -> None:
+async def test_each_coordinator_is_queried_for_its_own_groups() -> None:
     directory = Directory({"a": 1, "b": 2, "c": 1})
     asked: list[tuple[int, list[str]]] = []
 
@@ -66,7 +66,7 @@ async def test_each_coordinator_is_asked_about_its_own_groups() -> None:
         assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 1
 
 
-async def test_old_brokers_are_asked_group_by_group() -> None:
+async def test_old_brokers_are_queried_group_by_group() -> None:
     directory = Directory({"a": 1, "b": 2})
     directory.limits = {FindCoordinatorRequest.API_KEY: (0, 3)}
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
@@ -82,7 +82,7 @@ async def test_coordinators_of_transactions(newest: int) -> None:
     directory.limits = {FindCoordinatorRequest.API_KEY: (0, newest)}
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         coordinators = Coordinators(cluster, Coordinated.TRANSACTION)
-        if newest == 0:  # which knows coordinators of groups only, and would name one of those
+        if newest == 0:  # version 0 finds coordinators of groups only
             with pytest.raises(KafkaError) as caught:
                 await coordinators.find("x")
             assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
@@ -93,7 +93,7 @@ async def test_coordinators_of_transactions(newest: int) -> None:
         assert asked.message.key_type == Coordinated.TRANSACTION
 
 
-async def test_many_groups_are_asked_for_in_parts() -> None:
+async def test_many_groups_are_queried_in_chunks() -> None:
     names = [f"g{number}" for number in range(1201)]
     sizes: list[int] = []
 
@@ -107,7 +107,7 @@ async def test_many_groups_are_asked_for_in_parts() -> None:
         assert sizes == [500, 500, 201]
 
 
-async def test_a_coordinator_that_is_not_there_yet_is_waited_for() -> None:
+async def test_an_unavailable_coordinator_is_retried() -> None:
     directory = Directory({"a": 1}, [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2)
     async with (
         ScriptedBroker(directory) as broker,
@@ -117,7 +117,7 @@ async def test_a_coordinator_that_is_not_there_yet_is_waited_for() -> None:
         assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 3
 
 
-async def test_a_group_that_moved_is_looked_up_again_and_the_others_are_left_alone() -> None:
+async def test_only_the_moved_group_is_looked_up_again() -> None:
     directory = Directory({"moved": 1, "stays": 1})
     asked: list[tuple[int, list[str]]] = []
 
@@ -138,7 +138,7 @@ async def test_a_group_that_moved_is_looked_up_again_and_the_others_are_left_alo
         assert asked == [(1, ["moved", "stays"]), (2, ["moved"])]
 
 
-async def test_errors_that_stay_are_the_answer_for_their_group_alone() -> None:
+async def test_an_error_is_the_result_of_its_group_alone() -> None:
     directory = Directory({"good": 1, "bad": 1, "busy": 1, "left-out": 1})
 
     async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
@@ -162,7 +162,7 @@ async def test_errors_that_stay_are_the_answer_for_their_group_alone() -> None:
         assert caught.value.code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-async def test_a_cluster_that_cannot_be_reached_is_an_error_of_the_whole_call() -> None:
+async def test_an_unreachable_cluster_fails_the_whole_call() -> None:
     async def ask(node: int, owned: list[str]) -> dict[str, str]:
         raise AssertionError("nobody is there to be asked")
 

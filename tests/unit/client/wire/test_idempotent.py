@@ -1,4 +1,4 @@
-"""Stamped batches: order, sequences, and what is sent again after a fault."""
+"""Idempotent batches: order, sequences, and retries after errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batches(count: int, records: int = 2) -> list[bytearray]:
 
 
 class Log:
-    """Stores as a leader does: the first sequence may be any, known ones are dropped, gaps are refused."""
+    """Appends like a leader: accepts any first sequence, drops duplicates, rejects gaps."""
 
     def __init__(self) -> None:
         self.stored: list[BatchHeader] = []
@@ -69,7 +69,7 @@ def answer(code: ErrorCode) -> ProduceResponse:
 def send(
     broker: ScriptedBroker, given: list[bytearray], transactional_id: str | None = None, first: int = 1
 ) -> None:
-    """In two goes, the first of ``first`` batches."""
+    """Send in two calls, the first with ``first`` batches."""
 
     async def story() -> None:
         async with broker, Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=2000) as cluster:
@@ -101,7 +101,7 @@ def scripted(log: Log, faults: dict[int, ErrorCode | None]) -> ScriptedBroker:
     return ScriptedBroker(script)
 
 
-def test_sequences_count_on_from_one_send_to_the_next() -> None:
+def test_sequences_continue_from_one_send_to_the_next() -> None:
     log = Log()
     send(scripted(log, {}), batches(4, records=3))
     assert [(h.producer_id, h.producer_epoch, h.base_sequence) for h in log.stored] == [
@@ -113,7 +113,7 @@ def test_sequences_count_on_from_one_send_to_the_next() -> None:
     assert not any(header.is_transactional for header in log.stored)
 
 
-def test_a_transaction_marks_its_batches_and_its_requests() -> None:
+def test_transactional_batches_and_requests_are_marked() -> None:
     log = Log()
     broker = scripted(log, {})
     send(broker, batches(2), transactional_id="id")
@@ -128,7 +128,7 @@ def test_a_transaction_marks_its_batches_and_its_requests() -> None:
 @pytest.mark.parametrize("fault_at", range(12))
 @pytest.mark.parametrize("fault", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, None])
 @pytest.mark.parametrize("first", [1, 6])
-def test_after_a_fault_all_is_stored_once_and_in_order(
+def test_after_an_error_every_batch_is_stored_once_and_in_order(
     fault_at: int, fault: ErrorCode | None, first: int
 ) -> None:
     log = Log()
@@ -138,13 +138,13 @@ def test_after_a_fault_all_is_stored_once_and_in_order(
     assert log.values == expected
 
 
-def test_an_error_that_stays_is_raised() -> None:
+def test_a_permanent_error_is_raised() -> None:
     with pytest.raises(KafkaError) as raised:
         send(scripted(Log(), {3: ErrorCode.MESSAGE_TOO_LARGE}), batches(6))
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_gap_that_no_fault_explains_is_raised() -> None:
+def test_an_unexplained_sequence_gap_is_raised() -> None:
     with pytest.raises(KafkaError) as raised:
         send(scripted(Log(), {2: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}), batches(3))
     assert raised.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

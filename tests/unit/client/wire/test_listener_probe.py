@@ -39,7 +39,7 @@ def test_a_tls_client_at_a_plaintext_listener() -> None:
         asyncio.run(run())
 
 
-def test_a_server_that_is_silent() -> None:
+def test_a_server_that_does_not_respond() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ConnectionLost, match=f"{address} accepts connections, but did not respond"):
@@ -47,7 +47,7 @@ def test_a_server_that_is_silent() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH", b"HTTP/1.1 400 Bad Request", b"\0\0\0\x08\0\0\0\0"])
-def test_a_server_that_is_no_broker(answer: bytes) -> None:
+def test_a_server_that_is_not_a_broker(answer: bytes) -> None:
     async def run() -> None:
         async with ScriptedBroker(lambda asked: answer) as server:
             await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}")

@@ -62,7 +62,7 @@ def test_invalid_and_dangerous_schemas(text: str, says: str) -> None:
         AvroSchema(text)
 
 
-def test_schemas_are_kept_by_topic_and_forgotten() -> None:
+def test_schemas_are_stored_and_removed_by_topic() -> None:
     schemas = AvroSchemas()
     schema = AvroSchema(json.dumps(SCHEMA))
     schemas.set("t", schema)

@@ -15,12 +15,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_json_that_is_laid_out_means_the_same(value: object) -> None:
+def test_indented_json_is_equivalent(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, separators=(",", ":"))):
         assert json.loads(indent_json(text)) == value
 
 
-def test_json_keeps_its_words() -> None:
+def test_json_keeps_its_literals() -> None:
     text = '{"n":123456789012345678901234567890.10,"e":1e999,"s":"a\\u00e9\\"{[,:]}","x":[],"y":{ }}'
     assert indent_json(text) == (
         '{\n  "n": 123456789012345678901234567890.10,\n  "e": 1e999,\n  "s": "a\\u00e9\\"{[,:]}",\n'
@@ -29,7 +29,7 @@ def test_json_keeps_its_words() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(FORMATS), st.integers(1, 200))
-def test_any_bytes_have_an_answer_within_bounds(data: bytes, wanted: str, limit: int) -> None:
+def test_any_bytes_can_be_shown_within_the_limit(data: bytes, wanted: str, limit: int) -> None:
     shown = show(data, wanted, limit)
     assert shown.size_bytes == len(data)
     assert len(shown.text) <= max(limit, 80)
@@ -50,7 +50,7 @@ def test_any_bytes_have_an_answer_within_bounds(data: bytes, wanted: str, limit:
         (b"42", "text"),
     ],
 )
-def test_what_it_is_is_guessed(data: bytes | None, kind: str) -> None:
+def test_the_format_is_detected(data: bytes | None, kind: str) -> None:
     assert show(data, "auto", 100).format == kind
 
 
@@ -59,7 +59,7 @@ def test_data_in_another_format_has_a_note() -> None:
     assert "schema" in (show(b"x", "avro", 100).note or "")
 
 
-def test_hex_is_as_editors_have_it() -> None:
+def test_a_hex_dump() -> None:
     assert show(b"Ruslo\x00\xff", "hex", 200).text == f"00000000  {'52 75 73 6c 6f 00 ff':<48} Ruslo··"
 
 

@@ -1,4 +1,4 @@
-"""The console's server on the loopback, against clients that are not browsers."""
+"""The console's server and clients that are not browsers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
 
 HANGS_S = 30
-"""A test that waits longer has failed."""
+"""The time after which a test fails."""
 SETTINGS = ConsoleSettings("127.0.0.1:1", password="sesame")
 
 
@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[int]:
-    """The port of the server as `ruslo console` runs it."""
+    """The port of a server with the configuration of `ruslo console`."""
     listener = bind("127.0.0.1", 0)
     server = Server(server_config(app))
     running = asyncio.create_task(server.serve([listener]))
@@ -57,7 +57,7 @@ def story(app: ASGIApp, tell: Callable[[int], Awaitable[None]]) -> None:
 
 
 async def exchange(port: int, request: bytes) -> bytes:
-    """Everything that the server sends until it closes the connection."""
+    """All bytes until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     try:
@@ -69,7 +69,7 @@ async def exchange(port: int, request: bytes) -> bytes:
 
 
 def http_only(app: ASGIApp) -> ASGIApp:
-    """Nothing happens when it starts and stops."""
+    """Start-up and shutdown do nothing."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -126,7 +126,7 @@ TARGETS = [
 ]
 
 
-def test_no_host_and_no_target_pass_the_password() -> None:
+def test_no_host_and_no_target_bypasses_the_password() -> None:
     async def tell(port: int) -> None:
         for host in HOSTS:
             for target in TARGETS:
@@ -142,7 +142,7 @@ def test_no_host_and_no_target_pass_the_password() -> None:
     story(build_app(SETTINGS), tell)
 
 
-def test_a_request_without_a_host_is_refused() -> None:
+def test_a_request_without_a_host_is_rejected() -> None:
     async def tell(port: int) -> None:
         assert b" 421 " in await exchange(port, b"GET /login HTTP/1.0\r\n\r\n")
         assert b" 400 " in await exchange(port, b"GET /login HTTP/1.1\r\n\r\n")
@@ -162,7 +162,7 @@ HALF_SENT = {
 
 
 @pytest.mark.parametrize("sent", HALF_SENT.values(), ids=HALF_SENT.keys())
-def test_a_request_that_is_half_sent_is_given_up(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_request_times_out(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     for timeout in ("HEADERS_TIMEOUT_S", "BODY_TIMEOUT_S", "UNREAD_BODY_TIMEOUT_S"):
         monkeypatch.setattr(connection, timeout, 0.01)
 
@@ -172,8 +172,8 @@ def test_a_request_that_is_half_sent_is_given_up(sent: bytes, monkeypatch: pytes
     story(GUARDED, tell)
 
 
-def test_a_client_that_sends_too_much_is_told_so() -> None:
-    """The rest of the form is read and thrown away: a closed connection would take the response along."""
+def test_a_client_that_sends_too_much_gets_a_response() -> None:
+    """The server discards the rest of the form: a closed connection would lose the response."""
 
     async def tell(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -208,7 +208,7 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
     story(guarded(large), tell)
 
 
-def test_the_oldest_waiting_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_waiting_connection_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 3)
 
     async def tell(port: int) -> None:
@@ -225,7 +225,7 @@ def test_the_oldest_waiting_connection_makes_room(monkeypatch: pytest.MonkeyPatc
     story(GUARDED, tell)
 
 
-def test_connections_that_are_answered_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_with_a_request_in_progress_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
     both_asked, release = asyncio.Barrier(3), asyncio.Event()
 
@@ -236,10 +236,10 @@ def test_connections_that_are_answered_are_kept(monkeypatch: pytest.MonkeyPatch)
 
     async def tell(port: int) -> None:
         request = b"GET /login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        asked = [asyncio.create_task(exchange(port, request)) for _ in range(2)]
+        requests = [asyncio.create_task(exchange(port, request)) for _ in range(2)]
         await both_asked.wait()
         assert await exchange(port, b"") == b"", "closed at once"
         release.set()
-        assert all(b"a page" in response for response in await asyncio.gather(*asked))
+        assert all(b"a page" in response for response in await asyncio.gather(*requests))
 
     story(guarded(slow), tell)
