@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ruslo.model.errors import ErrorCode
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -46,7 +46,7 @@ def committed(bootstrap: str, count: int) -> list[int]:
 async def first_offset_read(bootstrap: str, offset: int) -> tuple[ErrorCode, int]:
     """The error of a fetch, and the base offset of what it brought."""
     host, port = bootstrap.split(":")
-    connection = await Connection.open(host, int(port), ConnectionSettings(client_id="test"))
+    connection = await Channel.open(host, int(port), ChannelSettings(client_id="test"))
     try:
         described = await connection.request(
             MetadataRequest(topics=[MetadataRequestTopic(name="t")]), MetadataResponse

@@ -18,9 +18,9 @@ from ruslo.console.render import Renderer
 from ruslo.console.sampler import Sampler
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 
-CONNECTIONS = ConnectionSettings(
+CONNECTIONS = ChannelSettings(
     client_id="ruslo-console",
     connect_timeout_ms=3_000,
     request_timeout_ms=8_000,

@@ -25,7 +25,7 @@ _INT16 = Struct(">h")
 _CLIENT_VERSION = "0.1.0"
 
 
-class ConnectionSettings(NamedTuple):
+class ChannelSettings(NamedTuple):
     client_id: str = "ruslo"
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
@@ -44,10 +44,10 @@ class Waiter(Protocol):
     def set_exception(self, error: KafkaError, /) -> None: ...
 
 
-class Connection:
+class Channel:
     """Made by ``open``. Any fault (time-out, garbage, a closed peer) ends it; the owner opens another."""
 
-    def __init__(self, host: str, port: int, settings: ConnectionSettings) -> None:
+    def __init__(self, host: str, port: int, settings: ChannelSettings) -> None:
         self.host = host
         self.port = port
         self.versions: dict[int, tuple[int, int]] = {}
@@ -64,9 +64,9 @@ class Connection:
         self._gone = asyncio.Event()
 
     @classmethod
-    async def open(cls, host: str, port: int, settings: ConnectionSettings | None = None) -> Self:
+    async def open(cls, host: str, port: int, settings: ChannelSettings | None = None) -> Self:
         """Connect and learn the broker's versions; raises BrokerUnreachable, or what the broker answered."""
-        connection = cls(host, port, settings or ConnectionSettings())
+        connection = cls(host, port, settings or ChannelSettings())
         await connection._connect()
         try:
             await connection._negotiate()
@@ -77,13 +77,13 @@ class Connection:
 
     @classmethod
     async def open_unasked(
-        cls, host: str, port: int, versions: Mapping[int, int], settings: ConnectionSettings | None = None
+        cls, host: str, port: int, versions: Mapping[int, int], settings: ChannelSettings | None = None
     ) -> Self:
         """Connect to a broker that may be too early in its start to say what it offers.
 
         ``versions``: by API key, those that requests are to be sent in.
         """
-        connection = cls(host, port, settings or ConnectionSettings())
+        connection = cls(host, port, settings or ChannelSettings())
         connection.versions = {key: (version, version) for key, version in versions.items()}
         await connection._connect()
         return connection

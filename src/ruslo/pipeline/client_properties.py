@@ -14,7 +14,7 @@ from typing import Final
 from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import ConfigError
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.pipeline.option_values import did_you_mean
 
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -83,7 +83,7 @@ class ClientProperties:
     retry_backoff_ms: int = 50
 
     def new_cluster(self) -> Cluster:
-        settings = ConnectionSettings(
+        settings = ChannelSettings(
             client_id=self.client_id,
             connect_timeout_ms=self.connect_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,

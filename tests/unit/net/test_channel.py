@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -21,17 +21,17 @@ from ruslo.protocol.messages.produce_request import ProduceRequest
 from tests.support.brokers.scripted_broker import Answer, Asked, Script, ScriptedBroker, all_versions, encode
 
 METADATA = MetadataRequest.API_KEY
-QUICK = ConnectionSettings(request_timeout_ms=5_000, max_response_bytes=1_000_000)
+QUICK = ChannelSettings(request_timeout_ms=5_000, max_response_bytes=1_000_000)
 
 
 def with_broker(
     script: Script | None,
-    use: Callable[[Connection, ScriptedBroker], Awaitable[None]],
-    settings: ConnectionSettings = QUICK,
+    use: Callable[[Channel, ScriptedBroker], Awaitable[None]],
+    settings: ChannelSettings = QUICK,
 ) -> None:
     async def run() -> None:
         async with ScriptedBroker(script) as broker:
-            connection = await Connection.open("127.0.0.1", broker.port, settings)
+            connection = await Channel.open("127.0.0.1", broker.port, settings)
             try:
                 await use(connection, broker)
             finally:
@@ -44,12 +44,12 @@ def answering_metadata(answer: Callable[[Asked], Answer | Awaitable[Answer]]) ->
     return lambda asked: {METADATA: answer}[asked.api_key](asked)
 
 
-def ask_metadata(connection: Connection, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
+def ask_metadata(connection: Channel, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
     return connection.request(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=timeout_ms)
 
 
 def test_the_highest_common_version_is_used() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         assert (await ask_metadata(connection)).cluster_id == "scripted"
         assert broker.asked_for(METADATA)[0].version == 9
 
@@ -57,7 +57,7 @@ def test_the_highest_common_version_is_used() -> None:
 
 
 def test_versions_that_do_not_meet() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(KafkaError, match="offers Metadata 90 to 91") as caught:
             await ask_metadata(connection)
         assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
@@ -83,7 +83,7 @@ def test_a_broker_that_knows_only_an_old_api_versions() -> None:
             return encode(asked, refusal, version=0)
         return all_versions()
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         assert [asked.version for asked in broker.asked_for(ApiVersionsRequest.API_KEY)] == [4, 1]
         await ask_metadata(connection)
 
@@ -91,7 +91,7 @@ def test_a_broker_that_knows_only_an_old_api_versions() -> None:
 
 
 def test_requests_are_pipelined_and_matched() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         answers = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
         assert len(answers) == 50
         assert broker.connections == 1
@@ -103,7 +103,7 @@ def test_requests_are_pipelined_and_matched() -> None:
 def test_a_large_answer_arrives_whole() -> None:
     large = MetadataResponse(cluster_id="x" * 30_000)
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         for _ in range(3):
             assert await ask_metadata(connection) == large
 
@@ -112,16 +112,16 @@ def test_a_large_answer_arrives_whole() -> None:
 
 async def test_refused() -> None:
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"):
-        await Connection.open("127.0.0.1", 1)
+        await Channel.open("127.0.0.1", 1)
 
 
 async def test_unknown_host() -> None:
     with pytest.raises(BrokerUnreachable, match="unknown host name"):
-        await Connection.open("no-such-host.invalid", 9092)
+        await Channel.open("no-such-host.invalid", 9092)
 
 
 def test_a_peer_that_closes_fails_every_request_and_those_to_come() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         results = await asyncio.gather(*(ask_metadata(connection) for _ in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [ConnectionLost] * 3
         assert connection.closed
@@ -139,7 +139,7 @@ async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
-        connection = await Connection.open_unasked(host, port, {})
+        connection = await Channel.open_unasked(host, port, {})
         peer, _ = listener.accept()
     assert not connection.hung_up()
     if unread:
@@ -153,7 +153,7 @@ async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
 
 
 def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.close()
         assert not connection.hung_up()
 
@@ -168,7 +168,7 @@ def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
         await hold.wait()
         return MetadataResponse(cluster_id="late")
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         given_up, other = (asyncio.ensure_future(ask_metadata(connection)) for _ in range(2))
         await asked_for.wait()
         given_up.cancel()
@@ -185,7 +185,7 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
         await asyncio.sleep(60)
         return None
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(RequestTimedOut, match="did not answer Metadata within 50 ms"):
             await ask_metadata(connection, timeout_ms=50)
         assert connection.closed
@@ -194,7 +194,7 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
 
     broker = ScriptedBroker(answering_metadata(never))
     async with broker:
-        connection = await Connection.open("127.0.0.1", broker.port, QUICK)
+        connection = await Channel.open("127.0.0.1", broker.port, QUICK)
         await use(connection, broker)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
@@ -211,7 +211,7 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
     ],
 )
 def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match=message):
             await ask_metadata(connection)
 
@@ -224,7 +224,7 @@ def test_an_answer_that_cannot_be_decoded(tail: bytes) -> None:
         body = struct.pack(">i", asked.correlation_id) + tail
         return struct.pack(">i", len(body)) + body
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match="cannot read"):
             await ask_metadata(connection)
         assert connection.closed
@@ -237,7 +237,7 @@ def test_an_answer_with_bytes_too_many() -> None:
         frame = encode(asked, MetadataResponse())
         return struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz"
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match="3 bytes too many"):
             await ask_metadata(connection)
 
@@ -247,7 +247,7 @@ def test_an_answer_with_bytes_too_many() -> None:
 def test_what_is_not_answered_is_only_sent() -> None:
     silence: list[Answer] = [b""]
 
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.send_unanswered(MetadataRequest(topics=[]))
         assert (await ask_metadata(connection)).cluster_id == "answered"
         assert len(broker.asked_for(METADATA)) == 2

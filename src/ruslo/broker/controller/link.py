@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from ruslo.machines.raft.voters import Endpoint
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.message import Message
 
 
 class ControllerLink:
     def __init__(self, *, client_id: str, connect_timeout_ms: int) -> None:
-        self._settings = ConnectionSettings(client_id=client_id, connect_timeout_ms=connect_timeout_ms)
-        self._connection: Connection | None = None
+        self._settings = ChannelSettings(client_id=client_id, connect_timeout_ms=connect_timeout_ms)
+        self._connection: Channel | None = None
         self._opening = asyncio.Lock()
 
     async def request(self, endpoint: Endpoint, message: Message, *, timeout_ms: int) -> Message:
@@ -34,12 +34,12 @@ class ControllerLink:
             await self._connection.close()
             self._connection = None
 
-    async def _to(self, endpoint: Endpoint) -> Connection:
+    async def _to(self, endpoint: Endpoint) -> Channel:
         async with self._opening:
             connection = self._connection
             if connection is not None and not connection.closed:
                 if (connection.host, connection.port) == (endpoint.host, endpoint.port):
                     return connection
                 connection.drop()
-            self._connection = await Connection.open(endpoint.host, endpoint.port, self._settings)
+            self._connection = await Channel.open(endpoint.host, endpoint.port, self._settings)
             return self._connection

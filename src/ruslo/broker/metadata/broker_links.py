@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.protocol.message import Message
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -16,12 +16,10 @@ MessageT = TypeVar("MessageT", bound=Message)
 class BrokerLinks:
     """One connection to each broker, opened with the first request; requests on it are pipelined."""
 
-    def __init__(
-        self, address: Callable[[int], tuple[str, int] | None], settings: ConnectionSettings
-    ) -> None:
+    def __init__(self, address: Callable[[int], tuple[str, int] | None], settings: ChannelSettings) -> None:
         self._address = address
         self._settings = settings
-        self._open: dict[int, asyncio.Task[Connection]] = {}
+        self._open: dict[int, asyncio.Task[Channel]] = {}
         self._tasks: set[asyncio.Task[Message]] = set()
 
     def request(self, broker_id: int, message: Message, response: type[MessageT]) -> asyncio.Future[Message]:
@@ -39,14 +37,14 @@ class BrokerLinks:
         opened = await asyncio.gather(*self._open.values(), return_exceptions=True)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for connection in opened:
-            if isinstance(connection, Connection):
+            if isinstance(connection, Channel):
                 await connection.close()
 
     async def _exchange(self, broker_id: int, message: Message, response: type[MessageT]) -> Message:
         connection = await self._connected(broker_id)
         return await connection.request(message, response)
 
-    async def _connected(self, broker_id: int) -> Connection:
+    async def _connected(self, broker_id: int) -> Channel:
         opening = self._open.get(broker_id)
         if opening is not None and opening.done() and (_failed(opening) or opening.result().closed):
             opening = None
@@ -56,12 +54,12 @@ class BrokerLinks:
         # Whoever gives up must not take the connection away from the others who wait for it.
         return await asyncio.shield(opening)
 
-    async def _connect(self, broker_id: int) -> Connection:
+    async def _connect(self, broker_id: int) -> Channel:
         address = self._address(broker_id)
         if address is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
-        return await Connection.open(*address, self._settings)
+        return await Channel.open(*address, self._settings)
 
 
-def _failed(task: asyncio.Task[Connection]) -> bool:
+def _failed(task: asyncio.Task[Channel]) -> bool:
     return task.cancelled() or task.exception() is not None

@@ -58,7 +58,7 @@ from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.net.server import Server
 
 logger = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ class BrokerRole:
             max_bytes=config.int("replica.fetch.response.max.bytes"),
             max_partition_bytes=config.int("replica.fetch.max.bytes"),
             max_backoff_ms=config.int("replica.fetch.backoff.ms"),
-            connection=ConnectionSettings(
+            connection=ChannelSettings(
                 client_id=f"broker-{config.node_id}-fetcher-0",
                 request_timeout_ms=config.int("replica.socket.timeout.ms"),
             ),
@@ -264,7 +264,7 @@ class BrokerRole:
         config = self._base.config
         links = BrokerLinks(
             self._base.address_of,
-            ConnectionSettings(
+            ChannelSettings(
                 client_id=f"broker-{config.node_id}",
                 request_timeout_ms=config.int("request.timeout.ms"),
             ),

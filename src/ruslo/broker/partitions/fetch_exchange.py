@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import KafkaError, ProtocolError
-from ruslo.net.channel import Connection
+from ruslo.net.channel import Channel
 from ruslo.protocol.headers import read_response_header
 from ruslo.protocol.messages.fetch_request import FetchRequest
 
@@ -31,7 +31,7 @@ class FetchExchange:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Channel,
         version: int,
         timeout_ms: int,
         write_request: WriteRequest,

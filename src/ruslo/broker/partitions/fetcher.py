@@ -47,7 +47,7 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
 from ruslo.model.log_ids import log_ids
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.replica_fetch_codec import (
     MIN_VERSION,
@@ -85,7 +85,7 @@ class FetcherSettings:
     max_partition_bytes: int
     max_backoff_ms: int
     """``replica.fetch.backoff.ms``: the limit of the backoff after errors."""
-    connection: ConnectionSettings
+    connection: ChannelSettings
     quota: ReplicationQuota
     storage_failed: Callable[[StorageError], None]
     on_truncated: Callable[[Sequence[Log]], None]
@@ -403,7 +403,7 @@ class ReplicaFetcher:
 
     # -- out of range ----------------------------------------------------------------------------------------
 
-    async def _continue_within_range(self, connection: Connection, followed: _FollowedPartition) -> None:
+    async def _continue_within_range(self, connection: Channel, followed: _FollowedPartition) -> None:
         """The own log end lies outside the leader's log, which has deleted older records or is shorter."""
         partition = followed.partition
         tp = (partition.topic_id, partition.index)
@@ -437,9 +437,7 @@ class ReplicaFetcher:
         else:
             self._add_to_session(tp, followed)
 
-    async def _leader_offset(
-        self, connection: Connection, followed: _FollowedPartition, timestamp: int
-    ) -> int:
+    async def _leader_offset(self, connection: Channel, followed: _FollowedPartition, timestamp: int) -> int:
         partition = followed.partition
         return await fetch_leader_offset(
             connection,

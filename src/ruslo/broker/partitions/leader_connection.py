@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -33,14 +33,14 @@ class LeaderConnection:
         self,
         leader_id: int,
         address: Callable[[int], Address | None],
-        settings: ConnectionSettings,
+        settings: ChannelSettings,
         clock: Clock,
     ) -> None:
         self._leader_id = leader_id
         self._address = address
         self._settings = settings
         self._clock = clock
-        self._connection: Connection | None = None
+        self._connection: Channel | None = None
         self._lost_since_ms: int | None = None
         """When the leader's process closed the connection, or its host first refused one; None once the
         leader was reached again."""
@@ -60,7 +60,7 @@ class LeaderConnection:
             return self._connection is not None and self._connection.hung_up()
         return self._clock.monotonic_ms() - self._lost_since_ms < _LOST_LEADER_MS
 
-    async def open(self) -> Connection:
+    async def open(self) -> Channel:
         """The open connection, or a new one."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
@@ -72,7 +72,7 @@ class LeaderConnection:
         if self._connection is not None and self._connection.lost:
             self._note_loss()
         try:
-            self._connection = await Connection.open(*address, self._settings)
+            self._connection = await Channel.open(*address, self._settings)
         except KafkaError as error:
             self._connection = None
             if isinstance(error, BrokerUnreachable) and error.refused:
@@ -95,7 +95,7 @@ class LeaderConnection:
 
 
 async def fetch_leader_offset(
-    connection: Connection, node_id: int, topic: str, index: int, leader_epoch: int, timestamp: int
+    connection: Channel, node_id: int, topic: str, index: int, leader_epoch: int, timestamp: int
 ) -> int:
     """The leader's offset for ``LATEST`` or ``EARLIEST_LOCAL``; raises KafkaError."""
     partition = ListOffsetsPartition(

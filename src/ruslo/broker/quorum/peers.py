@@ -27,7 +27,7 @@ from ruslo.machines.raft.rpc import (
 )
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.errors import BrokerUnreachable
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Peers:
     def __init__(self, settings: PeerSettings, *, on_gone: Callable[[int], None]) -> None:
         self._settings = settings
         self._on_gone = on_gone
-        self._connections: dict[int, asyncio.Task[Connection]] = {}
+        self._connections: dict[int, asyncio.Task[Channel]] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._once_connected: set[tuple[int, tuple[str, int]]] = set()
         self._watch_again_at_s: dict[int, float] = {}
@@ -93,7 +93,7 @@ class Peers:
         for attempt in connecting:
             attempt.cancel()
         for outcome in await asyncio.gather(*connecting, return_exceptions=True):
-            if isinstance(outcome, Connection):
+            if isinstance(outcome, Channel):
                 await outcome.close()
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Peers:
         if not self._closed:
             on_response(response)
 
-    async def _exchange(self, connection: Connection, request: RaftRequest) -> RaftResponse:
+    async def _exchange(self, connection: Channel, request: RaftRequest) -> RaftResponse:
         if isinstance(request, VersionsRequest):
             return _versions(connection)
         request_type = rpc_codec.REQUESTS[type(request)]
@@ -137,7 +137,7 @@ class Peers:
 
     # -- connecting ------------------------------------------------------------------------------------------
 
-    async def _connect(self, node_id: int, address: tuple[str, int]) -> Connection:
+    async def _connect(self, node_id: int, address: tuple[str, int]) -> Channel:
         """The open connection or a new one; concurrent callers share the attempt."""
         existing = self._connections.get(node_id)
         if existing is not None and existing.done():
@@ -153,14 +153,14 @@ class Peers:
             self._connections[node_id] = existing
         return await asyncio.shield(existing)
 
-    async def _open(self, node_id: int, address: tuple[str, int]) -> Connection:
-        settings = ConnectionSettings(
+    async def _open(self, node_id: int, address: tuple[str, int]) -> Channel:
+        settings = ChannelSettings(
             client_id=self._settings.client_id,
             connect_timeout_ms=self._settings.request_timeout_ms,
             request_timeout_ms=self._settings.request_timeout_ms,
         )
         try:
-            connection = await Connection.open(*address, settings)
+            connection = await Channel.open(*address, settings)
         except BrokerUnreachable as error:
             if error.refused and (node_id, address) in self._once_connected and not self._closed:
                 self._on_gone(node_id)
@@ -169,7 +169,7 @@ class Peers:
         self._spawn(self._probe_when_lost(node_id, address, connection))
         return connection
 
-    async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Connection) -> None:
+    async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Channel) -> None:
         await connection.wait_lost()
         current = self._connections.get(node_id)
         if self._closed or current is None or not current.done() or current.exception() is not None:
@@ -197,18 +197,18 @@ class Peers:
         task.add_done_callback(self._tasks.discard)
 
 
-def _has_failed(attempt: asyncio.Task[Connection]) -> bool:
+def _has_failed(attempt: asyncio.Task[Channel]) -> bool:
     """Whether a finished attempt has left no open connection."""
     return attempt.cancelled() or attempt.exception() is not None or attempt.result().closed
 
 
-def _retrieve_error(attempt: asyncio.Task[Connection]) -> None:
+def _retrieve_error(attempt: asyncio.Task[Channel]) -> None:
     """The callers may have given up; mark the error as retrieved."""
     if not attempt.cancelled():
         attempt.exception()
 
 
-def _versions(connection: Connection) -> VersionsResponse:
+def _versions(connection: Channel) -> VersionsResponse:
     response = connection.api_versions
     assert response is not None, "an open connection has negotiated"
     for feature in response.supported_features:

@@ -18,7 +18,7 @@ from ruslo.client.admin.reassignments import Reassignments
 from ruslo.client.admin.topics import Topics
 from ruslo.client.admin.transactions import Transactions
 from ruslo.client.wire.cluster import Cluster
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 
 
 class Admin:
@@ -28,7 +28,7 @@ class Admin:
         self,
         bootstrap_servers: str,
         *,
-        settings: ConnectionSettings | None = None,
+        settings: ChannelSettings | None = None,
         api_timeout_ms: int = 60_000,
     ) -> None:
         self.cluster = Cluster(bootstrap_servers, settings=settings, api_timeout_ms=api_timeout_ms)

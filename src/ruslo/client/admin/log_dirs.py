@@ -10,12 +10,12 @@ from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.metadata import Node
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import Connection, ConnectionSettings, check_code, error_of
+from ruslo.net.channel import Channel, ChannelSettings, check_code, error_of
 from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
 from ruslo.protocol.recovery_tag import VERSION, Recovery
 
-_RECOVERY_SETTINGS = ConnectionSettings(connect_timeout_ms=3_000, request_timeout_ms=3_000)
+_RECOVERY_SETTINGS = ChannelSettings(connect_timeout_ms=3_000, request_timeout_ms=3_000)
 
 
 class ReplicaSize(NamedTuple):
@@ -60,7 +60,7 @@ class LogDirs:
 async def recovery_at(address: Address) -> dict[str, Recovery]:
     """The recovery progress by log directory; empty if the broker there has started or is unreachable."""
     try:
-        connection = await Connection.open_unasked(
+        connection = await Channel.open_unasked(
             *address, {DescribeLogDirsRequest.API_KEY: VERSION}, _RECOVERY_SETTINGS
         )
         try:

@@ -14,7 +14,7 @@ from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import Connection, ConnectionSettings
+from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -37,15 +37,15 @@ class Cluster:
         self,
         bootstrap_servers: str,
         *,
-        settings: ConnectionSettings | None = None,
+        settings: ChannelSettings | None = None,
         api_timeout_ms: int = 60_000,
         retry_backoff_ms: int = 50,
     ) -> None:
         self._bootstrap = parse_bootstrap(bootstrap_servers)
-        self._settings = settings or ConnectionSettings()
+        self._settings = settings or ChannelSettings()
         self._api_timeout_ms = api_timeout_ms
         self._retry_backoff_ms = retry_backoff_ms
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[Address, Channel] = {}
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known: ClusterMetadata | None = None
         self._clock = SystemClock()
@@ -97,7 +97,7 @@ class Cluster:
             timeout_ms=timeout_ms,
         )
 
-    async def connection(self, node_id: int) -> Connection:
+    async def connection(self, node_id: int) -> Channel:
         known = self._known or await self.metadata([])
         if node_id not in known.nodes:
             known = await self.metadata([])
@@ -110,7 +110,7 @@ class Cluster:
             )
         return await self._open(Address(node.host, node.port))
 
-    async def any_connection(self) -> Connection:
+    async def any_connection(self) -> Channel:
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
@@ -129,12 +129,12 @@ class Cluster:
         # A server that responds in the wrong way is a better explanation than one that does not respond.
         raise refusal or BrokerUnreachable.from_problems(problems)
 
-    async def _open(self, address: Address) -> Connection:
+    async def _open(self, address: Address) -> Channel:
         # Concurrent callers share one connection per address.
         async with self._opening.setdefault(address, asyncio.Lock()):
             connection = self._connections.get(address)
             if connection is None or connection.closed:
-                connection = await Connection.open(*address, self._settings)
+                connection = await Channel.open(*address, self._settings)
                 self._connections[address] = connection
             return connection
 

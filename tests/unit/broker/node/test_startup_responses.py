@@ -16,7 +16,7 @@ from ruslo.cli.main import cli
 from ruslo.client.admin.log_dirs import recovery_at
 from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.config.broker import BrokerConfig
-from ruslo.net.channel import Connection
+from ruslo.net.channel import Channel
 from ruslo.net.errors import ConnectionLost
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -88,7 +88,7 @@ async def test_the_recovery_is_seen_from_outside(tmp_path: Path, monkeypatch: py
     as_json = await info(node.bootstrap, "-o", "json")
     assert json.loads(as_json.stdout)["starting"][0]["recovery"] == recovery._asdict()
     with pytest.raises(ConnectionLost):
-        await Connection.open(*address)
+        await Channel.open(*address)
 
     slow.free.set()
     await starting

@@ -10,7 +10,7 @@ import pytest
 from ruslo.broker.partitions.fetch_exchange import FetchExchange
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
-from ruslo.net.channel import Connection
+from ruslo.net.channel import Channel
 from ruslo.net.errors import ConnectionLost, RequestTimedOut
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.fetch_request import FetchRequest
@@ -41,10 +41,10 @@ class Fetcher:
         return len(self.session_ids) < self._responses
 
 
-def with_leader(script: Script, use: Callable[[Connection, ScriptedBroker], Awaitable[None]]) -> None:
+def with_leader(script: Script, use: Callable[[Channel, ScriptedBroker], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(30), ScriptedBroker(script) as broker:
-            connection = await Connection.open("127.0.0.1", broker.port)
+            connection = await Channel.open("127.0.0.1", broker.port)
             try:
                 await use(connection, broker)
             finally:
@@ -66,12 +66,12 @@ async def silence(asked: Asked) -> Message:
     raise AssertionError
 
 
-def exchange(connection: Connection, fetcher: Fetcher, timeout_ms: int = 30_000) -> FetchExchange:
+def exchange(connection: Channel, fetcher: Fetcher, timeout_ms: int = 30_000) -> FetchExchange:
     return FetchExchange(connection, VERSION, timeout_ms, fetcher.write_request, fetcher.on_response)
 
 
 def test_each_answer_brings_the_write_request_without_a_task_in_between() -> None:
-    async def use(connection: Connection, _: ScriptedBroker) -> None:
+    async def use(connection: Channel, _: ScriptedBroker) -> None:
         fetcher = Fetcher(responses=5)
         await exchange(connection, fetcher).run()
         assert fetcher.session_ids == [101, 102, 103, 104, 105]
@@ -84,7 +84,7 @@ def test_each_answer_brings_the_write_request_without_a_task_in_between() -> Non
 
 
 def test_an_error_in_the_callback_is_raised_by_run() -> None:
-    async def use(connection: Connection, _: ScriptedBroker) -> None:
+    async def use(connection: Channel, _: ScriptedBroker) -> None:
         class Failing(Fetcher):
             def on_response(self, frame: ReadBuffer, pos: int) -> bool:
                 raise ValueError("it cannot be appended")
@@ -97,7 +97,7 @@ def test_an_error_in_the_callback_is_raised_by_run() -> None:
 
 
 def test_an_invalid_response_closes_the_connection() -> None:
-    async def use(connection: Connection, _: ScriptedBroker) -> None:
+    async def use(connection: Channel, _: ScriptedBroker) -> None:
         class Strict(Fetcher):
             def on_response(self, frame: ReadBuffer, pos: int) -> bool:
                 raise ProtocolError("an invalid response")
@@ -110,7 +110,7 @@ def test_an_invalid_response_closes_the_connection() -> None:
 
 
 def test_a_leader_that_does_not_respond_times_out() -> None:
-    async def use(connection: Connection, _: ScriptedBroker) -> None:
+    async def use(connection: Channel, _: ScriptedBroker) -> None:
         with pytest.raises(RequestTimedOut, match="did not answer Fetch within 20 ms"):
             await exchange(connection, Fetcher(1), timeout_ms=20).run()
         assert connection.closed
@@ -120,7 +120,7 @@ def test_a_leader_that_does_not_respond_times_out() -> None:
 
 
 def test_a_lost_connection_ends_the_exchange() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         running = asyncio.create_task(exchange(connection, Fetcher(1)).run())
         await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
         broker.hang_up()
@@ -132,7 +132,7 @@ def test_a_lost_connection_ends_the_exchange() -> None:
 
 
 def test_responses_after_a_cancellation_are_ignored() -> None:
-    async def use(connection: Connection, broker: ScriptedBroker) -> None:
+    async def use(connection: Channel, broker: ScriptedBroker) -> None:
         respond = asyncio.Event()
 
         async def late(asked: Asked) -> Message:

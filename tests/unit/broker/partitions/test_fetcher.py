@@ -14,7 +14,7 @@ from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ErrorCode, StorageError
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.fetch_response import (
@@ -66,7 +66,7 @@ def new_fetcher(
         max_bytes=1 << 20,
         max_partition_bytes=1 << 20,
         max_backoff_ms=1000,
-        connection=ConnectionSettings(),
+        connection=ChannelSettings(),
         quota=ReplicationQuota(lambda: 1 << 40, clock),
         storage_failed=raise_error,
         on_truncated=on_truncated,

@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.broker.partitions.leader_connection import Address, LeaderConnection
 from ruslo.model.clock import Clock
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ruslo.testing.simulation.clock import SimClock
 from tests.support.brokers.scripted_broker import ScriptedBroker
@@ -16,7 +16,7 @@ from tests.support.network.ports import free_port
 
 
 def to_leader(clock: Clock, port: int) -> LeaderConnection:
-    return LeaderConnection(1, lambda _: Address("127.0.0.1", port), ConnectionSettings(), clock)
+    return LeaderConnection(1, lambda _: Address("127.0.0.1", port), ChannelSettings(), clock)
 
 
 async def test_a_leader_whose_host_refuses_counts_as_lost_for_a_while() -> None:
@@ -44,7 +44,7 @@ async def test_a_leader_that_is_reached_again_or_silent_is_not_lost() -> None:
     assert leader.leader_is_lost()
     async with ScriptedBroker(lambda asked: asyncio.sleep(60)) as silent:
         leader._address = lambda _: Address("127.0.0.1", silent.port)
-        leader._settings = ConnectionSettings(connect_timeout_ms=1_000)
+        leader._settings = ChannelSettings(connect_timeout_ms=1_000)
         with pytest.raises(RequestTimedOut):
             await leader.open()
         assert not leader.leader_is_lost()

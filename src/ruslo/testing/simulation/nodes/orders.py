@@ -17,7 +17,7 @@ from ruslo.client.settings.bootstrap_servers import Address
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.testing.simulation.nodes.clients.client import API_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from ruslo.testing.simulation.nodes.cluster import CONTROLLER_LISTENER, CONTROLLER_PORT, SimCluster
 from ruslo.testing.simulation.nodes.committed_log import Retention
@@ -189,7 +189,7 @@ class Orders:
     def _order(self, what: str, ask: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
         self._tell(what)
         self._open += 1
-        settings = ConnectionSettings(
+        settings = ChannelSettings(
             client_id="operator", connect_timeout_ms=REQUEST_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ruslo.client.wire.cluster import Cluster
-from ruslo.net.channel import ConnectionSettings
+from ruslo.net.channel import ChannelSettings
 from ruslo.testing.histories import Kind
 from ruslo.testing.histories.events import Call
 from ruslo.testing.simulation.nodes.cluster import SimCluster
@@ -45,7 +45,7 @@ class SimClient(ABC):
     def connect(self, *, patient: bool = False) -> Cluster:
         return Cluster(
             self._cluster.bootstrap,
-            settings=ConnectionSettings(
+            settings=ChannelSettings(
                 client_id=self.name,
                 connect_timeout_ms=REQUEST_TIMEOUT_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,

@@ -8,7 +8,7 @@ from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
 from ruslo.machines.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ruslo.model.errors import KafkaError
-from ruslo.net.channel import Connection
+from ruslo.net.channel import Channel
 from ruslo.net.errors import RequestTimedOut
 from ruslo.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -97,7 +97,7 @@ class GroupMember(SimClient):
         )
 
 
-async def _send_all(connection: Connection, requests: list[ConsumerGroupHeartbeatRequest]) -> None:
+async def _send_all(connection: Channel, requests: list[ConsumerGroupHeartbeatRequest]) -> None:
     """One behind the other, without waiting for the responses in between."""
     sent = [
         asyncio.create_task(connection.request(request, ConsumerGroupHeartbeatResponse))

@@ -8,7 +8,7 @@ from collections import defaultdict
 from ruslo.client.admin.offsets import Spec
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import Connection
+from ruslo.net.channel import Channel
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.list_offsets_request import (
@@ -43,7 +43,7 @@ class Pipeliner(SimClient):
 
     async def run(self) -> None:
         async with self.connect() as cluster:
-            seen: defaultdict[tuple[Connection, TopicPartition], Ends] = defaultdict(dict)
+            seen: defaultdict[tuple[Channel, TopicPartition], Ends] = defaultdict(dict)
             while not self.stopping:
                 await self.pause(PAUSE_MS)
                 tp = self.random.choice(self._partitions)
@@ -55,7 +55,7 @@ class Pipeliner(SimClient):
                 except KafkaError:
                     continue
 
-    async def _look(self, connection: Connection, tp: TopicPartition, seen: Ends) -> bool:
+    async def _look(self, connection: Channel, tp: TopicPartition, seen: Ends) -> bool:
         """Whether the broker leads the partition."""
         position = seen.get(Isolation.READ_UNCOMMITTED, 0)
         requests = [
@@ -77,7 +77,7 @@ class Pipeliner(SimClient):
                 seen[isolation] = end
         return leads
 
-    async def _fetch(self, connection: Connection, tp: TopicPartition, position: int) -> Ends:
+    async def _fetch(self, connection: Channel, tp: TopicPartition, position: int) -> Ends:
         asked = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=1)
         request = FetchRequest(
             max_wait_ms=self.random.randint(0, MAX_WAIT_MS),
@@ -95,7 +95,7 @@ class Pipeliner(SimClient):
             Isolation.READ_COMMITTED: found.last_stable_offset,
         }
 
-    async def _list_end(self, connection: Connection, tp: TopicPartition, isolation: Isolation) -> Ends:
+    async def _list_end(self, connection: Channel, tp: TopicPartition, isolation: Isolation) -> Ends:
         asked = ListOffsetsPartition(partition_index=tp.partition, timestamp=Spec.LATEST)
         request = ListOffsetsRequest(
             replica_id=-1,
