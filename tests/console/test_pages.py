@@ -293,7 +293,7 @@ def test_a_pipeline_is_shown_and_its_dead_letters_are_replayed(
         page.click("a:has-text('Stop')")
         page.click("button:has-text('Stop the pipeline')")
         expect(page.locator("[role=status]")).to_contain_text("sums stops after its current batch")
-        assert run.stop_wanted
+        assert run.stop_requested
         page.click("a:has-text('replay')")
         expect(page.locator("#preview")).to_contain_text("not a number")
         page.click("button:has-text('Replay')")

@@ -63,7 +63,7 @@ def test_a_batch_that_is_repeated_sends_its_letters_once_where_the_sink_is_exact
     (tmp_path / "state" / "sink" / "commits" / "0").unlink()
     (tmp_path / "state" / "sink" / "commits" / ".0.crc").unlink(missing_ok=True)
     (again,) = supervise(spark, [path], bootstrap, once=True)
-    assert again.runs[0].figures.batches >= 1, "the batch was done again"
+    assert again.runs[0].metrics.batches >= 1, "the batch was done again"
     found = Cli(bootstrap).lines("consume", f"{topic}-dead", "--exit", "-X", "isolation.level=read_committed")
     assert [line["value"] for line in found] == letters
     rows = sorted(row["n"] for row in received(bootstrap, f"{topic}-out"))

@@ -113,7 +113,7 @@ def test_a_database_by_jdbc_both_ways(spark: SparkSession, bootstrap: str, tmp_p
         "sink: {type: topic, topic: seen}\ncheckpoint: c/out\n",
     )
     (run,) = supervise(spark, [into], bootstrap, once=True)
-    assert run.runs[0].figures.records_out == 5
+    assert run.runs[0].metrics.records_out == 5
     supervise(spark, [out_of], bootstrap, once=True)
     names = [next(iter(row.values())) for row in received(bootstrap, "seen")]
     assert sorted(names) == sorted([f"n{n}" for n in range(5)] * 2)
@@ -131,7 +131,7 @@ def test_formats_of_spark_and_several_sinks_and_a_batch_without_a_stream(
         "sink: {type: topic, topic: stored, key: n}\n",
     )
     (run,) = supervise(spark, [batch], bootstrap)
-    assert (run.state, run.runs[0].figures.records_out) == ("finished", 10)
+    assert (run.state, run.runs[0].metrics.records_out) == ("finished", 10)
     split = write(
         tmp_path / "split.yaml",
         "source: {type: topic, topic: stored, schema: n INT}\n"

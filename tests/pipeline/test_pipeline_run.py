@@ -82,8 +82,8 @@ def test_the_examples_side_by_side(spark: SparkSession, bootstrap: str, tmp_path
     assert named == {n: "Ann" if n % 2 == 0 else None for n in range(40)}
     assert sorted(row["id"] for row in received(bootstrap, "payments-once")) == ["p0", "p1", "p2", "p3"]
     assert received(bootstrap, "events-copy") == ["hello"]
-    figures = runs[0].runs[0].figures
-    assert (figures.records_in, figures.records_out, figures.lag_records) == (40, len(paid), 0)
+    metrics = runs[0].runs[0].metrics
+    assert (metrics.records_in, metrics.records_out, metrics.lag_records) == (40, len(paid), 0)
     described = Cli(bootstrap).json("group", "describe", "filter-and-enrich")
     assert "filter-and-enrich" in json.dumps(described)
 
@@ -115,11 +115,11 @@ def test_history_first_then_live(spark: SparkSession, bootstrap: str, tmp_path: 
         if not phases or phases[-1] is not query.phase:
             phases.append(query.phase)
             if query.phase is Phase.LIVE:
-                assert query.figures.records_in == 3000
-                assert query.figures.batches <= 2, "the past is read in large batches"
+                assert query.metrics.records_in == 3000
+                assert query.metrics.batches <= 2, "the past is read in large batches"
                 send(bootstrap, "positions", [{"van": "v0", "km": 5}], key="van")
-        if query.figures.records_in == 3001:
-            runs[0].folder.ask_to_stop()
+        if query.metrics.records_in == 3001:
+            runs[0].folder.request_stop()
 
     (run,) = supervise(spark, [path], bootstrap, watch=watch)
     assert phases == [Phase.HISTORY, Phase.LIVE]
@@ -143,13 +143,13 @@ def test_a_table_is_seen_as_it_is_when_a_batch_begins(
     told: list[str] = []
 
     def watch(runs: Sequence[PipelineRun]) -> None:
-        rows_out = runs[0].runs[0].figures.records_out
+        rows_out = runs[0].runs[0].metrics.records_out
         if rows_out == 1 and not told:
             told.append("a new name")
             send(bootstrap, "people", [{"id": "c1", "name": "Anna"}], key="id")
             send(bootstrap, "sold", [{"id": 2, "customer": "c1"}])
         if rows_out == 2:
-            runs[0].folder.ask_to_stop()
+            runs[0].folder.request_stop()
 
     supervise(spark, [path], bootstrap, watch=watch)
     assert {row["id"]: row["name"] for row in received(bootstrap, "sold-named")} == {1: "Ann", 2: "Anna"}
@@ -177,9 +177,9 @@ def test_a_query_that_goes_on_failing_is_restarted_and_given_up(
     path.write_text(LIVE.format(topic="poison"))
 
     def watch(runs: Sequence[PipelineRun]) -> None:
-        if runs[0].runs[0].figures.records_in == 2:
+        if runs[0].runs[0].metrics.records_in == 2:
             send(bootstrap, "poison", [{"n": 5000}])
-            runs[0].runs[0].figures.records_in += 1
+            runs[0].runs[0].metrics.records_in += 1
 
     with pytest.raises(AssertionError, match="USER_RAISED_EXCEPTION"):
         supervise(spark, [path], bootstrap, watch=watch)
@@ -232,7 +232,7 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     assert len(begun - commits) <= 1, "the batch in hand was finished, at most the next one was planned"
 
     (rest,) = supervise(spark, [path], bootstrap, once=True)
-    assert summary["queries"][0]["records_out"] + rest.runs[0].figures.records_out == 500
+    assert summary["queries"][0]["records_out"] + rest.runs[0].metrics.records_out == 500
     assert sorted(row["n"] for row in received(bootstrap, "work-out")) == list(range(500))
     assert pipeline("stop", path).stdout == "work: not running\n"
 
@@ -249,7 +249,7 @@ def test_reset_begins_anew_where_it_is_told(spark: SparkSession, bootstrap: str,
     supervise(spark, [path], bootstrap, once=True)
     assert sorted(row["n"] for row in received(bootstrap, "again-out")) == [0, 0, 1, 1, 2, 2]
     assert pipeline("reset", path, "--yes", "--start", "latest").exit_code == 0
-    assert supervise(spark, [path], bootstrap, once=True)[0].runs[0].figures.records_in == 0
+    assert supervise(spark, [path], bootstrap, once=True)[0].runs[0].metrics.records_in == 0
     assert (
         "no place to start"
         in CliRunner().invoke(cli, ["pipeline", "reset", str(path), "--start", "x"]).stderr

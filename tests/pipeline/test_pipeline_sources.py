@@ -69,12 +69,12 @@ def test_history_from_the_brokers_files_and_then_live(
 
     def watch(runs: Sequence[PipelineRun]) -> None:
         nonlocal sent
-        records_in = runs[0].runs[0].figures.records_in
+        records_in = runs[0].runs[0].metrics.records_in
         if records_in == 2000 and not sent:
             send(bootstrap, "on-disk", [{"n": n} for n in range(2000, 2010)], key="n")
             sent = True
         if records_in == 2010:
-            runs[0].folder.ask_to_stop()
+            runs[0].folder.request_stop()
 
     supervise(spark, [path], bootstrap, watch=watch)
     assert sorted(row["n"] for row in received(bootstrap, "from-disk")) == list(range(2010))
@@ -100,11 +100,11 @@ def test_a_folder_of_parquet_is_watched(spark: SparkSession, bootstrap: str, tmp
     )
 
     def watch(runs: Sequence[PipelineRun]) -> None:
-        records_in = runs[0].runs[0].figures.records_in
+        records_in = runs[0].runs[0].metrics.records_in
         if records_in == 10 and not (folder / "second.parquet").exists():
             put("second", 10, 25)
         if records_in == 25:
-            runs[0].folder.ask_to_stop()
+            runs[0].folder.request_stop()
 
     supervise(spark, [path], bootstrap, watch=watch)
     assert sorted(row["n"] for row in received(bootstrap, "from-parquet")) == list(range(25))

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.pipeline import partition_counts
 from ruslo.pipeline.client_properties import ClientProperties
-from ruslo.pipeline.sink import partition_counts
-from ruslo.pipeline.sink.partition_counts import partition_count
+from ruslo.pipeline.partition_counts import partition_count
 from ruslo.testing.embedded import EmbeddedBroker
 
 
@@ -17,7 +17,7 @@ def client(ruslo_broker: EmbeddedBroker) -> ClientProperties:
 def test_a_topic_is_created_by_asking_and_the_answer_is_kept_for_a_moment(client: ClientProperties) -> None:
     assert partition_count(client, "made-by-the-sink") == 1
     elsewhere = ClientProperties("127.0.0.1:1", api_timeout_ms=1)
-    partition_counts._known["127.0.0.1:1", "made-by-the-sink"] = partition_counts._known[
+    partition_counts._cache["127.0.0.1:1", "made-by-the-sink"] = partition_counts._known[
         client.bootstrap, "made-by-the-sink"
     ]
     assert partition_count(elsewhere, "made-by-the-sink") == 1, "nobody was asked: nobody is there"

@@ -1,4 +1,4 @@
-"""What the source reads from a real broker, without Spark around it: over the wire and from the files."""
+"""What the source reads from a real broker, without Spark context it: over the wire and from the files."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class TestSubscriptions:
         for partition in range(20):
             produce(bootstrap, topic, [b"v"] * 60, partition)
         (task,) = plan(bootstrap, subscribe=topic)
-        assert len(task.spans) == 20
+        assert len(task.ranges) == 20
         assert len(read(bootstrap, subscribe=topic)) == 1200
 
     def test_a_topic_that_is_not_there(self, bootstrap: str) -> None:

@@ -1,4 +1,4 @@
-"""A streaming query over topics that grow, vanish and are created anew, without Spark around it."""
+"""A streaming query over topics that grow, vanish and are created anew, without Spark context it."""
 
 from __future__ import annotations
 

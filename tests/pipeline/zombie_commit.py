@@ -1,4 +1,4 @@
-"""A driver's commit in a process of its own, which a test may stop in the middle and let go on later.
+"""Runs a driver's commit in its own process, which a test can pause and continue.
 
 python -m tests.pipeline.zombie_commit BOOTSTRAP TOPIC STAGING BATCHES
 """
@@ -9,10 +9,12 @@ import sys
 
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.batch_encoder import EncodedBatch
-from ruslo.pipeline.sink.identity import BatchIdentity
 from ruslo.pipeline.sink.options import SinkOptions
-from ruslo.pipeline.sink.staging import Stage, StagedRows, StagingPlace, TaskBatch
 from ruslo.pipeline.sink.transaction import commit_staged
+from ruslo.pipeline.staging.folder import StagingFolder
+from ruslo.pipeline.staging.identity import BatchIdentity
+from ruslo.pipeline.staging.staged_rows import Stage, StagedRows
+from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 
@@ -21,15 +23,15 @@ BATCH_ID = 5
 
 def commit(bootstrap: str, topic: str, staging: str, batches: int, batch_id: int = BATCH_ID) -> bool:
     options = SinkOptions.parse({"kafka.bootstrap.servers": bootstrap, "topic": topic})
-    place = StagingPlace.prepare(staging)
-    staged = stage(place, topic, batches)
+    folder = StagingFolder.prepare(staging)
+    staged = stage(folder, topic, batches)
     identity = BatchIdentity("sink", f"query-of-{topic}", batch_id)
-    return commit_staged(options, place.location, identity, [staged])
+    return commit_staged(options, folder.location, identity, [staged])
 
 
-def stage(place: StagingPlace, topic: str, batches: int) -> StagedRows:
-    """Batches of 100 KB, each with one record that has a number."""
-    stage = Stage(place, "task", 0)
+def stage(folder: StagingFolder, topic: str, batches: int) -> StagedRows:
+    """Batches of 100 KB, each with one numbered record."""
+    stage = Stage(folder, "task", 0)
     for number in range(batches):
         record = Record(0, 1000, b"%d" % number, bytes(100_000))
         stage.add(EncodedBatch(TopicPartition(topic, 0), build_batch([record]), 1))

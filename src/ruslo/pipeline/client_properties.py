@@ -1,8 +1,8 @@
-"""What ``kafka.*`` options mean to the native client.
+"""How ``kafka.*`` options configure the native client.
 
-Code that was written for Spark's Kafka connector moves over unchanged, so every property of Kafka's consumer
-is known here. Some set the client up, some have no counterpart and do no harm; those that would promise
-security that the client does not give are refused.
+Every property of Kafka's consumer is accepted, so code written for Spark's Kafka connector works unchanged.
+Some properties configure the client, some are ignored. Security properties are rejected, because the client
+cannot honour them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _USED: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-_HARMLESS: Final = frozenset(
+_IGNORED: Final = frozenset(
     {
         "allow.auto.create.topics",
         "auto.commit.interval.ms",
@@ -73,7 +73,7 @@ _SECURITY_PREFIXES: Final = ("sasl.", "ssl.")
 
 @dataclass(frozen=True, slots=True)
 class ClientProperties:
-    """How to reach the cluster: plain values, so that tasks on other machines get a copy."""
+    """How to connect to the cluster. Plain values, which Spark pickles to tasks."""
 
     bootstrap: str
     client_id: str = DEFAULT_CLIENT_ID
@@ -97,27 +97,23 @@ class ClientProperties:
 
 
 def parse_client_properties(properties: Mapping[str, str]) -> ClientProperties:
-    """From properties without their ``kafka.``; raises ConfigError for those that cannot be honoured."""
+    """Takes properties without their ``kafka.`` prefix; raises ConfigError for unsupported ones."""
     for name in properties:
         if name.startswith(_SECURITY_PREFIXES):
+            raise ConfigError(f"kafka.{name}: TLS and SASL are not supported yet; use a PLAINTEXT listener")
+        if name not in _USED and name not in _IGNORED:
             raise ConfigError(
-                f"kafka.{name}: connections to brokers are plaintext so far; use a PLAINTEXT listener"
-            )
-        if name not in _USED and name not in _HARMLESS:
-            raise ConfigError(
-                f"kafka.{name} is no property of Kafka's consumer{did_you_mean(name, _USED | _HARMLESS)}"
+                f"kafka.{name} is not a consumer property{did_you_mean(name, _USED | _IGNORED)}"
             )
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ConfigError(
-            f"kafka.security.protocol={protocol}: connections to brokers are plaintext so far; "
-            f"use a PLAINTEXT listener"
+            f"kafka.security.protocol={protocol}: TLS and SASL are not supported yet; use a PLAINTEXT "
+            "listener"
         )
     bootstrap = properties.get(BOOTSTRAP)
     if not bootstrap:
-        raise ConfigError(
-            f'kafka.{BOOTSTRAP} is missing: .option("kafka.{BOOTSTRAP}", "host:9092") names the cluster'
-        )
+        raise ConfigError(f'kafka.{BOOTSTRAP} is missing: add .option("kafka.{BOOTSTRAP}", "host:9092")')
     parse_bootstrap(bootstrap)
     return ClientProperties(
         bootstrap,
@@ -134,5 +130,5 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
     if value is None:
         return default
     if not value.isdecimal():
-        raise ConfigError(f"kafka.{name}={value}: a whole number of milliseconds is needed")
+        raise ConfigError(f"kafka.{name}={value}: give a whole number of milliseconds")
     return int(value)

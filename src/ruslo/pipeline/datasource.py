@@ -1,7 +1,7 @@
 """``format("ruslo")``: topics as a source and a sink of Spark queries.
 
-Spark pickles this class to the processes that plan and run queries; what those need is imported where it is
-needed, so that a query which only writes never loads the decoder.
+Spark pickles this class to the processes that plan and run queries. Each method imports what it needs, so a
+query that only writes never loads the decoder.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RusloDataSource(DataSource):
 
 
 class ConnectDataSource(RusloDataSource):
-    """The same format for sessions of Spark Connect, where no listener publishes groups."""
+    """The same format for Spark Connect, where the source publishes consumer groups instead of a listener."""
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from ruslo.pipeline.source.options import SourceOptions

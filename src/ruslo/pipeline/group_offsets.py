@@ -1,7 +1,7 @@
 """A listener that publishes the progress of queries as consumer groups.
 
-A listener does it, not the source, wherever there is a JVM to ask: a source hears of a finished batch only
-when the next one begins.
+Classic sessions use this listener rather than the source, which learns of a finished batch only when the next
+one starts.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _SCAN = "StreamingDataSourceV2ScanRelation"
 
 
 class GroupOffsetListener(StreamingQueryListener):
-    """``spark.streams.addListener(GroupOffsetListener(spark))``; new_session and register do it for you.
+    """``spark.streams.addListener(GroupOffsetListener(spark))``; new_session and register add it.
 
-    It looks at queries that read format("ruslo") with option ``group.id``. A commit that fails is logged: no
-    query ends because of it.
+    It serves queries that read format("ruslo") with option ``group.id``. A failed commit is logged and does
+    not fail the query.
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._executions: dict[str, Any] = {}
-        """By run the query's object in the JVM, which tells the options of its sources."""
+        """The query's object in the JVM by run id; it has the options of the query's sources."""
         self._groups: dict[str, dict[str, SourceGroup]] = {}
         self._progress = GroupProgress()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         query = self._spark.streams.get(str(event.id))
         if query is not None:
-            # Kept from the beginning: when the last progress arrives the query is no longer listed.
+            # Kept from the start: the query is no longer listed when its last progress arrives.
             wrapped = query._jsq
             is_wrapper = wrapped.getClass().getSimpleName() == "StreamingQueryWrapper"
             self._executions[str(event.runId)] = wrapped.streamingQuery() if is_wrapper else wrapped
@@ -58,10 +58,10 @@ class GroupOffsetListener(StreamingQueryListener):
                 if group is not None and source.endOffset not in (None, "null"):
                     self._progress.publish(group, SourceOffsets.from_json(source.endOffset).offsets)
         except RusloError as error:
-            self._progress.report(f"query {progress.name or progress.id}", error)
+            self._progress.log_failure(f"query {progress.name or progress.id}", error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing was read; what was published holds."""
+        """Nothing was read, so the committed offsets stay valid."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._executions.pop(str(event.runId), None)
@@ -74,7 +74,7 @@ class GroupOffsetListener(StreamingQueryListener):
 
 
 def _source_groups(execution: Any) -> dict[str, SourceGroup]:
-    """By description (as in progress reports) the groups of the sources that have one."""
+    """The groups of the sources that have one, by the source's description in progress reports."""
     found: dict[str, SourceGroup] = {}
     leaves = execution.logicalPlan().collectLeaves()
     for number in range(leaves.size()):

@@ -1,6 +1,6 @@
-"""The progress of a query as a consumer group, so that every tool that shows lag shows it.
+"""Publishes the progress of a query as a consumer group, so tools that show lag show the query's.
 
-Spark keeps offsets in its checkpoint and reads from there alone; what is published here is for people to see.
+Spark reads offsets from its checkpoint only; the committed offsets are informational.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ruslo.pipeline.client_properties import ClientProperties
 
 log = logging.getLogger(__name__)
 
-_AGAIN_AFTER_S = 600.0
-"""Offsets that do not change are committed again, or brokers forget them after offsets.retention.minutes."""
+_COMMIT_INTERVAL_S = 600.0
+"""Unchanged offsets are committed again, because brokers delete them after offsets.retention.minutes."""
 
 
 class SourceGroup(NamedTuple):
@@ -36,31 +36,31 @@ class _Published:
 
 
 class GroupProgress:
-    """Commits what is new."""
+    """Commits offsets that changed."""
 
     def __init__(self) -> None:
         self._published: dict[SourceGroup, _Published] = {}
-        self._problem: str | None = None
+        self._last_failure: str | None = None
 
     def publish(self, group: SourceGroup, offsets: Mapping[TopicPartition, int]) -> None:
         last = self._published.get(group)
         now_s = time.monotonic()
-        if last is not None and last.offsets == offsets and now_s < last.at_s + _AGAIN_AFTER_S:
+        if last is not None and last.offsets == offsets and now_s < last.at_s + _COMMIT_INTERVAL_S:
             return
         asyncio.run(publish(group, offsets))
         self._published[group] = _Published(offsets, now_s)
-        self._problem = None
+        self._last_failure = None
 
-    def report(self, whose: str, error: RusloError) -> None:
-        """No query ends because its progress is not seen; batches are many, so that one line is enough."""
-        problem = f"the progress of {whose} is not published: {error}"
-        if problem != self._problem:
-            log.warning(problem)
-        self._problem = problem
+    def log_failure(self, owner: str, error: RusloError) -> None:
+        """Log a failure once, not with every batch. It does not fail the query."""
+        failure = f"cannot publish the progress of {owner} as a consumer group: {error}"
+        if failure != self._last_failure:
+            log.warning(failure)
+        self._last_failure = failure
 
 
 async def publish(group: SourceGroup, offsets: Mapping[TopicPartition, int]) -> None:
-    """Commit for a group that has no members; raises what the coordinator answers."""
+    """Commit offsets of a group without members; raises the coordinator's errors."""
     if not offsets:
         return
     async with group.client.new_cluster() as cluster:

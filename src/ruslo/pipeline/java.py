@@ -1,4 +1,4 @@
-"""Finds a Java that Spark runs on."""
+"""Finds a Java version that Spark supports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from ruslo.model.errors import ConfigError
 
 SUPPORTED = (17, 21)
-_USUAL_PLACES = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/opt", "/Library/Java/JavaVirtualMachines")
+_JVM_FOLDERS = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/opt", "/Library/Java/JavaVirtualMachines")
 _RELEASE_LINE = re.compile(r'^JAVA_VERSION="?(?:1\.)?(\d+)', re.MULTILINE)
 _VERSION_OUTPUT = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find_java_home() -> Path:
-    """The home of Java 17 or 21: JAVA_HOME if it is one, else `java` on the path, else the usual places."""
+    """The home of Java 17 or 21: from JAVA_HOME, the `java` on the path, or the usual folders."""
     seen: dict[Path, int | None] = {}
     for home in _candidates():
         if home not in seen:
@@ -27,7 +27,7 @@ def find_java_home() -> Path:
                 return home
     found = [f"Java {version} in {home}" for home, version in seen.items() if version is not None]
     raise ConfigError(
-        f"Spark needs Java 17 or 21, and {' and '.join(found) if found else 'none'} was found: "
+        f"Spark needs Java 17 or 21, but {' and '.join(found) if found else 'none'} was found: "
         "install one (Debian, Ubuntu: `sudo apt-get install openjdk-17-jre-headless`; macOS: "
         "`brew install openjdk@17`) or set JAVA_HOME"
     )
@@ -39,16 +39,16 @@ def _candidates() -> Iterator[Path]:
     command = shutil.which("java")
     if command is not None:
         yield Path(command).resolve().parent.parent
-    for place in map(Path, _USUAL_PLACES):
-        if place.is_dir():
-            for folder in sorted(place.iterdir()):
+    for parent in map(Path, _JVM_FOLDERS):
+        if parent.is_dir():
+            for folder in sorted(parent.iterdir()):
                 for home in (folder, folder / "Contents" / "Home"):
                     if (home / "bin" / "java").is_file():
                         yield home.resolve()
 
 
 def _major_version(home: Path) -> int | None:
-    """The version named in the release file of a Java, or by itself when it has none."""
+    """The version in the release file of a Java home, or in the output of ``java -version``."""
     release = home / "release"
     if release.is_file():
         named = _RELEASE_LINE.search(release.read_text(errors="replace"))
@@ -58,8 +58,8 @@ def _major_version(home: Path) -> int | None:
     if not java.is_file():
         return None
     try:
-        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = _VERSION_OUTPUT.search(answer.stderr)
-    return None if said is None else int(said[1])
+    version = _VERSION_OUTPUT.search(result.stderr)
+    return None if version is None else int(version[1])

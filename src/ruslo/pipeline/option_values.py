@@ -1,4 +1,4 @@
-"""Reads the text of Spark options; errors name the option, what was given and what would do."""
+"""Parses the text of Spark options. Errors name the option, its value and the fix."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _DURATION_UNITS: Final = {
 
 
 class OptionValues:
-    """The options of one query. Names are compared without case, as Spark does."""
+    """The options of one query. Names are case-insensitive, as in Spark."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._values = {name.lower(): value for name, value in options.items()}
 
     def refuse_unknown(self, known: Iterable[str], what: str) -> None:
-        """Raise for the first option that is not ``known``, with the name that was probably meant."""
+        """Raise for the first option that is not ``known``, and suggest a similar name."""
         names = {name.lower(): name for name in known}
         for name in self._values:
             if name not in names and not name.startswith("kafka."):
@@ -64,9 +64,9 @@ class OptionValues:
         try:
             number = int(value)
         except ValueError:
-            raise ConfigError(f"{name}={value}: a whole number is needed") from None
+            raise ConfigError(f"{name}={value}: give a whole number") from None
         if number < least:
-            raise ConfigError(f"{name}={value}: it must be {least} or more")
+            raise ConfigError(f"{name}={value}: give {least} or more")
         return number
 
     def optional_number(self, name: str, least: int = 1) -> int | None:
@@ -82,17 +82,17 @@ class OptionValues:
             return default
         found = _DURATION.match(value)
         if found is None:
-            raise ConfigError(f"{name}={value}: give a number with a unit, as 500ms, 30s, 15m or 1h")
+            raise ConfigError(f"{name}={value}: give a number with a unit, such as 500ms, 30s, 15m or 1h")
         return int(found[1]) * _DURATION_UNITS[found[2].lower()]
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """A list with commas."""
+        """A comma-separated list."""
         value = self.text(name)
         if value is None:
             return None
         found = tuple(part.strip() for part in value.split(",") if part.strip())
         if not found:
-            raise ConfigError(f"{name} is empty: give one name or several with commas")
+            raise ConfigError(f"{name} is empty: give one name, or several separated by commas")
         return found
 
     def by_topic(self, name: str) -> dict[str, int]:
@@ -103,7 +103,7 @@ class OptionValues:
         return found
 
     def client_properties(self) -> dict[str, str]:
-        """What stands behind ``kafka.``, without it."""
+        """The ``kafka.`` options, without that prefix."""
         prefix = "kafka."
         return {
             name.removeprefix(prefix): value
@@ -119,7 +119,7 @@ class OptionValues:
 def parse_size(name: str, value: str) -> int:
     found = _SIZE.match(value.strip())
     if found is None or int(found[1]) == 0:
-        raise ConfigError(f"{name}={value}: give a number above 0, as 1000, 64m or 1g")
+        raise ConfigError(f"{name}={value}: give a number above 0, such as 1000, 64m or 1g")
     unit = (found[2] or "").lower()
     return int(found[1]) * _SIZE_UNITS[unit[:1]]
 
@@ -128,7 +128,7 @@ def parse_json_object(name: str, value: str, example: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(value, type=dict[str, object])
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{name}={value}: not JSON as in {example} ({error})") from None
+        raise ConfigError(f"{name}={value}: write it as JSON, such as {example} ({error})") from None
 
 
 def parse_by_partition(name: str, value: str) -> dict[TopicPartition, int]:
@@ -137,7 +137,7 @@ def parse_by_partition(name: str, value: str) -> dict[TopicPartition, int]:
     try:
         decoded = msgspec.json.decode(value, type=dict[str, dict[int, int]])
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{name}={value}: not JSON as in {example} ({error})") from None
+        raise ConfigError(f"{name}={value}: write it as JSON, such as {example} ({error})") from None
     return {
         TopicPartition(topic, partition): number
         for topic, partitions in decoded.items()
@@ -146,12 +146,12 @@ def parse_by_partition(name: str, value: str) -> dict[TopicPartition, int]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``: did you mean 'x'?`` when there is a name like it, else the way to see all of them."""
+    """``. Did you mean 'x'?`` if a known name is similar, else all known names."""
     return _did_you_mean(name, {other.lower(): other for other in known})
 
 
 def _did_you_mean(name: str, known: Mapping[str, str]) -> str:
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if close:
-        return f": did you mean {known[close[0]]!r}?"
-    return f"; there are: {', '.join(sorted(known.values()))}"
+        return f". Did you mean {known[close[0]]!r}?"
+    return f"; use one of {', '.join(sorted(known.values()))}"

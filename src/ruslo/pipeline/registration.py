@@ -1,4 +1,4 @@
-"""Makes ``format("ruslo")`` known to a Spark session, whoever made the session."""
+"""Registers ``format("ruslo")`` in any Spark session."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_listened: WeakSet[SparkSession] = WeakSet()
+_with_listener: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
     """Register the data source, and publish the progress of queries with ``group.id`` as consumer groups.
 
-    The latter is a listener's work, which looks into the JVM; over Spark Connect the source does it.
+    In classic sessions a listener publishes it, over Spark Connect the source.
     """
     from ruslo.pipeline.datasource import ConnectDataSource, RusloDataSource
 
@@ -22,13 +22,13 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(ConnectDataSource)
         return
     spark.dataSource.register(RusloDataSource)
-    if spark not in _listened:
+    if spark not in _with_listener:
         from ruslo.pipeline.group_offsets import GroupOffsetListener
 
         spark.streams.addListener(GroupOffsetListener(spark))
-        _listened.add(spark)
+        _with_listener.add(spark)
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether it is a client of a Spark Connect server, with no JVM of its own."""
+    """Whether the session is a client of a Spark Connect server, without a JVM of its own."""
     return getattr(spark, "_jsparkSession", None) is None

@@ -1,4 +1,4 @@
-"""A Spark session that is set up for Ruslo: ``spark = new_session("orders")``."""
+"""Starts a Spark session configured for Ruslo: ``spark = new_session("orders")``."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTINGS: Final[Mapping[str, str]] = {
-    # Over TCP each Python task waits 40 ms for a delayed acknowledgement.
+    # Over TCP each Python task waits 40 ms for a delayed ACK.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Rows pass between Spark and Python in pieces of this size; with its default of 64 KB reading a topic
-    # takes 15 % more of the processor.
+    # The buffer between Spark and Python. With the default of 64 KB, reading a topic takes 15 % more CPU.
     "spark.buffer.size": "1048576",
-    # Spark refuses sources with option pushFilters otherwise.
+    # Required by option pushFilters.
     "spark.sql.python.filterPushdown.enabled": "true",
-    # Times of records are moments, the same ones wherever the job runs.
+    # Record timestamps must not depend on where the job runs.
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
-    # The default manager forks a process for each file that it writes to a local file system.
+    # The default manager forks a process for each file it writes to a local file system.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -40,16 +39,16 @@ _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
 _NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
 _JAVA_EXCEPTION: Final = re.compile(r":?\s*[\w.]+(?:Exception|Error): ")
 _CONNECT_PORT: Final = 15002
-"""Spark's own default."""
+"""Spark's default port."""
 
 
 def new_session(
     app_name: str, master: str = "local[*]", config: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark (or join the session of this process) with ``format("ruslo")`` registered.
+    """Start Spark, or use the session of this process, with ``format("ruslo")`` registered.
 
-    ``config`` are Spark's own settings and win over the defaults. ``master`` is any of Spark's, or a
-    Spark Connect address, ``sc://host:port``.
+    ``config`` are Spark settings, which override the defaults. ``master`` is any Spark master, or a Spark
+    Connect address, ``sc://host:port``.
     """
     os.environ.setdefault(_NUMBA_CACHE, str(numba_cache_dir()))
     try:
@@ -80,13 +79,13 @@ def _start(builder: SparkSession.Builder, master: str) -> SparkSession:
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise ConfigError(
-            f"Spark did not start on {master}: {_first_reason(error)}. Look at what Java printed above, and "
-            "check the master and Spark's settings (spark.*); 'ruslo doctor' checks the machine"
+            f"Spark did not start on {master}: {_first_reason(error)}. Read Java's output above, and check "
+            "the master and the Spark settings (spark.*); 'ruslo doctor' checks the machine"
         ) from error
 
 
 def _first_reason(error: Exception) -> str:
-    """The line of a Java trace, or of a message, that names the cause."""
+    """The line of a Java stack trace, or of a message, that names the cause."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     named = causes[-1:] or [line for line in lines if _JAVA_EXCEPTION.match(line)] or lines or [repr(error)]
@@ -94,27 +93,29 @@ def _first_reason(error: Exception) -> str:
 
 
 def _check_connect(address: str) -> None:
-    """Spark's client would try an address where nobody listens for minutes, and say nothing."""
-    place = urlsplit(address)
-    host, port = place.hostname or "", place.port or _CONNECT_PORT
+    """Spark's client would retry an unreachable address for minutes without a message."""
+    url = urlsplit(address)
+    host, port = url.hostname or "", url.port or _CONNECT_PORT
     try:
         socket.create_connection((host, port), timeout=10).close()
     except OSError as error:
-        raise ConfigError(f"no Spark Connect server answers at {address}: {error}") from error
+        raise ConfigError(
+            f"cannot connect to a Spark Connect server at {address} ({error}): check the address"
+        ) from error
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
-        raise ConfigError("Spark Connect needs more packages than Spark: pip install 'pyspark[connect]'")
+        raise ConfigError("Spark Connect needs more packages: run pip install 'pyspark[connect]'")
 
 
 def _prepare_environment(master: str) -> None:
-    """Spark's launcher reads these from the environment, before any of its settings."""
+    """Set what Spark's launcher reads from the environment before any of its settings."""
     os.environ["JAVA_HOME"] = str(find_java_home())
     if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:
-        # An environment packed for the executors lies elsewhere than ours, and is named there.
+        # An environment packed for executors has set its own Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Names of the driver's host need not resolve on a laptop; the loopback always does.
+    # A laptop's host name may not resolve; the loopback address always works.
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
@@ -134,7 +135,7 @@ def is_connect_address(master: str) -> bool:
 
 
 def is_session_setting(name: str) -> bool:
-    """Whether a client of Spark Connect may set it; the rest is what its server was started with."""
+    """Whether a Spark Connect client may set it; other settings belong to the server's start."""
     return name.startswith("spark.sql.") and name != "spark.sql.warehouse.dir"
 
 
@@ -143,7 +144,7 @@ def is_local(master: str) -> bool:
 
 
 def numba_cache_dir() -> Path:
-    """Where compiled code is kept between runs: the user's cache, or a temporary folder of the user's own."""
+    """The cache of compiled code between runs: in the user's cache folder, or a temporary folder per user."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "ruslo" / "numba"
     try:
@@ -151,7 +152,7 @@ def numba_cache_dir() -> Path:
         if os.access(folder, os.W_OK):
             return folder
     except OSError:
-        pass  # a service account often has no home it may write to; the temporary folder serves as well
+        pass  # service accounts often have no writable home; the temporary folder works as well
     import tempfile
 
     return Path(tempfile.gettempdir()) / f"ruslo-numba-{os.getuid()}"

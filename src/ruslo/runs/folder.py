@@ -70,10 +70,10 @@ class RunFolder:
         return self.folder / "stop"
 
     @property
-    def stop_wanted(self) -> bool:
+    def stop_requested(self) -> bool:
         return self._stop_file.exists()
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         self._stop_file.touch()
 
     def is_held(self) -> bool:

@@ -11,10 +11,10 @@ from ruslo.pipeline.java import find_java_home
 
 @pytest.fixture(autouse=True)
 def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what a test puts there is found."""
+    """Hide the Java of this machine."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setattr(java, "_USUAL_PLACES", (str(tmp_path / "jvm"),))
+    monkeypatch.setattr(java, "_JVM_FOLDERS", (str(tmp_path / "jvm"),))
 
 
 def install(home: Path, version: str, *, release_file: bool = True) -> Path:
@@ -23,11 +23,11 @@ def install(home: Path, version: str, *, release_file: bool = True) -> Path:
     command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")
     command.chmod(0o755)
     if release_file:
-        (home / "release").write_text(f'IMPLEMENTOR="Somebody"\nJAVA_VERSION="{version}"\n')
+        (home / "release").write_text(f'IMPLEMENTOR="Vendor"\nJAVA_VERSION="{version}"\n')
     return home
 
 
-def test_java_home_goes_before_the_path_and_the_path_before_the_usual_places(
+def test_java_home_comes_before_the_path_and_the_path_before_the_usual_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = install(tmp_path / "jvm" / "java-21", "21.0.2")
@@ -40,23 +40,21 @@ def test_java_home_goes_before_the_path_and_the_path_before_the_usual_places(
     assert find_java_home() == chosen
 
 
-def test_a_java_that_spark_does_not_run_on_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unsupported_java_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install(tmp_path / "eight", "1.8.0_402")))
     install(tmp_path / "jvm" / "java-25", "25")
     good = install(tmp_path / "jvm" / "java-9-to-17", "17.0.1", release_file=False)
     assert find_java_home() == good
 
 
-def test_without_java_one_line_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="needs Java 17 or 21, and none was found: install one") as raised:
+def test_without_java_the_error_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs Java 17 or 21, but none was found: install one") as raised:
         find_java_home()
     assert "openjdk-17-jre-headless" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_the_wrong_java_is_named(tmp_path: Path) -> None:
+def test_an_unsupported_java_is_named(tmp_path: Path) -> None:
     old = install(tmp_path / "jvm" / "java-11", "11.0.2")
-    with pytest.raises(ConfigError, match=f"and Java 11 in {old} was found"):
+    with pytest.raises(ConfigError, match=f"but Java 11 in {old} was found"):
         find_java_home()

@@ -18,17 +18,17 @@ from tests.support.network.ports import free_port
 def test_only_pipelines_load_spark(module: str) -> None:
     heavy = ("pyspark", "pyarrow", "numba", "numpy", "pandas")
     program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
 
 
-def test_compiled_code_is_kept_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_code_is_cached_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert numba_cache_dir() == tmp_path / "ruslo" / "numba"
     assert numba_cache_dir().is_dir()
 
 
-def test_or_in_a_temporary_folder_where_the_user_has_none(
+def test_compiled_code_is_cached_in_a_temporary_folder_without_a_writable_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -39,13 +39,13 @@ def test_or_in_a_temporary_folder_where_the_user_has_none(
 @pytest.mark.parametrize(
     ("master", "local"), [("local", True), ("local[2,4]", True), ("spark://h:1", False), ("yarn", False)]
 )
-def test_what_runs_on_this_machine(master: str, local: bool) -> None:
+def test_local_masters(master: str, local: bool) -> None:
     assert is_local(master) is local
 
 
-def test_a_connect_server_that_is_not_there_is_told_at_once() -> None:
+def test_an_unreachable_connect_server_is_reported_at_once() -> None:
     address = f"sc://127.0.0.1:{free_port()}/;user_id=me"
-    with pytest.raises(ConfigError, match=f"no Spark Connect server answers at {address}: "):
+    with pytest.raises(ConfigError, match=f"cannot connect to a Spark Connect server at {address} "):
         new_session("job", address)
 
 
@@ -57,14 +57,14 @@ def test_a_connect_server_that_is_not_there_is_told_at_once() -> None:
         ("spark.executor.memory", False),
     ],
 )
-def test_what_a_client_of_connect_may_set(name: str, belongs: bool) -> None:
+def test_settings_of_a_connect_client(name: str, belongs: bool) -> None:
     assert is_session_setting(name) is belongs
 
 
-def test_a_spark_that_does_not_start_is_one_message() -> None:
-    """In a process of its own: pyspark leaves the pipes of the Java that ended open."""
+def test_a_failed_start_of_spark_is_one_message() -> None:
+    """Runs in its own process: pyspark leaves the pipes of the Java process open."""
     program = "from ruslo.pipeline.session import new_session; new_session('test', 'lokal[1]')"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    last = told.stderr.splitlines()[-1]
-    assert last.startswith("ruslo.model.errors.ConfigError: Spark did not start on lokal[1]: "), told.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("ruslo.model.errors.ConfigError: Spark did not start on lokal[1]: "), result.stderr
     assert "check the master" in last

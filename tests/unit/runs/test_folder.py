@@ -42,11 +42,11 @@ def test_whoever_looks_is_not_taken_for_one_who_runs_it(tmp_path: Path) -> None:
 def test_a_wish_to_stop_is_for_the_run_that_is_on(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with folder:
-        before = folder.stop_wanted
-        RunFolder(tmp_path / "run").ask_to_stop()
-        assert (before, folder.stop_wanted) == (False, True)
+        before = folder.stop_requested
+        RunFolder(tmp_path / "run").request_stop()
+        assert (before, folder.stop_requested) == (False, True)
     with folder:
-        assert not folder.stop_wanted, "an old wish does not stop a new run"
+        assert not folder.stop_requested, "an old wish does not stop a new run"
 
 
 def test_the_place_to_start_is_kept_until_it_is_changed(tmp_path: Path) -> None:

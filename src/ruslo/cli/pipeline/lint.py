@@ -51,7 +51,7 @@ def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
         for finding in findings:
             click.echo(str(finding))
         for entry in loaded:
-            if not any(finding.place.file == entry.path for finding in findings):
+            if not any(finding.location.file == entry.path for finding in findings):
                 click.echo(f"{entry.path}: no mistakes")
     if failed:
         raise click.exceptions.Exit(1)
@@ -70,5 +70,5 @@ def _spark_findings(loaded: Sequence[Loaded]) -> list[Finding]:
         for pipeline in pipelines:
             problem = check_with_spark(spark, pipeline)
             if problem is not None:
-                findings.append(Finding(problem.place, "spark", f"{problem.what}: {problem.reason}", ""))
+                findings.append(Finding(problem.location, "spark", f"{problem.what}: {problem.reason}", ""))
     return findings

@@ -34,7 +34,7 @@ def reset(path: Path, start: str | None, outputs: str | None, yes: bool, output:
     The next run starts at the position in the file, or at --start. Records already written to topics
     stay, and are written again. The state of windows, joins and sessions is deleted.
     """
-    from ruslo.pipeline.runner.resetting import plan_reset
+    from ruslo.pipeline.runner.reset import plan_reset
 
     (pipeline,) = load_valid([path])
     plan = plan_reset(pipeline, start, outputs)

@@ -204,10 +204,10 @@ def _summarize(runs: Sequence[PipelineRun], output: str) -> None:
                 run.pipeline.name,
                 query.output.name,
                 str(query.state),
-                query.figures.batches,
-                query.figures.records_in,
-                query.figures.records_out,
-                query.figures.lag_records,
+                query.metrics.batches,
+                query.metrics.records_in,
+                query.metrics.records_out,
+                query.metrics.lag_records,
                 query.restarts,
             )
             for run in runs

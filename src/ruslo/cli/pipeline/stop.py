@@ -42,7 +42,7 @@ def stop(paths: tuple[Path, ...], timeout: float, output: str) -> None:
     folders = {pipeline.name: RunFolder(run_folder(pipeline)) for pipeline in pipelines}
     running = {name: folder for name, folder in folders.items() if _is_running(folder)}
     for folder in running.values():
-        folder.ask_to_stop()
+        folder.request_stop()
     deadline = time.monotonic() + timeout
     left = dict(running)
     while left and time.monotonic() < deadline:

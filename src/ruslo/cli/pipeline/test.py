@@ -66,7 +66,7 @@ def _print(pipeline: Pipeline, result: ExampleResult) -> None:
     click.echo(f"{word}  {pipeline.name}: {result.example.name}")
     if result.passed:
         return
-    click.echo(f"      {result.example.place}")
+    click.echo(f"      {result.example.location}")
     lines = [result.error] if result.error is not None else []
     for comparison in result.comparisons:
         lines += [] if comparison.is_equal else comparison.lines()

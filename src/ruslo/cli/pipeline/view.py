@@ -47,25 +47,25 @@ class PlainView:
                 due = before is None or before[0] != state
                 if (
                     before is not None
-                    and query.figures.batches > before[1]
+                    and query.metrics.batches > before[1]
                     and now - before[2] >= _LINE_INTERVAL_S
                 ):
                     due = True
                 if due:
-                    self._shown[key] = (state, query.figures.batches, now)
+                    self._shown[key] = (state, query.metrics.batches, now)
                     click.echo(f"{'.'.join(key)}: {line_of(run, query)}", err=True)
 
 
 def line_of(run: PipelineRun, query: Run) -> str:
-    figures = query.figures
+    metrics = query.metrics
     parts = [
         f"{query.state} ({query.phase})",
-        f"batch {figures.last_batch_id} {figures.batch_ms} ms",
-        f"in {figures.records_in} ({figures.in_per_second:.0f}/s)",
-        f"out {figures.records_out} ({figures.out_per_second:.0f}/s)",
+        f"batch {metrics.last_batch_id} {metrics.batch_ms} ms",
+        f"in {metrics.records_in} ({metrics.in_per_second:.0f}/s)",
+        f"out {metrics.records_out} ({metrics.out_per_second:.0f}/s)",
     ]
-    if figures.lag_records is not None:
-        parts.append(f"lag {figures.lag_records}")
+    if metrics.lag_records is not None:
+        parts.append(f"lag {metrics.lag_records}")
     if run.dead_letters is not None:
         parts.append(f"dead letters {run.dead_letters}")
     if query.error is not None:
@@ -83,18 +83,18 @@ def _table(runs: Sequence[PipelineRun]) -> Table:
         table.add_column(name, justify="right")
     for run in runs:
         for query in run.runs:
-            figures = query.figures
+            metrics = query.metrics
             state = f"{query.state} ({query.phase})"
             table.add_row(
                 run.pipeline.name,
                 query.output.name,
                 state if query.error is None else f"{state}: {query.error.partition(chr(10))[0]}",
-                f"{figures.records_in:,}",
-                f"{figures.in_per_second:,.0f}",
-                f"{figures.records_out:,}",
-                f"{figures.out_per_second:,.0f}",
-                _number(figures.lag_records),
-                f"{figures.batch_ms:,}",
+                f"{metrics.records_in:,}",
+                f"{metrics.in_per_second:,.0f}",
+                f"{metrics.records_out:,}",
+                f"{metrics.out_per_second:,.0f}",
+                _number(metrics.lag_records),
+                f"{metrics.batch_ms:,}",
                 _number(run.dead_letters),
                 str(query.restarts),
             )

@@ -44,7 +44,7 @@ async def stop(request: Request) -> Response:
     try:
         report = _running(wanted)
         if request.method == "POST" and is_confirmed(form):
-            RunFolder(report.folder).ask_to_stop()
+            RunFolder(report.folder).request_stop()
             return console.done("/pipelines", f"{report.pipeline} stops after its current batch.")
         preview = Preview(
             title=f"Stop pipeline {report.pipeline}",

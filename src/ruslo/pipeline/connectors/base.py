@@ -1,7 +1,7 @@
-"""What a connector is: a source or a sink that a pipeline file names by ``type``.
+"""Connectors: the sources and sinks that a pipeline file names by ``type``.
 
-A connector is a frozen dataclass whose fields are the keys that it declares in ``KEYS``; it is made from
-a file. Nothing of Spark is imported before it reads or writes, so that lint starts at once.
+A connector is a frozen dataclass whose fields are the keys in ``KEYS``. It imports Spark only when it reads
+or writes, so lint starts fast.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from ruslo.pipeline.files.shapes import Key
+from ruslo.pipeline.files.keys import Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """Something that the keys alone cannot tell; ``key`` is where to point."""
+    """A problem with a combination of keys; ``key`` is the one to report."""
 
     key: str
     message: str
@@ -28,27 +28,27 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a connector gets from the pipeline that it is part of, and from the command that runs it."""
+class PipelineContext:
+    """What a connector needs to know of its pipeline and of the command that runs it."""
 
     pipeline: str
     folder: Path
-    """Paths in the file are relative to this."""
+    """The folder that relative paths in the file start from."""
     bootstrap: str
     group: str | None = None
     dead_letters: str | None = None
     start: str | None = None
-    """Where to begin instead of where the source says, after a reset."""
+    """The start position that a reset has set; it overrides the source's own."""
     max_records_per_batch: int | None = None
     scan: str | None = None
     staging: str | None = None
     sink: str | None = None
-    """The sink's name, for a sink."""
-    transactions_at: str | None = None
-    """The cluster on which the sink writes a stream in transactions, which can carry dead letters too."""
+    """The name of the sink that the query writes to."""
+    transaction_cluster: str | None = None
+    """The cluster to which the sink writes transactions, which can include dead letters."""
 
     def path(self, text: str) -> str:
-        """An address with a scheme, and an absolute path, stay what they are."""
+        """URLs and absolute paths are returned unchanged."""
         return text if "://" in text or text.startswith("/") else str(self.folder / text)
 
 
@@ -61,22 +61,22 @@ class Source(ABC):
     @property
     @abstractmethod
     def is_stream(self) -> bool:
-        """Whether it goes on, or is a table that is read anew for every batch."""
+        """Whether it is a stream, or a table that is read again for every batch."""
 
     @abstractmethod
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
-        """The view that the pipeline's steps see."""
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
+        """The view that the pipeline's steps read."""
 
     @abstractmethod
     def columns(self) -> str | None:
-        """The view's schema where the file tells it; None when only reading tells."""
+        """The view's schema if the file declares it; None if it is known only after reading."""
 
     def problems(self) -> Iterator[Problem]:
         yield from ()
 
     @property
     def needs_dead_letters(self) -> bool:
-        """Whether the pipeline must name a topic for records that cannot be decoded."""
+        """Whether the pipeline must name a dead-letter topic."""
         return False
 
     def topics(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Source(ABC):
 
     @property
     def cluster(self) -> str | None:
-        """Where these topics are, unless it is the pipeline's own cluster."""
+        """The cluster of these topics, unless it is the pipeline's own."""
         return None
 
 
@@ -96,12 +96,12 @@ class Sink(ABC):
     KEYS: ClassVar[tuple[Key, ...]]
 
     @abstractmethod
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
-        """A writer that lacks but trigger, checkpoint, name and the output mode itself."""
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
+        """A writer without trigger, checkpoint, name and output mode, which the runner sets."""
 
     @abstractmethod
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
-        """Write everything at once: for pipelines that have no stream in them."""
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
+        """Write all rows in one batch, for pipelines without streams."""
 
     def problems(self, mode: str) -> Iterator[Problem]:
         yield from ()
@@ -113,18 +113,18 @@ class Sink(ABC):
     def cluster(self) -> str | None:
         return None
 
-    def transactions_at(self, bootstrap: str) -> str | None:
-        """The cluster on which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""
+    def transaction_cluster(self, bootstrap: str) -> str | None:
+        """The cluster to which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""
         return None
 
-    def calls_function(self, mode: str) -> bool:
-        """Whether a stream is written by a function of ours that Spark calls with each batch."""
+    def uses_foreach_batch(self, mode: str) -> bool:
+        """Whether a stream is written with Spark's foreachBatch."""
         return False
 
-    def left_from_before(self, around: Surroundings) -> str | None:
-        """What an earlier checkpoint has left behind that a fresh one would stumble over, if there is any."""
+    def old_batch_log(self, context: PipelineContext) -> str | None:
+        """Describes a batch log of an earlier checkpoint, which makes a new checkpoint lose batches."""
         return None
 
-    def forget(self, around: Surroundings, *, delete: bool) -> None:
-        """Take away what ``left_from_before`` tells of; with ``delete`` also what was written."""
+    def remove_batch_log(self, context: PipelineContext, *, delete: bool) -> None:
+        """Remove the batch log; with ``delete`` also what was written."""
         return

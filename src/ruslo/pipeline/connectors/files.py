@@ -1,4 +1,4 @@
-"""Files: a folder that is watched, and a folder that Spark writes each batch to once."""
+"""Files: a watched folder as a source, and a folder that Spark writes each batch to once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.connectors.base import Problem, Sink, Source, Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink, Source
 from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
-from ruslo.pipeline.files.shapes import Choice, Flag, Key, ListOf, Text, Whole
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Text, Whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,13 +26,13 @@ _SINK_LOG = "_spark_metadata"
 class FilesSource(Source):
     TYPE: ClassVar[str] = "files"
     DOC: ClassVar[str] = (
-        "The files of a folder; new ones are read as they come. They must appear whole, by a rename."
+        "The files of a folder; new files are read as they appear. Move complete files into the folder."
     )
     KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("path", Text(), "a folder, or a pattern as `in/*.json`", required=True),
-        Key("format", _FORMATS, "what is in the files", required=True),
-        Key("watch", Flag(), "whether new files are waited for; else it is a table", default=True),
-        Key("max_files_per_batch", Whole(1), "at most so many files in one batch"),
+        Key("path", Text(), "a folder, or a pattern such as `in/*.json`", required=True),
+        Key("format", _FORMATS, "the format of the files", required=True),
+        Key("watch", Flag(), "wait for new files; otherwise the folder is a table", default=True),
+        Key("max_files_per_batch", Whole(1), "the maximum number of files per batch"),
         SCHEMA,
         OPTIONS,
     )
@@ -54,31 +55,31 @@ class FilesSource(Source):
         if self.watch and self.columns() is None:
             yield Problem(
                 "format",
-                "a watched folder must have its columns named: there may be no file yet",
+                "a watched folder needs a schema, because it may be empty",
                 "Add 'schema: …'.",
             )
 
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
         if self.watch:
             stream = spark.readStream.format(self.format).options(**self.options)
             if self.max_files_per_batch is not None:
                 stream = stream.option("maxFilesPerTrigger", self.max_files_per_batch)
-            return stream.schema(self.columns() or "").load(around.path(self.path))
+            return stream.schema(self.columns() or "").load(context.path(self.path))
         reader = spark.read.format(self.format).options(**self.options)
         schema = self.columns()
-        return (reader if schema is None else reader.schema(schema)).load(around.path(self.path))
+        return (reader if schema is None else reader.schema(schema)).load(context.path(self.path))
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesSink(Sink):
     TYPE: ClassVar[str] = "files"
     DOC: ClassVar[str] = (
-        "Files in a folder. Spark notes in `_spark_metadata` which file belongs to which batch, and "
-        "readers that know the note (Spark does) see each row once."
+        "Files in a folder. Spark logs in `_spark_metadata` which file belongs to which batch, and "
+        "readers that use this log, such as Spark, read each row once."
     )
     KEYS: ClassVar[tuple[Key, ...]] = (
         Key("path", Text(), "the folder", required=True),
-        Key("format", _FORMATS, "how to write", default="parquet"),
+        Key("format", _FORMATS, "the format of the files", default="parquet"),
         Key("partition_by", ListOf(Text()), "columns that become sub-folders", default=()),
         OPTIONS,
     )
@@ -90,39 +91,37 @@ class FilesSink(Sink):
 
     def problems(self, mode: str) -> Iterator[Problem]:
         if mode != "append":
-            yield Problem("mode", f"files cannot be written in mode {mode}", "Remove it: files are appended.")
+            yield Problem("mode", f"files do not support mode {mode}", "Remove 'mode': files are appended.")
 
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
         writer = rows.writeStream.format(self.format).options(**self.options)
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        return writer.option("path", around.path(self.path))
+        return writer.option("path", context.path(self.path))
 
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
         writer = rows.write.format(self.format).options(**self.options).mode("append")
         if self.partition_by:
             writer = writer.partitionBy(*self.partition_by)
-        writer.save(around.path(self.path))
+        writer.save(context.path(self.path))
 
-    def left_from_before(self, around: Surroundings) -> str | None:
-        folder = Path(self._address(around))
+    def old_batch_log(self, context: PipelineContext) -> str | None:
+        folder = Path(self._address(context))
         if not (folder / _SINK_LOG).is_dir():
             return None
-        return (
-            f"{folder} has a log of batches ({_SINK_LOG}): a new checkpoint's first batches would be skipped"
-        )
+        return f"{folder} has a batch log ({_SINK_LOG}), so a new checkpoint would lose its first batches"
 
-    def forget(self, around: Surroundings, *, delete: bool) -> None:
-        path = self._address(around)
+    def remove_batch_log(self, context: PipelineContext, *, delete: bool) -> None:
+        path = self._address(context)
         if "://" in path:
             raise ConfigError(
-                f"{path} is not on this machine: remove it, or its {_SINK_LOG}, with its own tools"
+                f"{path} is not on this machine: remove it, or its {_SINK_LOG}, with the tools of its storage"
             )
         folder = Path(path)
         target = folder if delete else folder / _SINK_LOG
         if target.is_dir():
             shutil.rmtree(target)
 
-    def _address(self, around: Surroundings) -> str:
-        """A plain path where it is on this machine."""
-        return around.path(self.path).removeprefix("file://")
+    def _address(self, context: PipelineContext) -> str:
+        """A URL, or a plain path on this machine."""
+        return context.path(self.path).removeprefix("file://")

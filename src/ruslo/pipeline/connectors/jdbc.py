@@ -1,4 +1,4 @@
-"""Tables of a database, through Spark's JDBC."""
+"""Database tables through Spark's JDBC data source."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from ruslo.pipeline.connectors.base import Problem, Sink, Source, Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink, Source
 from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
-from ruslo.pipeline.files.shapes import Key, Text
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,20 +17,20 @@ if TYPE_CHECKING:
 
 _CONNECTION = (
     Key("url", Text(), "`jdbc:postgresql://host/database`", required=True),
-    Key("user", Text(), "who logs in"),
-    Key("password", Text(), "best as `${VARIABLE}`"),
-    Key("driver", Text(), "the driver's class; its jar comes by `resources: {spark: {spark.jars: …}}`"),
+    Key("user", Text(), "the user name"),
+    Key("password", Text(), "the password, preferably as `${VARIABLE}`"),
+    Key("driver", Text(), "the driver's class; add its jar with `resources: {spark: {spark.jars: …}}`"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class JdbcSource(Source):
     TYPE: ClassVar[str] = "jdbc"
-    DOC: ClassVar[str] = "A table or a query of a database, read anew for every batch."
+    DOC: ClassVar[str] = "A table or a query of a database, read again for every batch."
     KEYS: ClassVar[tuple[Key, ...]] = (
         *_CONNECTION,
-        Key("table", Text(), "what to read"),
-        Key("query", Text(), "a query, instead of `table`"),
+        Key("table", Text(), "the table to read"),
+        Key("query", Text(), "a query to read, instead of `table`"),
         SCHEMA,
         OPTIONS,
     )
@@ -53,12 +54,16 @@ class JdbcSource(Source):
     def problems(self) -> Iterator[Problem]:
         if (self.table is None) == (self.query is None):
             yield Problem(
-                "url", "it must be said what to read", "Give 'table: name' or 'query: …', one of them."
+                "url",
+                "the source needs either 'table' or 'query'",
+                "Set one of 'table: name' and 'query: …'.",
             )
 
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
         what = {"dbtable": self.table} if self.table is not None else {"query": self.query}
-        options = _given(url=self.url, user=self.user, password=self.password, driver=self.driver, **what)
+        options = _set_options(
+            url=self.url, user=self.user, password=self.password, driver=self.driver, **what
+        )
         return spark.read.format("jdbc").options(**options, **self.options).load()
 
 
@@ -66,12 +71,12 @@ class JdbcSource(Source):
 class JdbcSink(Sink):
     TYPE: ClassVar[str] = "jdbc"
     DOC: ClassVar[str] = (
-        "Rows appended to a table. At least once: a batch that failed half-way is written again, so give the "
-        "table a primary key, or write to a staging table."
+        "Appends rows to a table. At least once: a batch that failed half-way is written again, so add a "
+        "primary key to the table, or write to a staging table."
     )
     KEYS: ClassVar[tuple[Key, ...]] = (
         *_CONNECTION,
-        Key("table", Text(), "where to write", required=True),
+        Key("table", Text(), "the table to write to", required=True),
         OPTIONS,
     )
 
@@ -82,18 +87,18 @@ class JdbcSink(Sink):
     driver: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 
-    def calls_function(self, mode: str) -> bool:
+    def uses_foreach_batch(self, mode: str) -> bool:
         return True
 
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
-        return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, around))
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
+        return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, context))
 
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
-        options = _given(
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
+        options = _set_options(
             url=self.url, user=self.user, password=self.password, driver=self.driver, dbtable=self.table
         )
         rows.write.format("jdbc").options(**options, **self.options).mode("append").save()
 
 
-def _given(**options: str | None) -> dict[str, str]:
+def _set_options(**options: str | None) -> dict[str, str]:
     return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The connectors by the ``type`` that files name. A new connector is a class and a line here."""
+"""All connectors by ``type``. A new connector is a class and an entry here."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Whatever else Spark can read and write, by the name of its format."""
+"""Any other format that Spark can read or write, by its name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from ruslo.pipeline.connectors.base import Sink, Source, Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext, Sink, Source
 from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
-from ruslo.pipeline.files.shapes import Flag, Key, Text
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Flag, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class SparkSource(Source):
     TYPE: ClassVar[str] = "spark"
-    DOC: ClassVar[str] = "Any format that Spark has: built in, from a package, or a Python data source."
+    DOC: ClassVar[str] = "Any Spark format: built in, from a package, or a Python data source."
     KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("format", Text(), "its name, e.g. `rate` or `delta`", required=True),
-        Key("stream", Flag(), "whether it is read as a stream; else it is a table", default=False),
-        Key("path", Text(), "for formats that have one; relative to the pipeline file"),
+        Key("format", Text(), "the name of the format, e.g. `rate` or `delta`", required=True),
+        Key("stream", Flag(), "read a stream; otherwise the source is a table", default=False),
+        Key("path", Text(), "for formats with a path; relative to the pipeline file"),
         SCHEMA,
         OPTIONS,
     )
@@ -39,8 +40,8 @@ class SparkSource(Source):
     def columns(self) -> str | None:
         return self.schema
 
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
-        path = None if self.path is None else around.path(self.path)
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
+        path = None if self.path is None else context.path(self.path)
         reader = (spark.readStream if self.stream else spark.read).format(self.format).options(**self.options)
         return reader.load(path)
 
@@ -48,10 +49,10 @@ class SparkSource(Source):
 @dataclass(frozen=True, kw_only=True)
 class SparkSink(Sink):
     TYPE: ClassVar[str] = "spark"
-    DOC: ClassVar[str] = "Any format that Spark has; what it promises after a failure is the format's own."
+    DOC: ClassVar[str] = "Any Spark format; its delivery guarantee is that of the format."
     KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("format", Text(), "its name, e.g. `delta` or `memory`", required=True),
-        Key("path", Text(), "for formats that have one; relative to the pipeline file"),
+        Key("format", Text(), "the name of the format, e.g. `delta` or `memory`", required=True),
+        Key("path", Text(), "for formats with a path; relative to the pipeline file"),
         OPTIONS,
     )
 
@@ -59,25 +60,25 @@ class SparkSink(Sink):
     path: str | None = None
     options: dict[str, str] = field(default_factory=dict)
 
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
         writer = rows.writeStream.format(self.format).options(**self.options)
-        return writer if self.path is None else writer.option("path", around.path(self.path))
+        return writer if self.path is None else writer.option("path", context.path(self.path))
 
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
-        path = None if self.path is None else around.path(self.path)
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
+        path = None if self.path is None else context.path(self.path)
         rows.write.format(self.format).options(**self.options).mode("append").save(path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleSink(Sink):
     TYPE: ClassVar[str] = "console"
-    DOC: ClassVar[str] = "The rows of each batch as a table on stdout, to look at."
-    KEYS: ClassVar[tuple[Key, ...]] = (Key("truncate", Flag(), "whether long values are cut", default=False),)
+    DOC: ClassVar[str] = "Prints the rows of each batch as a table to stdout."
+    KEYS: ClassVar[tuple[Key, ...]] = (Key("truncate", Flag(), "truncate long values", default=False),)
 
     truncate: bool = False
 
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
         return rows.writeStream.format("console").option("truncate", str(self.truncate).lower())
 
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
         rows.show(truncate=self.truncate)

@@ -1,8 +1,8 @@
-"""``format("ruslo-table")``: topics read whole, up to their ends at the time when a task reads.
+"""``format("ruslo-table")``: reads a whole topic, up to its end at the time when a task runs.
 
-Spark plans a batch reader of Python once and keeps the plan for as long as the query lives, so that
-``format("ruslo")`` gives every micro-batch the rows of the first one. Here the plan only shares partitions
-out; which of its share there are, and where they end, is found out by each task.
+Spark plans a Python batch reader once and keeps the plan for the lifetime of the query, so
+``format("ruslo")`` would return the rows of the first micro-batch to every later one. Here the plan only
+distributes partition numbers; each task finds out which partitions exist and where they end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TableDataSource(DataSource):
 
 @dataclass
 class TablePartition(InputPartition):
-    """Every ``planned``-th partition from ``number`` on, so that those that are added later are read too."""
+    """Every ``planned``-th partition from ``number`` on, so partitions added later are read too."""
 
     number: int
     planned: int
@@ -58,7 +58,7 @@ class TableReader(DataSourceReader):
         from ruslo.pipeline.source.options import SourceOptions
         from ruslo.pipeline.source.reader import new_batch_reader
 
-        assert isinstance(partition, TablePartition), "Spark gives back what was planned"
+        assert isinstance(partition, TablePartition), "Spark passes what was planned"
         options = {name: value for name, value in self._options.items() if name != _TOPIC}
         share = range(partition.number, self._partition_count(), partition.planned)
         if not share:
@@ -69,7 +69,7 @@ class TableReader(DataSourceReader):
             yield from now.read(part)
 
     def _partition_count(self) -> int:
-        from ruslo.pipeline.sink.partition_counts import partition_count
+        from ruslo.pipeline.partition_counts import partition_count
         from ruslo.pipeline.source.options import SourceOptions
 
         client = SourceOptions.parse(self._options, streaming=False).client

@@ -1,4 +1,4 @@
-"""Rows into a topic, exactly once unless told otherwise."""
+"""Writes rows to a topic, exactly once by default."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.connectors.base import Problem, Sink, Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink
 from ruslo.pipeline.connectors.common import BOOTSTRAP
 from ruslo.pipeline.files.finding import nearest
-from ruslo.pipeline.files.shapes import Choice, Key, ListOf, Options, Text, Topic
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Choice, ListOf, Options, Text, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -20,35 +21,35 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class TopicSink(Sink):
     TYPE: ClassVar[str] = "topic"
-    DOC: ClassVar[str] = "Records of a topic: all columns as one JSON object, or one column as it is."
+    DOC: ClassVar[str] = "Records of a topic: the columns as a JSON object, or one column unchanged."
     KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("topic", Topic(), "where to write"),
-        Key("topic_column", Text(), "a column that says where each row goes, instead of `topic`"),
+        Key("topic", Topic(), "the topic to write to"),
+        Key("topic_column", Text(), "the column with the topic of each row, instead of `topic`"),
         Key("key", Text(), "the column that becomes the key"),
         Key(
             "value",
             ListOf(Text()),
-            "the columns that become the JSON value; all that do not begin with `_` if not given",
+            "the columns that become the JSON value; by default all that do not start with `_`",
         ),
         Key(
             "value_column",
             Text(),
-            "a column that is the value as it is, text or bytes; null makes a tombstone",
+            "the column with the value as text or bytes; null is a tombstone",
         ),
-        Key("headers", Text(), "a column of headers"),
-        Key("timestamp", Text(), "the column that becomes the record's time"),
-        Key("partition", Text(), "a column that says which partition"),
+        Key("headers", Text(), "the column with headers"),
+        Key("timestamp", Text(), "the column that becomes the record's timestamp"),
+        Key("partition", Text(), "the column with the partition"),
         Key(
             "delivery",
             Choice(("exactly_once", "at_least_once")),
-            "what a failure may do",
+            "the delivery guarantee",
             default="exactly_once",
         ),
         BOOTSTRAP,
         Key(
             "options",
             Options(),
-            "further options of the Spark format `ruslo`, e.g. `kafka.compression.type`",
+            "more options of the Spark format `ruslo`, e.g. `kafka.compression.type`",
             default={},
         ),
     )
@@ -69,17 +70,15 @@ class TopicSink(Sink):
         if (self.topic is None) == (self.topic_column is None):
             yield Problem(
                 "topic",
-                "it must be said where to write",
-                "Give 'topic: name' or 'topic_column: …', one of them.",
+                "the sink needs either 'topic' or 'topic_column'",
+                "Set one of 'topic: name' and 'topic_column: …'.",
             )
         if self.value is not None and self.value_column is not None:
-            yield Problem(
-                "value", "there are two ways to make the value", "Keep one of 'value' and 'value_column'."
-            )
+            yield Problem("value", "'value' and 'value_column' exclude each other", "Remove one of them.")
         if mode == "complete":
             yield Problem(
                 "mode",
-                "a topic cannot take the complete result again with every batch",
+                "a topic does not support mode complete",
                 "Use 'mode: update' with a key and a compacted topic, or 'mode: append' with a watermark.",
             )
 
@@ -90,36 +89,36 @@ class TopicSink(Sink):
     def cluster(self) -> str | None:
         return self.bootstrap
 
-    def transactions_at(self, bootstrap: str) -> str | None:
+    def transaction_cluster(self, bootstrap: str) -> str | None:
         return self.bootstrap or bootstrap if self.delivery == "exactly_once" else None
 
-    def calls_function(self, mode: str) -> bool:
+    def uses_foreach_batch(self, mode: str) -> bool:
         return mode != "append"
 
-    def stream(self, rows: DataFrame, mode: str, around: Surroundings) -> DataStreamWriter:
-        if self.calls_function(mode):
-            # Spark lets sinks that are written in Python only append. A batch written by foreachBatch is
-            # exactly once too: the sink's name and the query's batch tell a repetition.
-            return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, around))
-        return self.records(rows).writeStream.format("ruslo").options(**self._options(around))
+    def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
+        if self.uses_foreach_batch(mode):
+            # Spark supports only append mode for Python sinks. foreachBatch is exactly once too: the sink's
+            # name and the query's batch id detect repetitions.
+            return rows.writeStream.foreachBatch(lambda batch, batch_id: self.save(batch, context))
+        return self.records(rows).writeStream.format("ruslo").options(**self._options(context))
 
-    def save(self, rows: DataFrame, around: Surroundings) -> None:
-        self.records(rows).write.format("ruslo").options(**self._options(around)).mode("append").save()
+    def save(self, rows: DataFrame, context: PipelineContext) -> None:
+        self.records(rows).write.format("ruslo").options(**self._options(context)).mode("append").save()
 
-    def _options(self, around: Surroundings) -> dict[str, str]:
-        options = {"kafka.bootstrap.servers": self.bootstrap or around.bootstrap, "delivery": self.delivery}
+    def _options(self, context: PipelineContext) -> dict[str, str]:
+        options = {"kafka.bootstrap.servers": self.bootstrap or context.bootstrap, "delivery": self.delivery}
         if self.topic is not None:
             options["topic"] = self.topic
-        if around.staging is not None:
-            options["stagingPath"] = around.staging
-        if around.sink is not None:
-            options["sinkName"] = around.sink
-        if around.transactions_at is not None and around.dead_letters is not None:
-            options["deadLetterTopic"] = around.dead_letters
+        if context.staging is not None:
+            options["stagingPath"] = context.staging
+        if context.sink is not None:
+            options["sinkName"] = context.sink
+        if context.transaction_cluster is not None and context.dead_letters is not None:
+            options["deadLetterTopic"] = context.dead_letters
         return options | self.options
 
     def records(self, rows: DataFrame) -> DataFrame:
-        """The columns of a record from the columns of a view."""
+        """Select the columns of a record from the columns of a view."""
         from pyspark.sql import functions as F
 
         columns: dict[str, Column] = {}
@@ -148,7 +147,7 @@ def _column(rows: DataFrame, key: str, name: str) -> Column:
 
     if name not in rows.columns:
         raise ConfigError(
-            f"the sink's '{key}' names a column {name!r} that is not there. {nearest(name, rows.columns)}"
+            f"the sink's '{key}' names the unknown column {name!r}. {nearest(name, rows.columns)}"
         )
     return F.col(f"`{name}`")
 

@@ -1,4 +1,4 @@
-"""Topics as a stream of their records, and compacted topics as tables."""
+"""Reads topics as streams of records, and compacted topics as tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ruslo.pipeline.connectors.base import Problem, Source, Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext, Problem, Source
 from ruslo.pipeline.connectors.common import BOOTSTRAP
-from ruslo.pipeline.files.shapes import Choice, Flag, Key, ListOf, Options, Schema, Text, Topic, Whole
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Options, Schema, Text, Topic, Whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMATS = ("binary", "string", "json", "avro")
 _WITH_FIELDS = ("json", "avro")
-# The record's own columns get a name that no field of a value is likely to have.
+# In views these columns start with an underscore, to avoid clashes with fields of the value.
 RECORD_COLUMNS = {
     "topic": "STRING",
     "partition": "INT",
@@ -25,25 +26,25 @@ RECORD_COLUMNS = {
 _HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _ERROR_TYPE = "STRUCT<reason: STRING, key: BINARY, value: BINARY>"
 _FORMAT_KEYS = (
-    Key("key", Choice(_FORMATS), "how keys are decoded", default="string"),
-    Key("key_schema", Schema(), "the fields of keys that are `json` or `avro`"),
-    Key("value", Choice(_FORMATS), "how values are decoded", default="json"),
-    Key("schema", Schema(), "the fields of values that are `json` or `avro`"),
+    Key("key", Choice(_FORMATS), "the format of keys", default="string"),
+    Key("key_schema", Schema(), "the fields of `json` or `avro` keys"),
+    Key("value", Choice(_FORMATS), "the format of values", default="json"),
+    Key("schema", Schema(), "the fields of `json` or `avro` values"),
     Key("avro_schema", Text(), "the writer's schema of `avro` values, as JSON"),
     Key(
         "on_decode_error",
         Choice(("fail", "drop", "column", "deadletter")),
-        "what becomes of a record that cannot be decoded; "
-        "`deadletter` when the pipeline has `dead_letters`, else `fail`",
+        "what to do with a record that cannot be decoded; the default is "
+        "`deadletter` if the pipeline has `dead_letters`, otherwise `fail`",
     ),
     BOOTSTRAP,
-    Key("options", Options(), "further options of the Spark format `ruslo`", default={}),
+    Key("options", Options(), "more options of the Spark format `ruslo`", default={}),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Records(Source):
-    """What both ways to read a topic share: decoding, and the columns that come of it."""
+    """The decoding that streams and tables share, and the columns it results in."""
 
     key: str = "string"
     key_schema: str | None = None
@@ -58,23 +59,23 @@ class _Records(Source):
         if self.value == "json" and self.schema is None:
             yield Problem(
                 "value",
-                "values that are json need their fields named",
-                "Add 'schema: id BIGINT, name STRING', or 'value: string' to take them as they are.",
+                "json values need a schema",
+                "Add 'schema: id BIGINT, name STRING', or set 'value: string' to read them as text.",
             )
         if self.value not in _WITH_FIELDS and self.schema is not None:
             yield Problem(
-                "schema", f"values that are {self.value} have no fields", "Remove it, or set 'value: json'."
+                "schema", f"{self.value} values have no schema", "Remove 'schema', or set 'value: json'."
             )
         if self.value == "avro" and self.avro_schema is None:
             yield Problem(
-                "value", "avro needs the schema that values were written with", "Add 'avro_schema: …'."
+                "value", "avro values need the schema they were written with", "Add 'avro_schema: …'."
             )
         if self.key in _WITH_FIELDS and self.key_schema is None:
-            yield Problem("key", f"keys that are {self.key} need their fields named", "Add 'key_schema: …'.")
+            yield Problem("key", f"{self.key} keys need a schema", "Add 'key_schema: …'.")
 
-    def _decoding(self, around: Surroundings) -> dict[str, str]:
+    def _decoding(self, context: PipelineContext) -> dict[str, str]:
         options = {
-            "kafka.bootstrap.servers": self.bootstrap or around.bootstrap,
+            "kafka.bootstrap.servers": self.bootstrap or context.bootstrap,
             "keyFormat": self.key,
             "valueFormat": self.value,
         }
@@ -83,17 +84,17 @@ class _Records(Source):
         schema = self.avro_schema if self.value == "avro" else self.schema
         if schema is not None:
             options["valueSchema"] = schema
-        on_error = self.on_decode_error or ("deadletter" if around.dead_letters else "fail")
+        on_error = self.on_decode_error or ("deadletter" if context.dead_letters else "fail")
         options["onDecodeError"] = on_error
-        if on_error == "deadletter" and around.dead_letters is not None:
-            options["deadLetterTopic"] = around.dead_letters
-            with_sink = around.transactions_at == options["kafka.bootstrap.servers"]
-            if with_sink and around.staging is not None and around.sink is not None:
-                options |= {"stagingPath": around.staging, "sinkName": around.sink}
+        if on_error == "deadletter" and context.dead_letters is not None:
+            options["deadLetterTopic"] = context.dead_letters
+            with_sink = context.transaction_cluster == options["kafka.bootstrap.servers"]
+            if with_sink and context.staging is not None and context.sink is not None:
+                options |= {"stagingPath": context.staging, "sinkName": context.sink}
         return options
 
     def _flat(self, records: DataFrame, *, headers: bool) -> DataFrame:
-        """The value's fields as columns, the record's own with an underscore before them."""
+        """The value's fields as columns, and the record's own columns with an underscore."""
         from pyspark.sql import functions as F
 
         own = [F.col("key").alias("_key"), *(F.col(name).alias(f"_{name}") for name in RECORD_COLUMNS)]
@@ -126,36 +127,36 @@ class _Records(Source):
 @dataclass(frozen=True, kw_only=True)
 class TopicSource(_Records):
     TYPE: ClassVar[str] = "topic"
-    DOC: ClassVar[str] = "The records of topics, as they come."
+    DOC: ClassVar[str] = "The records of topics, as a stream."
     KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("topic", ListOf(Topic()), "what to read"),
-        Key("pattern", Text(), "a regular expression that names of topics match, instead of `topic`"),
+        Key("topic", ListOf(Topic()), "the topics to read"),
+        Key("pattern", Text(), "a regular expression that topic names must match, instead of `topic`"),
         Key(
             "start",
             Text(),
-            "`earliest`, `latest`, a time, or offsets as JSON: where a new checkpoint begins",
+            "where a new checkpoint starts: `earliest`, `latest`, a time, or offsets as JSON",
             default="earliest",
         ),
-        Key("max_records_per_batch", Whole(1), "at most so many records in one batch"),
-        Key("max_bytes_per_batch", Whole(1), "at most so many bytes in one batch"),
+        Key("max_records_per_batch", Whole(1), "the maximum number of records per batch"),
+        Key("max_bytes_per_batch", Whole(1), "the maximum number of bytes per batch"),
         Key(
             "isolation",
             Choice(("read_committed", "read_uncommitted")),
-            "whether open and aborted transactions are seen",
+            "whether to read records of open and aborted transactions",
             default="read_committed",
         ),
-        Key("headers", Flag(), "whether there is a column `_headers`", default=False),
-        Key("group", Text(), "the consumer group that shows how far the pipeline is"),
+        Key("headers", Flag(), "add a column `_headers`", default=False),
+        Key("group", Text(), "the consumer group that publishes the pipeline's progress"),
         Key(
             "fail_on_data_loss",
             Flag(),
-            "whether records that are gone before they were read end the query",
+            "fail the query if records were deleted before they were read",
             default=True,
         ),
         Key(
             "scan",
             Choice(("wire", "direct")),
-            "`direct` reads the broker's own files where Spark may",
+            "`direct` reads the broker's segment files, if Spark has access to them",
             default="wire",
         ),
         *_FORMAT_KEYS,
@@ -182,36 +183,38 @@ class TopicSource(_Records):
     def problems(self) -> Iterator[Problem]:
         if (self.topic is None) == (self.pattern is None):
             yield Problem(
-                "topic", "it must be said what to read", "Give 'topic: name' or 'pattern: …', one of them."
+                "topic",
+                "the source needs either 'topic' or 'pattern'",
+                "Set one of 'topic: name' and 'pattern: …'.",
             )
         yield from super().problems()
 
     def columns(self) -> str | None:
-        told = super().columns()
-        return f"{told}, _headers {_HEADERS_TYPE}" if self.headers and told is not None else told
+        columns = super().columns()
+        return f"{columns}, _headers {_HEADERS_TYPE}" if self.headers and columns is not None else columns
 
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
-        reader = spark.readStream.format("ruslo").options(**self._options(around))
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
+        reader = spark.readStream.format("ruslo").options(**self._options(context))
         return self._flat(reader.load(), headers=self.headers)
 
-    def _options(self, around: Surroundings) -> dict[str, Any]:
-        options = self._decoding(around)
+    def _options(self, context: PipelineContext) -> dict[str, Any]:
+        options = self._decoding(context)
         if self.topic is not None:
             options["subscribe"] = ",".join(self.topic)
         else:
             options["subscribePattern"] = self.pattern or ""
-        options |= start_options(around.start or self.start)
-        records = around.max_records_per_batch or self.max_records_per_batch
+        options |= start_options(context.start or self.start)
+        records = context.max_records_per_batch or self.max_records_per_batch
         optional = {
             "maxOffsetsPerTrigger": records,
             "maxBytesPerTrigger": self.max_bytes_per_batch,
-            "group.id": self.group or around.group,
+            "group.id": self.group or context.group,
         }
         options |= {name: str(value) for name, value in optional.items() if value is not None}
         options["isolation"] = self.isolation
         options["includeHeaders"] = str(self.headers).lower()
         options["failOnDataLoss"] = str(self.fail_on_data_loss).lower()
-        options["scan"] = around.scan or self.scan
+        options["scan"] = context.scan or self.scan
         return options | self.options
 
 
@@ -219,8 +222,8 @@ class TopicSource(_Records):
 class TableSource(_Records):
     TYPE: ClassVar[str] = "table"
     DOC: ClassVar[str] = (
-        "A compacted topic as a table: the last value of each key, tombstones left out. A stream that is "
-        "joined with it sees the table as it is when a batch begins."
+        "A compacted topic as a table: the last value of each key, without tombstones. A stream joined with "
+        "it reads the table again at the start of each batch."
     )
     KEYS: ClassVar[tuple[Key, ...]] = (
         Key("topic", Topic(), "the compacted topic", required=True),
@@ -236,19 +239,19 @@ class TableSource(_Records):
     def topics(self) -> tuple[str, ...]:
         return (self.topic,)
 
-    def read(self, spark: SparkSession, around: Surroundings) -> DataFrame:
+    def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
         from pyspark.sql import functions as F
 
         whole = {"subscribe": self.topic, "startingOffsets": "earliest"}
-        options = self._decoding(around) | whole | self.options
+        options = self._decoding(context) | whole | self.options
         records = spark.read.format("ruslo-table").options(**options).load()
-        # The records of a key are in one partition, so that the highest offset is the latest.
+        # All records of a key are in one partition, so the highest offset is the latest.
         last = records.groupBy("key").agg(F.max_by(F.struct(*records.columns), "offset").alias("last"))
         return self._flat(last.select("last.*").where("value IS NOT NULL"), headers=False)
 
 
 def start_options(start: str) -> dict[str, str]:
-    """``earliest``, ``latest`` and JSON are offsets; everything else is a time."""
+    """``earliest``, ``latest`` and JSON are offsets; any other text is a time."""
     from ruslo.client.views.position import iso_time_ms
 
     if start in ("earliest", "latest") or start.lstrip().startswith("{"):

@@ -1,4 +1,4 @@
-"""Avro by one schema: records as bare binary, without a container or a registry's prefix."""
+"""Decodes Avro with one schema: plain binary, without a container or a schema registry prefix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.pipeline.decode.avro_types import AvroSchema, parse_avro_schema
 from ruslo.pipeline.decode.payload import Decoded, PayloadError, decode_each
 
 _RAW_LOGICAL_TYPES = frozenset({"time-millis", "time-micros", "uuid", "duration"})
-"""Types that Spark reads as the number, text or bytes they are kept in."""
+"""Types that Spark reads as the number, text or bytes that encode them."""
 
 
 class AvroDecoder:
@@ -20,7 +20,7 @@ class AvroDecoder:
         try:
             self._schema = fastavro.parse_schema(_plain(parse_avro_schema(schema)))
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
-            raise ConfigError(f"the Avro schema cannot be used: {error}") from error
+            raise ConfigError(f"invalid Avro schema: {error}") from error
         self._kind = kind
 
     def decode(self, column: pa.Array) -> Decoded:
@@ -36,7 +36,7 @@ class AvroDecoder:
 
 
 def _plain(schema: AvroSchema) -> AvroSchema:
-    """The schema without the logical types whose Python values Spark has no type for."""
+    """The schema without the logical types that Spark cannot represent."""
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     if isinstance(schema, dict):

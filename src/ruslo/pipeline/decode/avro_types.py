@@ -1,4 +1,4 @@
-"""Avro schemas as Spark types, with the names of Spark's own Avro data source."""
+"""Maps Avro schemas to Spark types as Spark's own Avro data source does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _Named: TypeAlias = dict[str, Mapping[str, object]]
 
 
 def parse_avro_schema(text: str) -> AvroSchema:
-    """The JSON of a schema; a bare name such as ``string`` is one too."""
+    """Accepts JSON, or the bare name of a primitive type such as ``string``."""
     try:
         schema: AvroSchema = msgspec.json.decode(text, type=AvroSchema)
         return schema
@@ -43,7 +43,7 @@ def parse_avro_schema(text: str) -> AvroSchema:
 
 
 def spark_type(schema: str) -> str:
-    """The type of the column that holds what the schema describes; raises ConfigError if there is none."""
+    """The Spark type of the schema, as DDL; raises ConfigError if Spark has no such type."""
     return _type(parse_avro_schema(schema), {}, ())
 
 
@@ -53,7 +53,7 @@ def _type(schema: object, named: _Named, inside: tuple[str, ...]) -> str:
     if isinstance(schema, str):
         return _by_name(schema, named, inside)
     if not isinstance(schema, dict):
-        raise ConfigError(f"no Avro schema: {schema!r}")
+        raise ConfigError(f"invalid Avro schema: {schema!r}")
     kind = schema.get("type")
     if kind in ("record", "error"):
         return _record(schema, named, inside)
@@ -74,9 +74,9 @@ def _type(schema: object, named: _Named, inside: tuple[str, ...]) -> str:
 
 
 def _item(schema: object, named: _Named, inside: tuple[str, ...]) -> str:
-    # Items without bytes would let a few bytes claim billions of them.
+    # Items that take no bytes would let a small record claim billions of them.
     if schema == "null":
-        raise ConfigError("arrays and maps of null are not read")
+        raise ConfigError("Avro arrays and maps of null are not supported")
     return _type(schema, named, inside)
 
 
@@ -85,14 +85,14 @@ def _by_name(name: str, named: _Named, inside: tuple[str, ...]) -> str:
         return _PRIMITIVES[name]
     found = named.get(name) or named.get(name.rpartition(".")[2])
     if found is None:
-        raise ConfigError(f"the Avro schema names the type {name!r} and does not define it")
+        raise ConfigError(f"the Avro schema does not define the type {name!r}")
     return _type(found, named, inside)
 
 
 def _record(schema: Mapping[str, object], named: _Named, inside: tuple[str, ...]) -> str:
     name = _remember(schema, named)
     if name in inside:
-        raise ConfigError(f"the Avro record {name} contains itself: Spark has no type for that")
+        raise ConfigError(f"the Avro record {name} contains itself, which Spark types cannot")
     fields = schema.get("fields")
     if not isinstance(fields, list) or not fields:
         raise ConfigError(f"the Avro record {name} has no fields")
@@ -109,8 +109,8 @@ def _union(branches: list[object], named: _Named, inside: tuple[str, ...]) -> st
     if others and all(branch in ("float", "double") for branch in others):
         return "DOUBLE"
     raise ConfigError(
-        f"the Avro union {msgspec.json.encode(branches).decode()} has no type in Spark: null and one other, "
-        f"int and long, or float and double can be read"
+        f"the Avro union {msgspec.json.encode(branches).decode()} has no Spark type: use null and one other "
+        f"type, int and long, or float and double"
     )
 
 
@@ -118,7 +118,7 @@ def _decimal(schema: Mapping[str, object]) -> str:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if not isinstance(precision, int) or not isinstance(scale, int) or precision > _MAX_DECIMAL_DIGITS:
         raise ConfigError(
-            f"an Avro decimal has precision {precision}; Spark takes up to {_MAX_DECIMAL_DIGITS}"
+            f"an Avro decimal has precision {precision}; Spark supports up to {_MAX_DECIMAL_DIGITS}"
         )
     return f"DECIMAL({precision}, {scale})"
 

@@ -1,4 +1,4 @@
-"""The batches of a buffer as a table: one array per field of the header, sizes and checksums proven."""
+"""The batches of a buffer as a table with one array per header field; checks sizes and CRCs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ruslo.records.batch import (
 )
 
 _FRAME: Final = struct.Struct(">qi4xb4x2xi")
-"""Base offset, length, magic and last offset delta: what it takes to step from batch to batch."""
+"""Base offset, length, magic and last offset delta: enough to step from batch to batch."""
 _MAX_OFFSET: Final = (1 << 63) - 1
 _HEADER: Final = np.dtype(
     [
@@ -51,7 +51,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class BatchTable:
-    """The whole batches of ``data``, in their order; ``take`` keeps some of them."""
+    """The complete batches of ``data``, in order; ``take`` selects some of them."""
 
     data: memoryview
     at: Int64s
@@ -70,12 +70,12 @@ class BatchTable:
 
     @property
     def bytes_used(self) -> int:
-        """Where the last whole batch ends."""
+        """The end of the last complete batch."""
         return int(self.at[-1] + self.sizes[-1]) if len(self.at) else 0
 
     @property
     def next_offset(self) -> int | None:
-        """Where reading goes on; None if there is no batch."""
+        """The offset after the last batch; None without batches."""
         return int(self.last_offsets[-1]) + 1 if len(self.at) else None
 
     @property
@@ -117,22 +117,22 @@ class BatchTable:
         )
 
     def check_crcs(self) -> None:
-        """Raise ProtocolError at the first batch that was damaged on its way or on disk."""
+        """Raise ProtocolError for the first batch that was damaged in transit or on disk."""
         data = self.data
         rows = zip(self.at.tolist(), self.sizes.tolist(), self.crcs.tolist(), strict=True)
         for number, (at, size, crc) in enumerate(rows):
             if crc32c(data[at + ATTRIBUTES_AT : at + size]) != crc:
                 raise ProtocolError(
                     f"the batch at offset {int(self.base_offsets[number])} does not match its CRC: it was "
-                    f"damaged on its way or on the broker's disk"
+                    f"damaged in transit or on the broker's disk"
                 )
 
 
 def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTable:
-    """The whole batches at the beginning of ``buffer``; a last one that is cut off is left out.
+    """The complete batches at the start of ``buffer``, up to the batch that contains ``end_offset`` - 1.
 
-    The batch that holds the last offset before ``end_offset`` is the last: what follows it is not looked at.
-    Raises ProtocolError for what cannot be a batch. Checksums are not looked at, see ``check_crcs``.
+    A truncated last batch is ignored. Raises ProtocolError for bytes that are not a batch; ``check_crcs``
+    checks the CRCs.
     """
     data = memoryview(buffer).cast("B")
     end = len(data)
@@ -146,7 +146,7 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
         size = length + LENGTH_OVERHEAD
         if size < HEADER_SIZE:
             raise ProtocolError(
-                f"the batch at byte {pos} claims {size} bytes; its header alone has {HEADER_SIZE}"
+                f"the batch at byte {pos} has a size of {size} bytes, less than its header ({HEADER_SIZE})"
             )
         if end - pos < size:
             break
@@ -155,7 +155,7 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
         if base_offset + last_delta + 1 >= end_offset:
             break
     else:
-        # The messages of old formats are shorter than a header.
+        # Messages of older formats may be shorter than a batch header.
         if end - pos > MAGIC_AT and data[pos + MAGIC_AT] != MAGIC_V2:
             raise _other_magic(data[pos + MAGIC_AT], pos)
     at = np.array(found, dtype=np.int64)
@@ -187,7 +187,7 @@ def scan_batches(buffer: ReadBuffer, end_offset: int = _MAX_OFFSET) -> BatchTabl
 def _other_magic(magic: int, pos: int) -> ProtocolError:
     if 0 <= magic < MAGIC_V2:
         return ProtocolError(
-            f"the batch at byte {pos} has the message format {magic} of Kafka before 0.11, not read here: "
-            f"copy the topic with a client that writes today's format {MAGIC_V2}"
+            f"the batch at byte {pos} has message format {magic}, from Kafka before 0.11, which is not "
+            f"supported: copy the topic with a client that writes message format {MAGIC_V2}"
         )
     return ProtocolError(f"the batch at byte {pos} has unknown magic {magic}; only {MAGIC_V2} is supported")

@@ -21,13 +21,13 @@ _MAX_MS: Final = (1 << 63) // 1000 - 1
 def binary_column(
     data: Bytes, at: Int64s, lengths: Int32s, first: int, last: int, kind: pa.DataType
 ) -> pa.Array:
-    """Rows first..last as binary, or as string when the caller vouches for the bytes."""
+    """Rows first..last as binary, or as string if the caller has checked the bytes."""
     part = lengths[first:last]
     nulls = part < 0
     size = int(np.maximum(part, 0).sum(dtype=np.int64))
     offsets = pa.allocate_buffer(4 * (len(part) + 1))
     values = pa.allocate_buffer(size)
-    # An empty buffer has no address that numpy could take.
+    # numpy cannot wrap an empty buffer.
     out = np.frombuffer(values, dtype=np.uint8) if size else np.empty(0, np.uint8)
     gather(data, at, lengths, first, last, np.frombuffer(offsets, dtype=np.int32), out)
     null_count = int(np.count_nonzero(nulls))
@@ -48,19 +48,19 @@ def offset_column(rows: Rows, first: int, last: int) -> pa.Array:
 
 
 def timestamp_column(rows: Rows, first: int, last: int) -> pa.Array:
-    """Spark counts in microseconds; times beyond its calendar become its first or last moment."""
+    """Spark's timestamps are microseconds; times outside their range are clipped."""
     milliseconds = np.clip(rows.timestamps[first:last], -_MAX_MS, _MAX_MS)
     return pa.array(milliseconds * 1000).cast(TIMESTAMP)
 
 
 def timestamp_type_column(rows: Rows, first: int, last: int) -> pa.Array:
-    """0 is the producer's time, 1 the broker's, as in Kafka."""
+    """0 is CreateTime, 1 is LogAppendTime, as in Kafka."""
     return pa.array(rows.append_time[first:last].astype(np.int32))
 
 
 def headers_column(rows: Rows, first: int, last: int) -> pa.Array:
-    """Lists of name and value; a record without headers has null, as in Spark's own connector."""
-    ends, key_at, key_lengths, value_at, value_lengths = rows.header_places(first, last)
+    """Lists of key and value; null for a record without headers, as in Spark's own connector."""
+    ends, key_at, key_lengths, value_at, value_lengths = rows.header_positions(first, last)
     total = len(key_at)
     keys = text(binary_column(rows.data, key_at, key_lengths, 0, total, pa.binary()))
     values = binary_column(rows.data, value_at, value_lengths, 0, total, pa.binary())
@@ -73,7 +73,7 @@ def headers_column(rows: Rows, first: int, last: int) -> pa.Array:
 
 
 def text(column: pa.Array) -> pa.Array:
-    """Bytes as text. Kafka never looks at the bytes of a header's name, so they need not be UTF-8."""
+    """Bytes as text. Kafka does not check header keys, so they may not be UTF-8."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Which batches a reader gets to see: never control batches, and with read_committed no aborted ones."""
+"""The batches that a reader may see: no control batches, and with read_committed no aborted ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ruslo.records.reader import read_records
 
 
 class Aborted(Protocol):
-    """An aborted transaction: from a Fetch answer, or from the index of a segment."""
+    """An aborted transaction, from a Fetch response or a segment's transaction index."""
 
     @property
     def producer_id(self) -> int: ...
@@ -23,16 +23,16 @@ class Aborted(Protocol):
 
 
 def data_batches(table: BatchTable) -> BatchTable:
-    """What read_uncommitted sees."""
+    """The batches for read_uncommitted."""
     control = table.is_control
     return table.take(~control) if control.any() else table
 
 
 def committed_batches(table: BatchTable, aborted: Iterable[Aborted]) -> BatchTable:
-    """What read_committed sees of batches below the last stable offset.
+    """The batches for read_committed; all of them must be below the last stable offset.
 
-    A transaction is aborted from its first offset up to its producer's next abort marker. ``aborted`` holds
-    those that touch the batches, as brokers list them.
+    A transaction is aborted from its first offset to its producer's next abort marker. ``aborted`` are the
+    transactions that overlap the batches, as brokers return them.
     """
     waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     if not waiting:
@@ -57,6 +57,6 @@ def _is_abort_marker(table: BatchTable, number: int) -> bool:
     batch = table.batch(number)
     record = next(read_records(batch), None)
     if record is None:
-        # Compaction leaves the bare header of a marker that nobody needs any more.
+        # Compaction leaves only the header of a marker that is no longer needed.
         return False
     return read_control_type(record.key) == ControlType.ABORT

@@ -1,4 +1,4 @@
-"""How functions are compiled: for fixed types, without the interpreter's lock, kept on disk between runs."""
+"""Compiles functions with numba: for fixed types, without the GIL, cached on disk."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PAIR = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
 
 
 def compiled(signature: object) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Compile for one signature when the module is imported; from the second run on that is a file read."""
+    """Compile for one signature when the module is imported; later runs load the cached code."""
 
     def compile_function(function: Callable[P, R]) -> Callable[P, R]:
         try:
             found = numba.njit(signature, cache=True, nogil=True)(function)
         except RuntimeError as error:
-            # Raised where no folder for compiled code can be written: then each process compiles for itself.
+            # Raised if no cache folder is writable: then each process compiles for itself.
             if "cannot cache function" not in str(error):
                 raise
             found = numba.njit(signature, nogil=True)(function)

@@ -1,4 +1,4 @@
-"""Brings values that lie scattered in a buffer together, as Arrow keeps them: one after the other."""
+"""Gathers values that are scattered in a buffer into the contiguous layout of Arrow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ruslo.pipeline.decode.walker import Bytes, Int32s, Int64s
 
 @intrinsic
 def _block_copy(typing_context, target, target_at, source, source_at, count):  # type: ignore[no-untyped-def]
-    """``target[target_at:][:count] = source[source_at:][:count]`` as the processor's own block copy.
+    """``target[target_at:][:count] = source[source_at:][:count]`` as a memcpy.
 
-    Assigning slices costs more than copying a short value.
+    For short values a slice assignment costs more than the copy.
     """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -48,9 +48,9 @@ def gather(
     out_offsets: Int32s,
     out: Bytes,
 ) -> None:
-    """Copy ``data[at[i] :][: lengths[i]]`` for rows first..last one after the other; -1 is null, no bytes.
+    """Copy ``data[at[i] :][: lengths[i]]`` for rows first..last to ``out``; a length of -1 is null.
 
-    ``out`` has room for their sum, and the caller got positions and lengths from ``walk`` over the same data.
+    ``out`` must have room for all of them, and positions and lengths must come from ``walk`` over ``data``.
     """
     pos = 0
     out_offsets[0] = 0

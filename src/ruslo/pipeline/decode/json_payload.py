@@ -1,7 +1,7 @@
-"""JSON by a Spark schema, with the rules of Spark's ``from_json`` but for one: what does not fit is an error.
+"""Decodes JSON with a Spark schema, by the rules of ``from_json``, except that a type mismatch is an error.
 
-Fields that are missing are null, fields that are not in the schema are ignored. Text is taken for numbers
-nowhere; anything is taken for text, as its JSON.
+Missing fields are null, and fields that are not in the schema are ignored. Text never becomes a number; any
+value becomes text as its JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 from ruslo.pipeline.decode.payload import Decoded, PayloadError, decode_each
 
 Convert: TypeAlias = Callable[[object], object]
-"""From a JSON value that is not null to what Arrow takes; raises PayloadError."""
+"""Converts a JSON value other than null to a value for Arrow; raises PayloadError."""
 
 _NOT_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _as_json: Final = msgspec.json.Encoder(decimal_format="number").encode
@@ -31,7 +31,7 @@ class JsonDecoder:
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
         self._convert = _converter(kind)
-        # A float has lost digits of a decimal before anybody could look at them.
+        # Parsing decimals as floats would lose digits.
         self._parse = (
             msgspec.json.Decoder(float_hook=Decimal).decode if _holds_decimal(kind) else msgspec.json.decode
         )
@@ -77,7 +77,7 @@ def _converter(kind: pa.DataType) -> Convert:
         return _map(kind)
     if types.is_list(kind):
         return _list(kind)
-    raise PayloadError(f"JSON has nothing that could become {kind}")
+    raise PayloadError(f"JSON cannot be converted to {kind}")
 
 
 def _unfit(value: object, wanted: str) -> PayloadError:
@@ -136,7 +136,7 @@ def _binary(value: object) -> bytes:
         try:
             return base64.b64decode(value, validate=True)
         except binascii.Error:
-            pass  # worded below, with the value
+            pass  # reported below, with the value
     raise _unfit(value, "base64")
 
 
@@ -145,7 +145,7 @@ def _date(value: object) -> datetime.date:
         try:
             return datetime.date.fromisoformat(value)
         except ValueError:
-            pass  # worded below, with the value
+            pass  # reported below, with the value
     raise _unfit(value, "a date such as 2026-01-31")
 
 

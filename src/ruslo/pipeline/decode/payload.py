@@ -1,4 +1,4 @@
-"""What the bytes of keys and values mean: a decoder turns a column of them into a column of Spark's types."""
+"""Decoders of keys and values: from a column of bytes to a column of a Spark type."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 class Decoded(NamedTuple):
     column: pa.Array
-    """As long as the one it was made from; null where the bytes were null or could not be decoded."""
+    """Has a row for each input row; null where the bytes were null or could not be decoded."""
     errors: Mapping[int, str]
-    """Why, by row."""
+    """The reason for each row that could not be decoded."""
 
 
 class PayloadDecoder(Protocol):
@@ -20,11 +20,11 @@ class PayloadDecoder(Protocol):
 
 
 class PayloadError(ValueError):
-    """Bytes that are not what the format and the schema say; the message says where and why."""
+    """Bytes do not match the format and schema; the message names the field and the reason."""
 
 
 class StringDecoder:
-    """UTF-8."""
+    """Decodes UTF-8."""
 
     def decode(self, column: pa.Array) -> Decoded:
         try:
@@ -34,7 +34,7 @@ class StringDecoder:
 
 
 def decode_each(column: pa.Array, decode: Callable[[bytes], object], kind: pa.DataType) -> Decoded:
-    """Decode value by value; what fails is named, the rest goes on."""
+    """Decode value by value and collect the errors."""
     values: list[object] = []
     errors: dict[int, str] = {}
     for row, content in enumerate(column.to_pylist()):
@@ -43,7 +43,7 @@ def decode_each(column: pa.Array, decode: Callable[[bytes], object], kind: pa.Da
             try:
                 value = decode(content)
             except Exception as error:
-                # Decoders of others raise what they like for bytes that they do not understand.
+                # Libraries raise arbitrary exceptions for invalid bytes.
                 errors[row] = _reason(error)
         values.append(value)
     try:
@@ -53,7 +53,7 @@ def decode_each(column: pa.Array, decode: Callable[[bytes], object], kind: pa.Da
 
 
 def _convert_each(values: list[object], errors: dict[int, str], kind: pa.DataType) -> Decoded:
-    """A value that decodes but does not fit Arrow's type spoils the whole column, so find it."""
+    """Find the values that decode but do not fit Arrow's type: they fail the whole column."""
     for row, value in enumerate(values):
         try:
             pa.array([value], kind)

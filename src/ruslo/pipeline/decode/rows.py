@@ -1,4 +1,4 @@
-"""From batches to rows: where every key and value lies, ready to be brought together into Arrow columns."""
+"""Decodes batches to rows: the positions of every key and value, from which Arrow columns are gathered."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ruslo.records.reader import read_records
 from ruslo.records.record import HEADER_KEY_ERRORS, Header
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
-"""Unfolded batches are walked together once they have about this size."""
+"""Decompressed batches are walked together once they reach this size."""
 _MAX_OFFSET: Final = (1 << 63) - 1
 
 
-class HeaderPlaces(NamedTuple):
-    """Where the headers of some rows lie: those of row ``i`` are number list_ends[i] to list_ends[i + 1]."""
+class HeaderPositions(NamedTuple):
+    """The positions of the headers of some rows: row ``i`` has headers list_ends[i] to list_ends[i + 1]."""
 
     list_ends: Int32s
     key_at: Int64s
@@ -42,13 +42,13 @@ class HeaderPlaces(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Records by row. Positions count in ``data``; a length of -1 is null."""
+    """Records by row. Positions are relative to ``data``; a length of -1 is null."""
 
     data: Bytes
     offsets: Int64s
     timestamps: Int64s
     append_time: npt.NDArray[np.bool_]
-    """Whether the timestamp is the broker's."""
+    """Whether the timestamp is LogAppendTime."""
     key_at: Int64s
     key_lengths: Int32s
     value_at: Int64s
@@ -65,14 +65,14 @@ class Rows:
         return self._bytes(int(self.value_at[row]), int(self.value_lengths[row]))
 
     def headers(self, row: int) -> tuple[Header, ...]:
-        places = self.header_places(row, row + 1)
+        positions = self.header_positions(row, row + 1)
         return tuple(
             (name.decode(errors=HEADER_KEY_ERRORS), self._bytes(int(value_at), int(value_length)))
-            for name_at, name_length, value_at, value_length in zip(*places[1:], strict=True)
+            for name_at, name_length, value_at, value_length in zip(*positions[1:], strict=True)
             if (name := self._bytes(int(name_at), int(name_length))) is not None
         )
 
-    def header_places(self, first: int, last: int) -> HeaderPlaces:
+    def header_positions(self, first: int, last: int) -> HeaderPositions:
         ends = np.empty(last - first + 1, np.int32)
         limit = len(self.data)
         total = count_headers(self.data, self.header_at, first, last, limit, ends)
@@ -81,16 +81,16 @@ class Rows:
         locate_headers(
             self.data, self.header_at, first, last, limit, key_at, key_lengths, value_at, value_lengths
         )
-        return HeaderPlaces(ends, key_at, key_lengths, value_at, value_lengths)
+        return HeaderPositions(ends, key_at, key_lengths, value_at, value_lengths)
 
     def _bytes(self, at: int, length: int) -> bytes | None:
         return None if length < 0 else self.data[at : at + length].tobytes()
 
 
 def decode_rows(table: BatchTable, first_offset: int = 0, end_offset: int = _MAX_OFFSET) -> Iterator[Rows]:
-    """The records of all batches of the table with first_offset ≤ offset < end_offset.
+    """The records of the table with first_offset ≤ offset < end_offset.
 
-    Checks checksums first. Raises ProtocolError, naming the batch, for anything that is malformed.
+    Checks CRCs first. Raises ProtocolError, which names the batch, for malformed records.
     """
     table.check_crcs()
     if not len(table):
@@ -122,7 +122,7 @@ def _payload(table: BatchTable, number: int) -> bytes | memoryview:
         return decompress(codec, payload, MAX_DECOMPRESSED_BYTES)
     except CompressedDataError as error:
         raise ProtocolError(
-            f"the batch at offset {int(table.base_offsets[number])} cannot be unfolded: {error}"
+            f"the batch at offset {int(table.base_offsets[number])} cannot be decompressed: {error}"
         ) from error
 
 
@@ -178,7 +178,7 @@ def _walk(
     if append_time.all() or not append_time.any():
         by_row = np.full(rows, bool(append_time[0]))
     else:
-        # Rows are few where batches of both kinds meet, and each belongs to the batch that holds its offset.
+        # Only few tables mix both timestamp types; each row gets the type of the batch of its offset.
         batch_of_row = np.searchsorted(table.base_offsets, offsets[:rows], side="right") - 1
         by_row = append_time[batch_of_row]
     return Rows(
@@ -195,7 +195,7 @@ def _walk(
 
 
 def _malformed(table: BatchTable, number: int) -> ProtocolError:
-    """What is wrong with a batch, in the words of the reader that takes its time."""
+    """The error of the slow reader, which says what is wrong with a batch."""
     batch = table.batch(number)
     try:
         for _ in read_records(batch):

@@ -1,9 +1,8 @@
-"""The compiled walk over the records of many batches: where each key, value and header list lies.
+"""The compiled walk over the records of many batches: locates each key, value and header list.
 
-Compiled code reads whatever address it is told to, so nothing here trusts a number it has read: every
-position is compared with the end of its record, and that with the end of its batch, before it is used. The
-rules are those of ``ruslo.records.reader``, the readable twin that tests hold this to and that words the
-error when a walk fails.
+Compiled code has no bounds checks, so every position is compared with the end of its record, and that with
+the end of its batch, before it is used. The rules are those of ``ruslo.records.reader``: tests compare the
+two, and its errors are reported when a walk fails.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numba import types
 from ruslo.pipeline.decode.compiled import BYTES, INT32S, INT64, INT64S, PAIR, compiled
 
 SMALLEST_RECORD: Final = 7
-"""Length, attributes, two deltas, two lengths and the count of headers, of one byte each."""
+"""Length, attributes, two deltas, two lengths and the header count, one byte each."""
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -30,7 +29,7 @@ _INT64_MIN: Final = -(1 << 63)
 
 @compiled(PAIR(BYTES, INT64, INT64, INT64))
 def _varint(data: Bytes, pos: int, stop: int, bits: int) -> tuple[int, int]:
-    """A zigzag number of at most ``bits`` bits and the position behind it, which is -1 if there is none."""
+    """A zigzag varint of at most ``bits`` bits and the position after it, which is -1 if it is malformed."""
     value = np.uint64(0)
     shift = 0
     while shift < bits:
@@ -51,7 +50,7 @@ def _varint(data: Bytes, pos: int, stop: int, bits: int) -> tuple[int, int]:
 
 @compiled(INT64(BYTES, INT64, INT64))
 def _skip_headers(data: Bytes, pos: int, stop: int) -> int:
-    """The position behind a record's headers, -1 if they are malformed."""
+    """The position after a record's headers; -1 if they are malformed."""
     count, pos = _varint(data, pos, stop, 32)
     if pos < 0 or count < 0 or count > (stop - pos) // 2:
         return _MALFORMED
@@ -110,10 +109,11 @@ def walk(
 ) -> tuple[int, int]:
     """Fill in a row for each record with ``first_offset`` ≤ offset < ``end_offset``.
 
-    Batch ``i`` lies at ``data[starts[i] : ends[i]]``, which the caller has compared with the size of
-    ``data``, and has ``counts[i]`` records, for all of which there is room in the last seven arrays. Where
-    ``append_time[i]`` is not 0 the batch's largest timestamp replaces the records' own. Returns the number
-    of rows and -1, or the number of the first batch that is malformed.
+    - Batch ``i`` is at ``data[starts[i] : ends[i]]``; the caller has checked these bounds.
+    - It has ``counts[i]`` records; the last seven arrays must have room for all records.
+    - If ``append_time[i]`` is not 0, the batch's max timestamp replaces the timestamps of its records.
+
+    Returns the number of rows, and the index of the first malformed batch or -1.
     """
     row = 0
     for batch in range(len(starts)):
@@ -127,13 +127,13 @@ def walk(
             if pos < 0 or length < 1 or length > end - pos:
                 return row, batch
             stop = pos + length
-            pos += 1  # the attributes of a record, without meaning so far
+            pos += 1  # record attributes, unused in this format
             delta, pos = _varint(data, pos, stop, 64)
             if pos < 0:
                 return row, batch
             if has_fixed:
                 timestamp = max_timestamps[batch]
-            # Asked before adding: the compiler takes it for granted that a sum never overflows.
+            # Checked before adding: the compiler assumes that sums do not overflow.
             elif (delta > 0 and base_timestamp > _INT64_MAX - delta) or (
                 delta < 0 and base_timestamp < _INT64_MIN - delta
             ):
@@ -181,10 +181,10 @@ def walk(
 def count_headers(
     data: Bytes, header_at: Int64s, first: int, last: int, limit: int, list_offsets: Int32s
 ) -> int:
-    """Where each row's list of headers begins and ends among all of them; returns how many there are.
+    """Fill in the start and end of each row's headers; returns the number of headers.
 
-    The rows come from ``walk`` over the same data, which has found their headers well-formed; ``limit`` is
-    the size of the data.
+    The rows must come from ``walk`` over the same data, which has checked their headers. ``limit`` is the
+    size of the data.
     """
     total = 0
     list_offsets[0] = 0
@@ -207,7 +207,7 @@ def locate_headers(
     value_at: Int64s,
     value_lengths: Int32s,
 ) -> None:
-    """Where the name and the value of each header lie; the arrays have room for ``count_headers`` of them."""
+    """Locate the key and value of each header; the arrays must have room for ``count_headers`` headers."""
     at = 0
     for row in range(first, last):
         count, pos = _varint(data, header_at[row], limit, 32)

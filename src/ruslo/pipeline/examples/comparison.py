@@ -1,4 +1,4 @@
-"""Rows that came against rows that were expected."""
+"""Compares the rows of a view with the expected rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``missing`` were expected and did not come, ``surplus`` came and were not expected."""
+    """``missing`` rows were expected but not produced; ``surplus`` rows were produced but not expected."""
 
     view: str
     expected: int
@@ -44,33 +44,33 @@ class Comparison:
         }
 
     def lines(self) -> list[str]:
-        """The difference for a terminal."""
+        """The differences as lines for a terminal."""
         if self.problem is not None:
             return [f"{self.view}: {self.problem}"]
         equal = self.expected - len(self.missing)
         return [
-            f"{self.view}: {equal} of {self.expected} rows came as expected",
-            *(f"  - {row}   expected, did not come" for row in self.missing),
-            *(f"  + {row}   came, was not expected" for row in self.surplus),
+            f"{self.view}: {equal} of {self.expected} expected rows were produced",
+            *(f"  - {row}   expected, but missing" for row in self.missing),
+            *(f"  + {row}   not expected" for row in self.surplus),
         ]
 
 
 def compare(
     spark: SparkSession, view: str, came: DataFrame, expected: Sequence[Row], *, ordered: bool
 ) -> Comparison:
-    """Columns that no expected row names are not looked at. Expected values are read as the view's types."""
+    """Columns that no expected row names are ignored. Expected values are parsed with the view's types."""
     columns = list(dict.fromkeys(column for row in expected for column in row))
     unknown = [column for column in columns if column not in came.columns]
     if unknown:
         hint = nearest(unknown[0], came.columns)
-        return Comparison(view, len(expected), 0, (), (), f"there is no column {unknown[0]!r}. {hint}")
+        return Comparison(view, len(expected), 0, (), (), f"unknown column {unknown[0]!r}. {hint}")
     chosen = came.select(*(f"`{column}`" for column in columns)) if columns else came
     rows = [_text(row.asDict(recursive=True)) for row in chosen.collect()]
     wanted, problem = _as_view(spark, chosen, expected)
     if problem is not None:
         return Comparison(view, len(expected), len(rows), (), (), problem)
     if ordered and rows != wanted and Counter(rows) == Counter(wanted):
-        return Comparison(view, len(wanted), len(rows), (), (), "the rows came in another order")
+        return Comparison(view, len(wanted), len(rows), (), (), "the rows are in another order")
     missing, surplus = Counter(wanted) - Counter(rows), Counter(rows) - Counter(wanted)
     return Comparison(view, len(wanted), len(rows), sorted(missing.elements()), sorted(surplus.elements()))
 
@@ -89,7 +89,7 @@ def _as_view(spark: SparkSession, chosen: DataFrame, expected: Sequence[Row]) ->
 
 
 def typed_rows(spark: SparkSession, schema: str, rows: Sequence[Row]) -> DataFrame:
-    """Rows of a file as a DataFrame with a schema; what does not fit it fails."""
+    """Rows of a file as a DataFrame with a schema; fails for values that do not match it."""
     from pyspark.sql import functions as F
 
     texts = spark.createDataFrame([(as_json(row),) for row in rows], "json STRING")
@@ -105,9 +105,9 @@ def _text(row: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A form in which equal values are equal texts."""
+    """A value whose JSON is the same for equal values."""
     if isinstance(value, float):
-        # Sums of floating-point numbers depend on the order of addition, in digits that nobody means.
+        # The last digits of floating-point sums depend on the order of addition.
         return float(f"{value:.12g}")
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")

@@ -1,4 +1,4 @@
-"""Runs the examples of a pipeline: as a batch, or batch after batch as a stream."""
+"""Runs the examples of a pipeline, as one batch or as a stream of batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ruslo.pipeline.examples.comparison import Comparison, as_json, compare, typed_rows
 from ruslo.pipeline.files.model import Example, Input, Pipeline
-from ruslo.pipeline.runner.own_session import own_session
+from ruslo.pipeline.runner.pipeline_session import new_pipeline_session
 from ruslo.pipeline.runner.views import ViewFailed, build_views, spark_reason, view_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ExampleResult:
     def as_json(self) -> dict[str, object]:
         return {
             "example": self.example.name,
-            "line": self.example.place.line,
+            "line": self.example.location.line,
             "passed": self.passed,
             "error": self.error,
             "views": [comparison.as_json() for comparison in self.comparisons],
@@ -41,7 +41,7 @@ class ExampleResult:
 def run_example(spark: SparkSession, pipeline: Pipeline, example: Example) -> ExampleResult:
     from pyspark.errors import PySparkException
 
-    session = own_session(spark, pipeline)
+    session = new_pipeline_session(spark, pipeline)
     try:
         compared = (
             _as_stream(session, pipeline, example)
@@ -54,8 +54,8 @@ def run_example(spark: SparkSession, pipeline: Pipeline, example: Example) -> Ex
 
 
 def check_with_spark(spark: SparkSession, pipeline: Pipeline) -> ViewFailed | None:
-    """Let Spark analyze all views over empty sources with their schemas: what it refuses, or None."""
-    session = own_session(spark, pipeline)
+    """Let Spark analyze all views over empty sources; returns the view that it rejects, or None."""
+    session = new_pipeline_session(spark, pipeline)
     try:
         build_views(session, pipeline, lambda entry: _table(session, entry, ()))
     except ViewFailed as error:
@@ -76,18 +76,18 @@ def _table(spark: SparkSession, entry: Input, rows: Sequence[object]) -> DataFra
     schema = _schema(entry)
     if not rows:
         return spark.createDataFrame([], schema)
-    return typed_rows(spark, schema, rows)  # type: ignore[arg-type]  # lint saw that they are mappings
+    return typed_rows(spark, schema, rows)  # type: ignore[arg-type]  # lint has checked that they are mappings
 
 
 def _schema(entry: Input) -> str:
     schema = entry.source.columns()
     if schema is None:
-        raise ViewFailed(entry.place, f"source {entry.name!r}", "its columns are not known: add 'schema: …'")
+        raise ViewFailed(entry.location, f"source {entry.name!r}", "its columns are unknown: add 'schema: …'")
     return schema
 
 
 def _as_stream(spark: SparkSession, pipeline: Pipeline, example: Example) -> list[Comparison]:
-    """Each batch is a file, and Spark takes one file after the other."""
+    """Write each batch to a file; Spark reads one file per micro-batch."""
     with tempfile.TemporaryDirectory(prefix="ruslo-example-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         for entry in pipeline.inputs:
@@ -107,7 +107,7 @@ def _write_batches(folder: Path, example: Example, source: str) -> None:
     for number, batch in enumerate(example.batches):
         path = folder / f"{number:06}.json"
         path.write_text("".join(as_json(row) + "\n" for row in batch.get(source, ())))
-        # Spark takes files in the order of their times.
+        # Spark reads files in the order of their modification times.
         os.utime(path, (number + 1, number + 1))
 
 

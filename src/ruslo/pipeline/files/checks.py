@@ -1,11 +1,11 @@
-"""What the parts of a pipeline must have to do with each other."""
+"""Checks the parts of a pipeline against each other."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from ruslo.pipeline.files.finding import Findings, Place, nearest
+from ruslo.pipeline.files.finding import Findings, Location, nearest
 from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Pipeline, Step
 from ruslo.pipeline.files.schema_text import SchemaProblem, parse_schema
@@ -17,9 +17,9 @@ _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 def check_pipeline(pipeline: Pipeline, root: Located, findings: Findings) -> None:
     if not _PIPELINE_NAME.match(pipeline.name):
         findings.error(
-            root.key_place("name"),
+            root.key_location("name"),
             "name",
-            f"{pipeline.name!r} cannot be a pipeline's name",
+            f"invalid pipeline name {pipeline.name!r}",
             "Use letters, digits, '.', '_' and '-'.",
         )
     declared = _declared(root)
@@ -27,13 +27,13 @@ def check_pipeline(pipeline: Pipeline, root: Located, findings: Findings) -> Non
     _check_cycles(pipeline.steps, findings)
     _check_topics(pipeline, root, findings)
     _check_examples(pipeline, declared, findings)
-    if len(pipeline.views) == len(declared):  # else parts are missing for their own mistakes
+    if len(pipeline.views) == len(declared):  # otherwise views with errors are missing
         _check_use(pipeline, findings)
         _check_stream(pipeline, root, findings)
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Each step after those it reads; those that read each other in a circle come last, as they stand."""
+    """Each step after the steps it reads; steps in a cycle come last, in file order."""
     left = list(steps)
     ordered: list[Step] = []
     names = {step.name for step in steps}
@@ -50,40 +50,40 @@ def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _check_views(pipeline: Pipeline, root: Located, known: Sequence[str], findings: Findings) -> None:
-    seen: dict[str, Place] = {}
+    seen: dict[str, Location] = {}
     for part in pipeline.views:
         if part.name.lower() in seen:
             first = seen[part.name.lower()]
             findings.error(
-                part.place,
+                part.location,
                 "duplicate-view",
-                f"{part.name!r} is also the name of a view in line {first.line}",
+                f"duplicate view {part.name!r}, first defined in line {first.line}",
                 "Rename one of them.",
             )
-        seen.setdefault(part.name.lower(), part.place)
+        seen.setdefault(part.name.lower(), part.location)
     lowered = {name.lower() for name in known}
     for step in pipeline.steps:
         for name in step.reads:
             if name.lower() not in lowered:
-                place = _read_place(step, name, root)
+                location = _read_location(step, name, root)
                 findings.error(
-                    place,
+                    location,
                     "undefined-view",
-                    f"step {step.name!r} reads {name!r}, which is no source and no step",
+                    f"step {step.name!r} reads the unknown view {name!r}",
                     nearest(name, known),
                 )
     for output in pipeline.outputs:
         if output.view.lower() not in lowered:
             findings.error(
-                output.place,
+                output.location,
                 "undefined-view",
-                f"sink {output.name!r} writes {output.view!r}, which is no source and no step",
+                f"sink {output.name!r} writes the unknown view {output.view!r}",
                 nearest(output.view, known),
             )
 
 
 def _declared(root: Located) -> list[str]:
-    """The names of all views, also of those whose own mistakes kept them out of the pipeline."""
+    """The names of all views, including those that have errors and are not in the pipeline."""
     assert isinstance(root.value, dict)
     names: list[str] = []
     one, many, steps = (root.value.get(key) for key in ("source", "sources", "steps"))
@@ -98,45 +98,45 @@ def _declared(root: Located) -> list[str]:
     return names
 
 
-def _read_place(step: Step, name: str, root: Located) -> Place:
-    """Where in a step's query a view is named."""
+def _read_location(step: Step, name: str, root: Located) -> Location:
+    """Where a step names a view that it reads."""
     assert isinstance(root.value, dict)
     steps = root.value["steps"].value if "steps" in root.value else []
     for node in steps if isinstance(steps, list) else []:
-        if not isinstance(node.value, dict) or node.key_place("name") != step.place:
+        if not isinstance(node.value, dict) or node.key_location("name") != step.location:
             continue
         if step.sql is not None:
             for read in tables_of(step.sql):
                 if read.name == name:
-                    return node.value["sql"].place_in_text(read.line, read.column)
-        return node.key_places.get("inputs", node.key_place("python"))
-    return step.place
+                    return node.value["sql"].location_in_text(read.line, read.column)
+        return node.key_locations.get("inputs", node.key_location("python"))
+    return step.location
 
 
 def _check_cycles(steps: Sequence[Step], findings: Findings) -> None:
     reads = {step.name.lower(): [name.lower() for name in step.reads] for step in steps}
     for step in steps:
-        path = _way_back(step.name.lower(), reads)
+        path = _cycle(step.name.lower(), reads)
         if path is not None:
             findings.error(
-                step.place,
+                step.location,
                 "cycle",
-                f"step {step.name!r} reads itself: {' → '.join(path)}",
-                "Break the circle: a view is made from views that are there before it.",
+                f"step {step.name!r} depends on itself: {' → '.join(path)}",
+                "Break the cycle.",
             )
 
 
-def _way_back(name: str, reads: dict[str, list[str]]) -> list[str] | None:
-    """A way from a view along what it reads back to itself."""
-    ways, seen = [[name]], set()
-    while ways:
-        way = ways.pop()
-        for view in reads.get(way[-1], []):
+def _cycle(name: str, reads: dict[str, list[str]]) -> list[str] | None:
+    """A path from a view through the views it reads back to itself."""
+    paths, seen = [[name]], set()
+    while paths:
+        path = paths.pop()
+        for view in reads.get(path[-1], []):
             if view == name:
-                return [*way, view]
+                return [*path, view]
             if view not in seen:
                 seen.add(view)
-                ways.append([*way, view])
+                paths.append([*path, view])
     return None
 
 
@@ -154,10 +154,10 @@ def _check_use(pipeline: Pipeline, findings: Findings) -> None:
     for part in pipeline.views:
         if part.name.lower() not in used:
             findings.warning(
-                part.place,
+                part.location,
                 "unused-view",
-                f"{part.name!r} reaches no sink",
-                "Remove it, or write it somewhere.",
+                f"the view {part.name!r} is not used by any sink",
+                "Remove it, or write it to a sink.",
             )
 
 
@@ -171,25 +171,25 @@ def _check_topics(pipeline: Pipeline, root: Located, findings: Findings) -> None
         for topic in output.sink.topics():
             if (topic, output.sink.cluster or pipeline.bootstrap) in read:
                 findings.error(
-                    output.place,
+                    output.location,
                     "loop",
-                    f"the topic {topic!r} is read and written: every record would come back",
+                    f"the topic {topic!r} is both read and written: every record would be read again",
                     "Write to another topic.",
                 )
     for entry in pipeline.inputs:
         if entry.source.needs_dead_letters and pipeline.dead_letters is None:
             findings.error(
-                entry.place,
+                entry.location,
                 "missing-key",
-                f"source {entry.name!r} has dead letters, and nothing says where they go",
+                f"source {entry.name!r} needs a dead-letter topic",
                 "Add 'dead_letters: topic' to the pipeline.",
             )
     if pipeline.dead_letters in {topic for topic, _ in read}:
         findings.error(
-            root.key_place("dead_letters"),
+            root.key_location("dead_letters"),
             "loop",
-            f"dead letters would go to {pipeline.dead_letters!r}, which is read",
-            "Name another topic.",
+            f"the dead-letter topic {pipeline.dead_letters!r} is also read",
+            "Use another topic.",
         )
 
 
@@ -198,23 +198,23 @@ def _check_stream(pipeline: Pipeline, root: Located, findings: Findings) -> None
         return
     if pipeline.is_stream and pipeline.checkpoint is None:
         findings.error(
-            root.place,
+            root.location,
             "missing-checkpoint",
-            "a stream must remember how far it is, and there is no 'checkpoint'",
+            "a stream needs a 'checkpoint'",
             f"Add 'checkpoint: checkpoints/{pipeline.name}'.",
         )
     if not pipeline.is_stream:
         for key in ("history", "trigger"):
-            if key in root.key_places:
+            if key in root.key_locations:
                 findings.warning(
-                    root.key_place(key),
+                    root.key_location(key),
                     "no-stream",
-                    f"{key!r} has no effect: no source is a stream",
+                    f"{key!r} has no effect without a stream",
                     "Remove it.",
                 )
     if pipeline.trigger_ms is None and pipeline.history is not None:
         findings.warning(
-            root.key_place("history"),
+            root.key_location("history"),
             "no-stream",
             "'history' has no effect with 'trigger: once'",
             "Remove one of them.",
@@ -227,25 +227,25 @@ def _check_examples(pipeline: Pipeline, views: Sequence[str], findings: Findings
     for example in pipeline.examples:
         for name in example.expect:
             if name not in views:
-                message = f"{name!r} is expected, and is no view"
-                findings.error(example.place, "example", message, nearest(name, views))
+                message = f"'expect' names the unknown view {name!r}"
+                findings.error(example.location, "example", message, nearest(name, views))
         for batch in example.batches:
             for name, rows in batch.items():
                 if name in sources:
-                    _check_rows(name, sources[name].source.columns(), rows, example.place, findings)
+                    _check_rows(name, sources[name].source.columns(), rows, example.location, findings)
                 elif name in steps or name not in views:
-                    message = f"records are given for {name!r}, which is no source"
-                    findings.error(example.place, "example", message, nearest(name, sources))
+                    message = f"'given' names the unknown source {name!r}"
+                    findings.error(example.location, "example", message, nearest(name, sources))
 
 
 def _check_rows(
-    name: str, schema: str | None, rows: Sequence[object], place: Place, findings: Findings
+    name: str, schema: str | None, rows: Sequence[object], location: Location, findings: Findings
 ) -> None:
     if schema is None:
         findings.error(
-            place,
+            location,
             "example",
-            f"examples need to know the columns of {name!r}",
+            f"examples need the columns of source {name!r}",
             f"Add 'schema: …' to {name!r}.",
         )
         return
@@ -257,5 +257,8 @@ def _check_rows(
         for column in row if isinstance(row, dict) else ():
             if column not in columns:
                 findings.error(
-                    place, "example", f"{name!r} has no column {column!r}", nearest(column, columns)
+                    location,
+                    "example",
+                    f"unknown column {column!r} of source {name!r}",
+                    nearest(column, columns),
                 )

@@ -1,4 +1,4 @@
-"""Examples in a pipeline file: records that are given, rows that are expected."""
+"""Reads the examples of a pipeline file: given records and expected rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from ruslo.pipeline.files.finding import Findings
+from ruslo.pipeline.files.keys import Key, Reported, read_keys
 from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.model import Example, Input, Output, Row
-from ruslo.pipeline.files.shapes import Flag, Key, Reported, Text, read_keys
+from ruslo.pipeline.files.value_types import Flag, Text
 
 EXAMPLE_KEYS = (
-    Key("name", Text(), "what it shows", required=True),
-    Key("ordered", Flag(), "whether the order of rows matters", default=False),
+    Key("name", Text(), "what the example shows", required=True),
+    Key("ordered", Flag(), "compare the order of rows too", default=False),
 )
 
 
@@ -25,10 +26,10 @@ def read_examples(
         return ()
     if not isinstance(node.value, list):
         findings.error(
-            node.place,
+            node.location,
             "wrong-type",
-            f"examples must be a list, this is {kind_of(node.value)}",
-            "Begin each with '- name:'.",
+            f"'examples' must be a list, not {kind_of(node.value)}",
+            "Start each example with '- name:'.",
         )
         return ()
     examples = (_example(item, inputs, outputs, findings) for item in node.value)
@@ -46,22 +47,22 @@ def _example(
     name = values["name"]
     if ("given" in node.value) == ("batches" in node.value):
         findings.error(
-            node.place,
+            node.location,
             "missing-key",
-            f"example {name!r} needs one of 'given' and 'batches'",
-            "Give records for the sources.",
+            f"example {name!r} needs either 'given' or 'batches'",
+            "Add records for the sources.",
         )
         return None
     if "expect" not in node.value:
         findings.error(
-            node.place, "missing-key", f"example {name!r} has no 'expect'", "Say which rows are to come."
+            node.location, "missing-key", f"example {name!r} needs 'expect'", "Add the expected rows."
         )
         return None
     is_stream = "batches" in node.value
     given = node.value["batches" if is_stream else "given"]
     if is_stream and not isinstance(given.value, list):
         findings.error(
-            given.place, "wrong-type", "batches must be a list of what is given", "Begin each with '-'."
+            given.location, "wrong-type", "'batches' must be a list of records", "Start each batch with '-'."
         )
         return None
     nodes = given.value if is_stream and isinstance(given.value, list) else [given]
@@ -72,35 +73,32 @@ def _example(
         expect = _rows_by_name(node.value["expect"], views[0] if len(views) == 1 else None, "view", findings)
     except Reported:
         return None
-    return Example(name, batches, is_stream, expect, values["ordered"], node.key_place("name"))
+    return Example(name, batches, is_stream, expect, values["ordered"], node.key_location("name"))
 
 
 def _rows_by_name(node: Located, only: str | None, what: str, findings: Findings) -> dict[str, list[Row]]:
-    """``{name: [rows]}``; with one name to choose from, the rows alone will do."""
-    if isinstance(node.value, list):
-        if only is None:
-            findings.error(
-                node.place, "wrong-type", f"there is more than one {what}", f"Write '{what}: [rows]'."
-            )
-            raise Reported
-        return {only: _rows(node, findings)}
+    """``{name: [rows]}``, or the rows alone if only one name is possible."""
     if isinstance(node.value, dict):
         return {name: _rows(item, findings) for name, item in node.value.items()}
-    findings.error(
-        node.place,
-        "wrong-type",
-        f"rows must be a list, this is {kind_of(node.value)}",
-        "Write '- {column: value}'.",
-    )
-    raise Reported
+    if isinstance(node.value, list) and only is None:
+        findings.error(
+            node.location,
+            "wrong-type",
+            f"the pipeline has more than one {what}",
+            f"Write '{what}: [rows]'.",
+        )
+        raise Reported
+    rows = _rows(node, findings)
+    assert only is not None, "a list without a name was reported above"
+    return {only: rows}
 
 
 def _rows(node: Located, findings: Findings) -> list[Row]:
     if not isinstance(node.value, list):
         findings.error(
-            node.place,
+            node.location,
             "wrong-type",
-            f"rows must be a list, this is {kind_of(node.value)}",
+            f"rows must be a list, not {kind_of(node.value)}",
             "Write '- {column: value}'.",
         )
         raise Reported
@@ -108,9 +106,9 @@ def _rows(node: Located, findings: Findings) -> list[Row]:
     for item in node.value:
         if not isinstance(item.value, dict):
             findings.error(
-                item.place,
+                item.location,
                 "wrong-type",
-                f"a row must be a mapping, this is {kind_of(item.value)}",
+                f"a row must be a mapping, not {kind_of(item.value)}",
                 "Write '{column: value}'.",
             )
             raise Reported

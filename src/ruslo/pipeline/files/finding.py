@@ -1,4 +1,4 @@
-"""A mistake in a pipeline file: where it is, what is wrong, and how to put it right."""
+"""A finding in a pipeline file: its location, what is wrong, and the fix."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A position in a file; lines and columns count from 1, as editors do."""
+class Location:
+    """A position in a file; lines and columns start at 1, as in editors."""
 
     file: Path
     line: int
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    place: Place
+    location: Location
     rule: str
     message: str
     fix: str
@@ -38,13 +38,13 @@ class Finding:
 
     def __str__(self) -> str:
         fix = f" {self.fix}" if self.fix else ""
-        return f"{self.place}: {self.severity}: {self.message}.{fix} [{self.rule}]"
+        return f"{self.location}: {self.severity}: {self.message}.{fix} [{self.rule}]"
 
     def as_json(self) -> dict[str, object]:
         return {
-            "file": str(self.place.file),
-            "line": self.place.line,
-            "column": self.place.column,
+            "file": str(self.location.file),
+            "line": self.location.line,
+            "column": self.location.column,
             "severity": str(self.severity),
             "rule": self.rule,
             "message": self.message,
@@ -53,16 +53,16 @@ class Finding:
 
 
 class Findings:
-    """Collects what is found, so that one look at a file tells of all its mistakes."""
+    """Collects the findings, so that all errors of a file are reported at once."""
 
     def __init__(self) -> None:
         self._found: list[Finding] = []
 
-    def error(self, place: Place, rule: str, message: str, fix: str = "") -> None:
-        self._found.append(Finding(place, rule, message, fix))
+    def error(self, location: Location, rule: str, message: str, fix: str = "") -> None:
+        self._found.append(Finding(location, rule, message, fix))
 
-    def warning(self, place: Place, rule: str, message: str, fix: str = "") -> None:
-        self._found.append(Finding(place, rule, message, fix, Severity.WARNING))
+    def warning(self, location: Location, rule: str, message: str, fix: str = "") -> None:
+        self._found.append(Finding(location, rule, message, fix, Severity.WARNING))
 
     @property
     def has_errors(self) -> bool:
@@ -70,12 +70,13 @@ class Findings:
 
     def sorted(self) -> list[Finding]:
         return sorted(
-            self._found, key=lambda found: (str(found.place.file), found.place.line, found.place.column)
+            self._found,
+            key=lambda found: (str(found.location.file), found.location.line, found.location.column),
         )
 
 
 class PipelineInvalid(ConfigError):
-    """A pipeline file has mistakes that keep it from running."""
+    """A pipeline file has errors."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = [finding for finding in findings if finding.severity is Severity.ERROR]
@@ -83,7 +84,7 @@ class PipelineInvalid(ConfigError):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint at what was probably meant, or the words there are to choose from."""
+    """Suggests a similar known word, or lists all of them."""
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if near:

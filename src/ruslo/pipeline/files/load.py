@@ -1,4 +1,4 @@
-"""From a file to a pipeline, with everything that is wrong with it."""
+"""Loads pipeline files, with all findings about them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ruslo.pipeline.files.checks import check_pipeline, in_order
-from ruslo.pipeline.files.ends import read_inputs, read_outputs
+from ruslo.pipeline.files.endpoints import read_inputs, read_outputs
 from ruslo.pipeline.files.example_rows import read_examples
-from ruslo.pipeline.files.finding import Finding, Findings, PipelineInvalid, Place, Severity
+from ruslo.pipeline.files.finding import Finding, Findings, Location, PipelineInvalid, Severity
+from ruslo.pipeline.files.keys import Reported, read_keys
 from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Pipeline
+from ruslo.pipeline.files.pipeline_keys import PIPELINE_KEYS, STRUCTURE_KEYS
 from ruslo.pipeline.files.python_reader import read_python
-from ruslo.pipeline.files.sections import PIPELINE_KEYS, STRUCTURE_KEYS
-from ruslo.pipeline.files.shapes import Reported, read_keys
 from ruslo.pipeline.files.steps import read_steps
 from ruslo.pipeline.files.yaml_reader import read_yaml
 
@@ -23,7 +23,7 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """``pipeline`` is None when the file has errors."""
+    """``pipeline`` is None if the file has errors."""
 
     path: Path
     pipeline: Pipeline | None
@@ -36,14 +36,14 @@ class Loaded:
 
 
 def load_pipelines(paths: Sequence[Path]) -> list[Loaded]:
-    """Each by itself, and then what they must not have in common."""
+    """Load each file, then check that names and checkpoints are not shared."""
     loaded = [load_pipeline(path) for path in paths]
     seen: dict[str, Path] = {}
     results = []
     for entry in loaded:
         shared = Findings()
         if entry.pipeline is not None:
-            begin = Place(entry.path, 1, 1)
+            begin = Location(entry.path, 1, 1)
             keys = {f"the name {entry.pipeline.name!r}": "name"}
             if entry.pipeline.checkpoint is not None:
                 folder = entry.pipeline.folder.resolve() / entry.pipeline.checkpoint
@@ -51,7 +51,7 @@ def load_pipelines(paths: Sequence[Path]) -> list[Loaded]:
             for what, key in keys.items():
                 if what in seen:
                     shared.error(
-                        begin, "shared", f"{what} is also that of {seen[what]}", f"Give it another {key}."
+                        begin, "shared", f"{what} is also used by {seen[what]}", f"Set another {key}."
                     )
                 seen.setdefault(what, entry.path)
         found = [*entry.findings, *shared.sorted()]
@@ -74,7 +74,7 @@ def _load(path: Path, findings: Findings) -> Pipeline | None:
     except Reported as reported:
         if not isinstance(root.value, dict):
             return None
-        values = reported.values  # go on, to tell of all mistakes at once
+        values = reported.values  # continue, to report all errors at once
     folder = path.parent
     inputs = read_inputs(root, findings)
     steps = read_steps(root, folder, findings)
@@ -104,12 +104,12 @@ def _load(path: Path, findings: Findings) -> Pipeline | None:
 
 
 def _read(path: Path, findings: Findings) -> Located | None:
-    begin = Place(path, 1, 1)
+    begin = Location(path, 1, 1)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        findings.error(begin, "file", f"the file cannot be read: {reason}", "Check the path.")
+        findings.error(begin, "file", f"cannot read the file: {reason}", "Check the path.")
         return None
     except UnicodeDecodeError as error:
         findings.error(
@@ -120,7 +120,9 @@ def _read(path: Path, findings: Findings) -> Located | None:
         return read_yaml(text, path, findings)
     if path.suffix == ".py":
         return read_python(text, path, findings)
-    findings.error(begin, "file", "a pipeline is a YAML file or a Python module", "Name it .yaml or .py.")
+    findings.error(
+        begin, "file", "a pipeline must be a YAML file or a Python module", "Name it .yaml or .py."
+    )
     return None
 
 

@@ -1,4 +1,4 @@
-"""The content of a pipeline file as a tree in which every value knows its place."""
+"""The content of a pipeline file as a tree of values with locations."""
 
 from __future__ import annotations
 
@@ -6,41 +6,40 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ruslo.pipeline.files.finding import Place
+from ruslo.pipeline.files.finding import Location
 
 Scalar: TypeAlias = str | int | float | bool | Callable[..., object] | None
-"""Functions occur in pipelines that are Python modules."""
+"""Only pipelines that are Python modules contain functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """``value`` is a scalar, a list of Located, or a dict of Located; keys have places of their own.
+    """``value`` is a scalar, a list of Located, or a dict of Located, whose keys have their own locations.
 
-    ``text_lines`` is the place of each line of a text that was written as a block, so that a mistake inside
-    of it can be pointed at.
+    ``text_lines`` has the location of each line of a block text, for findings inside it.
     """
 
     value: Scalar | list[Located] | dict[str, Located]
-    place: Place
-    key_places: dict[str, Place] = field(default_factory=dict)
-    text_lines: tuple[Place, ...] = ()
+    location: Location
+    key_locations: dict[str, Location] = field(default_factory=dict)
+    text_lines: tuple[Location, ...] = ()
 
     def items(self) -> Iterator[tuple[str, Located]]:
         assert isinstance(self.value, dict), "only a mapping has items"
         yield from self.value.items()
 
-    def key_place(self, key: str) -> Place:
-        return self.key_places.get(key, self.place)
+    def key_location(self, key: str) -> Location:
+        return self.key_locations.get(key, self.location)
 
-    def place_in_text(self, line: int, column: int) -> Place:
-        """The place of a line and column (from 1) of this text in the file."""
+    def location_in_text(self, line: int, column: int) -> Location:
+        """The location in the file of a line and column (from 1) of this text."""
         if 1 <= line <= len(self.text_lines):
             begin = self.text_lines[line - 1]
-            return Place(begin.file, begin.line, begin.column + column - 1)
-        return self.place
+            return Location(begin.file, begin.line, begin.column + column - 1)
+        return self.location
 
     def plain(self) -> object:
-        """The same without places."""
+        """The value without locations."""
         if isinstance(self.value, dict):
             return {key: item.plain() for key, item in self.value.items()}
         if isinstance(self.value, list):
@@ -49,7 +48,7 @@ class Located:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in a user's words."""
+    """The type of a value, for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

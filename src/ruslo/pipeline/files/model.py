@@ -1,4 +1,4 @@
-"""A pipeline as it was read from its file: named sources, steps that are views, sinks."""
+"""The model of a pipeline file: named sources, steps, sinks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ruslo.pipeline.connectors.base import Sink, Source
-from ruslo.pipeline.files.finding import Place
+from ruslo.pipeline.files.finding import Location
 
 OutputMode: TypeAlias = Literal["append", "update", "complete"]
 Row: TypeAlias = Mapping[str, object]
@@ -16,7 +16,7 @@ Row: TypeAlias = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How late events of a view may come before they are left out."""
+    """How late events of a view may arrive before they are dropped."""
 
     column: str
     delay_ms: int
@@ -27,41 +27,41 @@ class Input:
     name: str
     source: Source
     watermark: Watermark | None
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A view made from others, by a query or by a function."""
+    """A view derived from other views by a query or a function."""
 
     name: str
     reads: tuple[str, ...]
-    """The views it is made from."""
+    """The views that the step reads."""
     sql: str | None
     python: str | Callable[..., object] | None
     """``module:function``, or the function itself in a pipeline that is a Python module."""
     arguments: Mapping[str, Any]
     watermark: Watermark | None
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A view and where it goes: one query of Spark."""
+    """A view and its sink: one Spark query."""
 
     name: str
     view: str
     sink: Sink
     mode: OutputMode
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
 class OnError:
-    """A query that failed is started again after a pause that doubles, until it failed too often in a row."""
+    """The retry policy of a failed query: restart after a delay that doubles with each failure in a row."""
 
     restarts: int | None = None
-    """None for without end."""
+    """The maximum number of restarts in a row; None for no limit."""
     delay_ms: int = 1_000
     max_delay_ms: int = 60_000
 
@@ -76,7 +76,7 @@ class Resources:
     spark: Mapping[str, str] = field(default_factory=dict)
 
     def context_settings(self) -> dict[str, str]:
-        """What holds for the whole of Spark and must be known when it starts."""
+        """Settings of the whole Spark application, required at its start."""
         named = {
             "spark.driver.memory": self.driver_memory,
             "spark.executor.memory": self.executor_memory,
@@ -87,7 +87,7 @@ class Resources:
         return {key: str(value) for key, value in named.items() if value is not None} | static
 
     def session_settings(self) -> dict[str, str]:
-        """What each pipeline may have for itself in a Spark that several share."""
+        """Settings that each pipeline has for itself in a shared Spark."""
         own = {key: value for key, value in self.spark.items() if key.startswith("spark.sql.")}
         if self.shuffle_partitions is not None:
             own["spark.sql.shuffle.partitions"] = str(self.shuffle_partitions)
@@ -96,7 +96,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How the past is read before the pipeline goes live: in larger bites, from disk where possible."""
+    """How existing records are read before the pipeline goes live."""
 
     max_records_per_batch: int | None = None
     scan: str | None = None
@@ -104,15 +104,15 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """Given these records, expect those. More than one batch makes a stream of them."""
+    """Given records and expected rows. With ``batches`` in the file the example runs as a stream."""
 
     name: str
     batches: Sequence[Mapping[str, Sequence[Row]]]
     is_stream: bool
     expect: Mapping[str, Sequence[Row]]
-    """Rows by view."""
+    """Expected rows by view."""
     ordered: bool
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,12 @@ class Pipeline:
     description: str
     inputs: tuple[Input, ...]
     steps: tuple[Step, ...]
-    """In an order in which each comes after what it reads."""
+    """Ordered so that each step follows the steps it reads."""
     outputs: tuple[Output, ...]
     bootstrap: str | None
     group: str | None
     trigger_ms: int | None
-    """None to end when everything that is there has been read (AvailableNow)."""
+    """None to finish when all existing records have been read (AvailableNow)."""
     checkpoint: str | None
     dead_letters: str | None
     resources: Resources

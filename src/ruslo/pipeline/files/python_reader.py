@@ -1,7 +1,7 @@
-"""A pipeline that is a Python module: its variable ``pipeline`` is a dict with the keys of the YAML file.
+"""Reads a pipeline that is a Python module: its variable ``pipeline`` is a dict with the keys of a YAML file.
 
-Functions may stand in it themselves instead of ``module:function``. Places are those of the dict display in
-the source; what the module computes has the place of the variable.
+Functions may be given directly instead of as ``module:function``. Locations are those of the dict literal in
+the source; computed values have the location of the variable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from pathlib import Path
 from typing import cast
 
-from ruslo.pipeline.files.finding import Findings, Place
+from ruslo.pipeline.files.finding import Findings, Location
 from ruslo.pipeline.files.located import Located, Scalar
 from ruslo.pipeline.files.python_ref import load_file
 
@@ -18,26 +18,26 @@ VARIABLE = "pipeline"
 
 
 def read_python(text: str, path: Path, findings: Findings) -> Located | None:
-    begin = Place(path, 1, 1)
+    begin = Location(path, 1, 1)
     try:
         tree = ast.parse(text, str(path))
     except SyntaxError as error:
-        place = Place(path, error.lineno or 1, error.offset or 1)
-        findings.error(place, "python", f"this is no Python: {error.msg}", "Correct the module.")
+        location = Location(path, error.lineno or 1, error.offset or 1)
+        findings.error(location, "python", f"invalid Python: {error.msg}", "Correct the module.")
         return None
     written = _assigned(tree)
     if written is None:
         fix = f"Write {VARIABLE} = {{…}} with the keys of a pipeline file."
-        findings.error(begin, "python", f"the module sets no variable {VARIABLE!r}", fix)
+        findings.error(begin, "python", f"the module does not set the variable {VARIABLE!r}", fix)
         return None
     try:
         value = getattr(load_file(path), VARIABLE)
-    except Exception as error:  # the module is the user's: whatever it raises is a finding about it
+    except Exception as error:  # any exception of the user's module is a finding
         findings.error(
-            begin, "python", f"the module fails: {type(error).__name__}: {error}", "Correct the module."
+            begin, "python", f"the module raised {type(error).__name__}: {error}", "Correct the module."
         )
         return None
-    return _locate(value, written, Place(path, written.lineno, written.col_offset + 1), findings)
+    return _locate(value, written, Location(path, written.lineno, written.col_offset + 1), findings)
 
 
 def _assigned(tree: ast.Module) -> ast.expr | None:
@@ -55,28 +55,29 @@ def _assigned(tree: ast.Module) -> ast.expr | None:
     return None
 
 
-def _locate(value: object, written: ast.expr | None, above: Place, findings: Findings) -> Located:
-    place = above if written is None else Place(above.file, written.lineno, written.col_offset + 1)
+def _locate(value: object, written: ast.expr | None, above: Location, findings: Findings) -> Located:
+    location = above if written is None else Location(above.file, written.lineno, written.col_offset + 1)
     if isinstance(value, dict):
         displayed = _displayed(written)
         values: dict[str, Located] = {}
-        key_places: dict[str, Place] = {}
+        key_locations: dict[str, Location] = {}
         for key, item in value.items():
             key_node, item_node = displayed.get(key, (None, None))
-            values[str(key)] = _locate(item, item_node, place, findings)
+            values[str(key)] = _locate(item, item_node, location, findings)
             if key_node is not None:
-                key_places[str(key)] = Place(place.file, key_node.lineno, key_node.col_offset + 1)
-        return Located(values, place, key_places)
+                key_locations[str(key)] = Location(location.file, key_node.lineno, key_node.col_offset + 1)
+        return Located(values, location, key_locations)
     if isinstance(value, list | tuple):
         nodes: list[ast.expr | None] = [None] * len(value)
         if isinstance(written, ast.List | ast.Tuple) and len(written.elts) == len(value):
             nodes = list(written.elts)
         return Located(
-            [_locate(item, node, place, findings) for item, node in zip(value, nodes, strict=True)], place
+            [_locate(item, node, location, findings) for item, node in zip(value, nodes, strict=True)],
+            location,
         )
     if value is None or isinstance(value, str | int | float | bool) or callable(value):
-        return Located(cast(Scalar, value), place)
-    return Located(str(value), place)
+        return Located(cast(Scalar, value), location)
+    return Located(str(value), location)
 
 
 def _displayed(written: ast.expr | None) -> dict[object, tuple[ast.expr, ast.expr]]:

@@ -1,4 +1,4 @@
-"""``module:function`` in a pipeline file: found without running the module, and loaded to run it."""
+"""``module:function`` references: inspected without running the module, and loaded to run the function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ruslo.pipeline.files.finding import nearest
 
 @dataclass(frozen=True, slots=True)
 class FunctionShape:
-    """The parameters of a function by name; ``required`` have no default."""
+    """The parameter names of a function; ``required`` ones have no default."""
 
     parameters: tuple[str, ...]
     required: frozenset[str]
@@ -35,40 +35,41 @@ def split_reference(reference: str) -> tuple[str, str]:
     module, separator, function = reference.partition(":")
     if not separator or not module or not function.isidentifier():
         raise ReferenceProblem(
-            f"{reference!r} names no function", "Write module:function, as enrich:add_country."
+            f"invalid function reference {reference!r}",
+            "Write module:function, such as enrich:add_country.",
         )
     return module.removesuffix(".py"), function
 
 
 def function_shape(reference: str, folder: Path) -> FunctionShape:
-    """Found in the source; nothing of the module is run."""
+    """Read from the source, without running the module if possible."""
     module, function = split_reference(reference)
     source = source_file(module, folder)
     if source is None:
         raise ReferenceProblem(
-            f"there is no module {module!r}",
-            f"Write {module.rpartition('.')[2]}.py beside the pipeline file, or install the package.",
+            f"unknown module {module!r}",
+            f"Add {module.rpartition('.')[2]}.py beside the pipeline file, or install the package.",
         )
     if source.suffix != ".py":
-        return shape_of(load_function(reference, folder))  # compiled: only running it tells
+        return shape_of(load_function(reference, folder))  # a compiled module must be loaded
     try:
         tree = ast.parse(source.read_text(encoding="utf-8"), str(source))
     except (SyntaxError, UnicodeDecodeError) as error:
         where = f" in line {error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ReferenceProblem(
-            f"{source.name} is no Python: {reason}{where}", "Correct the module."
+            f"{source.name} is invalid Python: {reason}{where}", "Correct the module."
         ) from None
     found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if function in found:
         return _shape(found[function].args)
     if function in _names_bound(tree):
-        return shape_of(load_function(reference, folder))  # made by an import or an assignment
+        return shape_of(load_function(reference, folder))  # defined by an import or an assignment
     raise ReferenceProblem(f"{source.name} has no function {function!r}", nearest(function, found))
 
 
 def source_file(module: str, folder: Path) -> Path | None:
-    """The file of a module: beside the pipeline first, then where Python looks."""
+    """The file of a module: beside the pipeline file, or on Python's path."""
     beside = folder.joinpath(*module.split(".")).with_suffix(".py")
     if beside.is_file():
         return beside
@@ -95,9 +96,9 @@ def load_module(name: str, folder: Path) -> ModuleType:
 
 
 def load_file(source: Path) -> ModuleType:
-    """A module beside a pipeline, under a name of its own: two pipelines may both have a ``steps.py``.
+    """Load a module beside a pipeline under a unique name: two pipelines may both have a ``steps.py``.
 
-    Executors have no such file, so its functions travel to them by value.
+    Executors do not have the file, so its functions are pickled by value.
     """
     from pyspark.cloudpickle import register_pickle_by_value
 

@@ -1,4 +1,4 @@
-"""The reference of all keys at the end of ``docs/pipelines.md``, made from their declarations."""
+"""Generates the reference of all keys at the end of ``docs/pipelines.md``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ruslo.pipeline.connectors.registry import SINKS, SOURCES
-from ruslo.pipeline.files.ends import SINK_KEYS
+from ruslo.pipeline.files.endpoints import SINK_KEYS
 from ruslo.pipeline.files.example_rows import EXAMPLE_KEYS
-from ruslo.pipeline.files.sections import PIPELINE_KEYS, STRUCTURE_KEYS
-from ruslo.pipeline.files.shapes import Key, Section
+from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.pipeline_keys import PIPELINE_KEYS, STRUCTURE_KEYS
 from ruslo.pipeline.files.steps import STEP_KEYS
-from ruslo.pipeline.files.view_parts import WATERMARK
+from ruslo.pipeline.files.value_types import Section
+from ruslo.pipeline.files.view_keys import WATERMARK
 
-MARK = "<!-- From here on made by `python -m ruslo.pipeline.files.reference`. -->\n"
+MARK = "<!-- Generated from here by `python -m ruslo.pipeline.files.reference`. -->\n"
 _PAGE = Path(__file__).resolve().parents[4] / "docs" / "pipelines.md"
 _EXAMPLE_ROWS = {
-    "given": "rows by source, run as a batch; for a single source the rows alone",
-    "batches": "a list of such, run as a stream",
-    "expect": "rows by view; for a single sink the rows alone",
+    "given": "rows by source, run as a batch; with one source the rows alone",
+    "batches": "a list of `given` entries, run as a stream",
+    "expect": "rows by view; with one sink the rows alone",
 }
 _STEP_PYTHON = "`module:function`, instead of `sql`"
 
@@ -32,22 +33,22 @@ def _lines() -> Iterator[str]:
     yield "### The pipeline\n"
     yield from _table(PIPELINE_KEYS, STRUCTURE_KEYS)
     for key in PIPELINE_KEYS:
-        if isinstance(key.kind, Section):
+        if isinstance(key.type, Section):
             yield f"\n`{key.name}`:\n"
-            yield from _table(key.kind.keys)
+            yield from _table(key.type.keys)
     yield "\n### Steps\n"
     yield from _table(STEP_KEYS, {"python": _STEP_PYTHON})
     yield "\n### Sources\n"
-    yield "All have `type`, and:\n"
+    yield "All sources have `type`, and:\n"
     yield from _table((WATERMARK,))
-    assert isinstance(WATERMARK.kind, Section)
+    assert isinstance(WATERMARK.type, Section)
     yield "\n`watermark`:\n"
-    yield from _table(WATERMARK.kind.keys)
+    yield from _table(WATERMARK.type.keys)
     for name, source in SOURCES.items():
         yield f"\n**`type: {name}`** {source.DOC}\n"
         yield from _table(source.KEYS)
     yield "\n### Sinks\n"
-    yield "All have `type`, and:\n"
+    yield "All sinks have `type`, and:\n"
     yield from _table(SINK_KEYS)
     for name, sink in SINKS.items():
         yield f"\n**`type: {name}`** {sink.DOC}\n"
@@ -58,10 +59,10 @@ def _lines() -> Iterator[str]:
 
 
 def _table(keys: Sequence[Key], more: dict[str, str] | None = None) -> Iterator[str]:
-    yield "| key | is | |"
+    yield "| key | value | meaning |"
     yield "|---|---|---|"
     for key in keys:
-        yield f"| `{key.name}` | {key.kind.words}{_default(key)} | {key.doc} |"
+        yield f"| `{key.name}` | {key.type.description}{_default(key)} | {key.doc} |"
     for name, doc in (more or {}).items():
         yield f"| `{name}` | | {doc} |"
 
@@ -75,7 +76,7 @@ def _default(key: Key) -> str:
 
 
 def page() -> str:
-    """The page as it should be: what people wrote, and the reference."""
+    """The hand-written part of the page, and the reference."""
     return _PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + reference()
 
 

@@ -1,6 +1,6 @@
-"""The columns of a source, as Spark writes them: ``id BIGINT, at TIMESTAMP, tags ARRAY<STRING>``.
+"""Parses the schema of a source, in Spark's DDL: ``id BIGINT, at TIMESTAMP, tags ARRAY<STRING>``.
 
-Read here so that a misspelt type is found before Spark starts; Spark itself reads the same text again.
+It finds misspelt types before Spark starts; Spark parses the same text again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FieldType: TypeAlias = Struct | Array | Map | str
 
 
 class SchemaProblem(ValueError):
-    """Why a text is no schema; ``column`` (from 1) is where."""
+    """Why a schema is invalid, and where: ``column`` counts from 1."""
 
     def __init__(self, message: str, fix: str, column: int) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ class _Parser:
             if match is None:
                 at = position + len(text[position:]) - len(text[position:].lstrip())
                 raise SchemaProblem(
-                    f"{text[at]!r} has no place in a schema", "Write: name TYPE, name TYPE.", at + 1
+                    f"unexpected character {text[at]!r}", "Write: name TYPE, name TYPE.", at + 1
                 )
             kind = match.lastgroup or ""
             self._tokens.append((kind, match[kind], match.start(kind) + 1))
@@ -102,12 +102,10 @@ class _Parser:
         while True:
             kind, name, column = self._take()
             if kind not in ("word", "quoted"):
-                raise SchemaProblem(
-                    f"a column's name is missing before {name!r}", "Write: name TYPE.", column
-                )
+                raise SchemaProblem(f"a column name is missing before {name!r}", "Write: name TYPE.", column)
             name = name[1:-1].replace("``", "`") if kind == "quoted" else name
             if name.lower() in (known.lower() for known in fields):
-                raise SchemaProblem(f"the column {name!r} is there twice", "Rename or remove one.", column)
+                raise SchemaProblem(f"duplicate column {name!r}", "Rename or remove one.", column)
             if self._peek() == ":":
                 self._take()
             fields[name] = self._type()
@@ -116,15 +114,15 @@ class _Parser:
             if sign == until:
                 return fields
             if sign != ",":
-                raise SchemaProblem(
-                    f"{sign!r} is not expected here", "Columns are separated by commas.", column
-                )
+                raise SchemaProblem(f"unexpected {sign!r}", "Separate columns with commas.", column)
 
     def _type(self) -> FieldType:
         kind, name, column = self._take()
         word = name.lower()
         if kind != "word" or word not in _PLAIN | _NESTED | _SIZED.keys():
-            raise SchemaProblem(f"{name!r} is no type", nearest(word, [*_PLAIN, *_NESTED, "decimal"]), column)
+            raise SchemaProblem(
+                f"unknown type {name!r}", nearest(word, [*_PLAIN, *_NESTED, "decimal"]), column
+            )
         if word in _SIZED:
             self._size(_SIZED[word], column)
             return word
@@ -150,7 +148,7 @@ class _Parser:
             kind, number, column = self._take()
             if kind != "word" or not number.isdigit():
                 raise SchemaProblem(
-                    f"{number!r} is no number of digits", "Write e.g. DECIMAL(10, 2).", column
+                    f"invalid number of digits {number!r}", "Write e.g. DECIMAL(10, 2).", column
                 )
             if self._peek() == ")" or count == most - 1:
                 break

@@ -1,9 +1,8 @@
-"""What can be said of a SQL text without Spark: its quotes and brackets, its beginning, the names it reads.
+"""Checks SQL without Spark, and finds the tables that it reads.
 
-Checked here: quotes, comments and brackets that are never closed; more than one statement; a statement that
-is no query; a misspelt first word; a comma with nothing after it; and which tables are read, for the check of
-names. Not checked: the grammar as a whole, columns, types and functions. Those Spark alone knows; ``lint
---spark`` asks it.
+It reports unclosed quotes, comments and brackets, several statements, statements that are not queries, a
+misspelt first word, and a comma with nothing after it. Grammar, columns, types and functions are checked by
+Spark (``lint --spark``).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 _CLOSING = {"(": ")", "[": "]"}
-# Words that end a FROM clause: after them a comma separates other things than tables.
+# Words that end a FROM clause: after them commas do not separate tables.
 _ENDS_FROM = frozenset(
     [
         "WHERE",
@@ -106,11 +105,11 @@ def problems_of(sql: str) -> list[SqlProblem]:
     for token in tokens:
         if token.kind == "open":
             what = {"/*": "comment", "`": "name in backquotes"}.get(token.text, "text")
-            return [SqlProblem(f"this {what} is never closed", "Close it.", token.line, token.column)]
+            return [SqlProblem(f"unclosed {what}", "Close it.", token.line, token.column)]
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     if not tokens:
-        return [SqlProblem("there is no statement", "Write a SELECT.", 1, 1)]
+        return [SqlProblem("the query is empty", "Write a SELECT.", 1, 1)]
     return [*_beginning(tokens), *_brackets(tokens), *_statements(tokens), *_commas(tokens)]
 
 
@@ -125,8 +124,8 @@ def _beginning(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
     first = next((token for token in tokens if token.text != "("), tokens[0])
     if first.upper not in _BEGINNINGS:
         near = nearest(first.upper, _BEGINNINGS)
-        fix = near if near.startswith("Did") else "A step is one query: begin with SELECT or WITH."
-        yield SqlProblem(f"a query does not begin with {first.text!r}", fix, first.line, first.column)
+        fix = near if near.startswith("Did") else "Start the query with SELECT or WITH."
+        yield SqlProblem(f"a query cannot start with {first.text!r}", fix, first.line, first.column)
 
 
 def _brackets(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
@@ -137,8 +136,8 @@ def _brackets(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
         elif token.kind == "sign" and token.text in _CLOSING.values():
             if not opened or _CLOSING[opened[-1].text] != token.text:
                 yield SqlProblem(
-                    f"{token.text!r} closes nothing",
-                    "Remove it, or open a bracket before.",
+                    f"unmatched {token.text!r}",
+                    "Remove it, or open a bracket before it.",
                     token.line,
                     token.column,
                 )
@@ -146,14 +145,14 @@ def _brackets(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
             opened.pop()
     for token in opened[-1:]:
         closing = _CLOSING[token.text]
-        yield SqlProblem(f"{token.text!r} is never closed", f"Add {closing!r}.", token.line, token.column)
+        yield SqlProblem(f"unclosed {token.text!r}", f"Add {closing!r}.", token.line, token.column)
 
 
 def _statements(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
     for token in tokens:
         if token.text == ";":
             yield SqlProblem(
-                "there is more than one statement", "Make the second one a step.", token.line, token.column
+                "a step must be one statement", "Make the second one a step.", token.line, token.column
             )
             return
 
@@ -171,7 +170,7 @@ def _commas(tokens: list[SqlToken]) -> Iterator[SqlProblem]:
 
 
 def _common_table_names(tokens: list[SqlToken]) -> set[str]:
-    """Names that are followed by ``AS (`` or, with their columns in between, by ``(…) AS (``."""
+    """Names followed by ``AS (``, or by a list of columns and ``AS (``."""
     names = set()
     for index, token in enumerate(tokens[:-2]):
         if (
@@ -205,13 +204,13 @@ def _after_brackets(tokens: list[SqlToken], index: int) -> int | None:
 
 @dataclass(slots=True)
 class _Scope:
-    """What is open between two brackets."""
+    """The state between two brackets."""
 
     table_next: bool = False
     in_from: bool = False
-    """Commas separate tables here."""
+    """Whether commas separate tables."""
     no_query: bool = False
-    """``extract(DAY FROM at)`` and ``trim(BOTH ' ' FROM name)`` read no table."""
+    """Whether FROM is part of a function, as in ``extract(DAY FROM at)`` and ``trim(BOTH ' ' FROM name)``."""
 
 
 def _reads(tokens: list[SqlToken]) -> Iterator[TableRead]:
@@ -235,7 +234,7 @@ def _reads(tokens: list[SqlToken]) -> Iterator[TableRead]:
         elif scope.table_next and token.kind in ("word", "quoted") and token.upper not in _NO_TABLE:
             scope.table_next = False
             after = tokens[index + 1].text if index + 1 < len(tokens) else ""
-            if after not in (".", "("):  # of another catalog, or a function that makes a table
+            if after not in (".", "("):  # a table of another catalog, or a table function
                 yield TableRead(token.name, token.line, token.column)
         elif token.upper in _ENDS_FROM and token.kind == "word":
             scope.table_next = scope.in_from = False

@@ -1,4 +1,4 @@
-"""YAML into a tree of located values."""
+"""Reads YAML into a tree of located values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from ruslo.pipeline.files.finding import Findings, Place
+from ruslo.pipeline.files.finding import Findings, Location
 from ruslo.pipeline.files.located import Located, Scalar
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\})")
@@ -19,21 +19,21 @@ _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<defa
 def read_yaml(
     text: str, path: Path, findings: Findings, environment: Mapping[str, str] | None = None
 ) -> Located | None:
-    """None when the text is no YAML at all, or empty; ``findings`` then says why."""
-    begin = Place(path, 1, 1)
+    """None if the YAML is invalid or empty; ``findings`` has the reason."""
+    begin = Location(path, 1, 1)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = begin if mark is None else _place(path, mark)
+        location = begin if mark is None else _location(path, mark)
         context = f" {error.context}" if error.context else ""
-        findings.error(place, "yaml", f"this is no YAML: {error.problem or 'it cannot be read'}{context}")
+        findings.error(location, "yaml", f"invalid YAML: {error.problem or 'it cannot be parsed'}{context}")
         return None
     except yaml.reader.ReaderError as error:
-        findings.error(begin, "yaml", f"this is no YAML: {error.reason} at character {error.position}")
+        findings.error(begin, "yaml", f"invalid YAML: {error.reason} at character {error.position}")
         return None
     if node is None:
-        findings.error(begin, "empty", "the file is empty", "'ruslo pipeline init' writes one to begin with.")
+        findings.error(begin, "empty", "the file is empty", "Create one with 'ruslo pipeline init'.")
         return None
     return _Reader(text, path, findings, os.environ if environment is None else environment).read(node)
 
@@ -48,56 +48,58 @@ class _Reader:
         self._above: set[int] = set()
 
     def read(self, node: yaml.Node) -> Located:
-        place = _place(self._path, node.start_mark)
+        location = _location(self._path, node.start_mark)
         if id(node) in self._above:
-            self._findings.error(place, "yaml", "an anchor (&name) holds itself", "Write the value out.")
-            return Located(None, place)
+            self._findings.error(
+                location, "yaml", "an anchor (&name) contains itself", "Write out the value."
+            )
+            return Located(None, location)
         self._above.add(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
-                return self._mapping(node, place)
+                return self._mapping(node, location)
             if isinstance(node, yaml.SequenceNode):
-                return Located([self.read(item) for item in node.value], place)
+                return Located([self.read(item) for item in node.value], location)
             assert isinstance(node, yaml.ScalarNode)
-            return self._scalar(node, place)
+            return self._scalar(node, location)
         finally:
             self._above.discard(id(node))
 
-    def _mapping(self, node: yaml.MappingNode, place: Place) -> Located:
+    def _mapping(self, node: yaml.MappingNode, location: Location) -> Located:
         values: dict[str, Located] = {}
-        key_places: dict[str, Place] = {}
+        key_locations: dict[str, Location] = {}
         for key_node, value_node in node.value:
-            key_place = _place(self._path, key_node.start_mark)
+            key_location = _location(self._path, key_node.start_mark)
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else ""
             if not key:
-                self._findings.error(key_place, "yaml", "a key must be text", "Write it as 'name: value'.")
+                self._findings.error(key_location, "yaml", "a key must be text", "Write 'name: value'.")
                 continue
             if key in values:
                 self._findings.error(
-                    key_place,
+                    key_location,
                     "duplicate-key",
-                    f"{key!r} is here twice, first in line {key_places[key].line}",
+                    f"duplicate key {key!r}, first in line {key_locations[key].line}",
                     "Remove one of them.",
                 )
-            values[key], key_places[key] = self.read(value_node), key_place
-        return Located(values, place, key_places)
+            values[key], key_locations[key] = self.read(value_node), key_location
+        return Located(values, location, key_locations)
 
-    def _scalar(self, node: yaml.ScalarNode, place: Place) -> Located:
+    def _scalar(self, node: yaml.ScalarNode, location: Location) -> Located:
         tag = node.tag
         try:
             value = self._constructor.construct_object(node)
         except (yaml.MarkedYAMLError, ValueError) as error:
             problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
-            self._findings.error(place, "yaml", f"{node.value!r} cannot be read: {problem}")
-            return Located(None, place)
+            self._findings.error(location, "yaml", f"cannot parse {node.value!r}: {problem}")
+            return Located(None, location)
         if isinstance(value, datetime.date) or not isinstance(value, str | int | float | bool | None):
-            value = node.value  # what YAML takes for a date is a text here: its column's type decides
+            value = node.value  # YAML dates stay text: the type of the column decides
         if not isinstance(value, str):
-            return Located(value, place)
-        expanded = self._expand(value, place) if tag.endswith(":str") else value
-        return Located(expanded, place, text_lines=self._text_lines(node, place))
+            return Located(value, location)
+        expanded = self._expand(value, location) if tag.endswith(":str") else value
+        return Located(expanded, location, text_lines=self._text_lines(node, location))
 
-    def _expand(self, text: str, place: Place) -> Scalar:
+    def _expand(self, text: str, location: Location) -> Scalar:
         """``${NAME}`` and ``${NAME:-default}`` from the environment; ``$$`` is a dollar sign."""
 
         def value(match: re.Match[str]) -> str:
@@ -108,7 +110,7 @@ class _Reader:
                 return self._environment[name]
             if default is None:
                 self._findings.warning(
-                    place,
+                    location,
                     "unset-variable",
                     f"the environment variable {name} is not set",
                     f"Set it, or give a default: ${{{name}:-value}}.",
@@ -117,24 +119,24 @@ class _Reader:
 
         return _VARIABLE.sub(value, text)
 
-    def _text_lines(self, node: yaml.ScalarNode, place: Place) -> tuple[Place, ...]:
+    def _text_lines(self, node: yaml.ScalarNode, location: Location) -> tuple[Location, ...]:
         if node.style not in ("|", ">"):
             quote = 1 if node.style in ("'", '"') else 0
-            return (Place(place.file, place.line, place.column + quote),)
+            return (Location(location.file, location.line, location.column + quote),)
         if node.style == ">":
             return ()  # folded: lines of the file are not lines of the text
         first = node.start_mark.line + 1
         end = min(node.end_mark.line + 1, len(self._lines))
         column = self._margin(first) + 1
-        return tuple(Place(self._path, number + 1, column) for number in range(first, end))
+        return tuple(Location(self._path, number + 1, column) for number in range(first, end))
 
     def _margin(self, first: int) -> int:
-        """How far a block is indented: as its first line that is not blank."""
+        """The indentation of a block: that of its first line that is not blank."""
         for line in self._lines[first:]:
             if line.strip():
                 return len(line) - len(line.lstrip())
         return 0
 
 
-def _place(path: Path, mark: yaml.Mark) -> Place:
-    return Place(path, mark.line + 1, mark.column + 1)
+def _location(path: Path, mark: yaml.Mark) -> Location:
+    return Location(path, mark.line + 1, mark.column + 1)

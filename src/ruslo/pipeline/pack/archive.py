@@ -1,4 +1,4 @@
-"""The archive: ``lib`` holds the packages, ``bin/python`` starts the machine's own Python with them."""
+"""The archive: ``lib`` contains the packages, ``bin/python`` starts the machine's own Python with them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ exec "${{RUSLO_PYTHON:-{PYTHON}}}" "$@"
 class Packed:
     path: Path
     packages: dict[str, str]
-    """Versions by name."""
+    """Package versions by name."""
     size_bytes: int
 
 
 def write_archive(path: Path, packages: Iterable[str] = ()) -> Packed:
-    """A file that is complete when it has its name."""
+    """Write the archive under a temporary name, then rename it."""
     found = needed_distributions(packages)
     partial = path.with_name(f"{path.name}.partial")
     with (
@@ -42,8 +42,8 @@ def write_archive(path: Path, packages: Iterable[str] = ()) -> Packed:
     ):
         _add_text(archive, "bin/python", _LAUNCHER, mode=0o755)
         for entry in found.values():
-            for file, place in files_of(entry):
-                archive.add(file, f"lib/{place}", recursive=False)
+            for file, name in files_of(entry):
+                archive.add(file, f"lib/{name}", recursive=False)
     partial.replace(path)
     return Packed(path, {name: entry.version for name, entry in found.items()}, path.stat().st_size)
 

@@ -1,4 +1,4 @@
-"""Which installed packages a pipeline's executors need: Ruslo's, and what those need in turn."""
+"""The installed packages that executors need: Ruslo, and its dependencies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ruslo.model.errors import ConfigError
 
 OWN = "ruslo"
 _ALWAYS = ("pyarrow", "numba", "pandas", "fastavro", "protobuf")
-"""What Spark's Python workers, its state in Python and the decoder use: the extra ``spark``."""
+"""Packages that Spark's Python workers and the decoder use, from the extra ``spark``."""
 _FROM_THE_CLUSTER = frozenset({"pyspark", "py4j"})
-"""Spark puts its own on every executor's path, and they must be the cluster's version."""
+"""Spark provides these to executors, in the version of the cluster."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def needed_distributions(packages: Iterable[str] = ()) -> dict[str, Distribution]:
-    """By name; raises ConfigError for a package asked for that is not installed."""
-    asked = [_normal(name) for name in packages]
+    """Distributions by name; raises ConfigError if one of ``packages`` is not installed."""
+    requested = [_normal(name) for name in packages]
     found: dict[str, Distribution] = {}
-    waiting = [OWN, *_ALWAYS, *asked]
+    waiting = [OWN, *_ALWAYS, *requested]
     while waiting:
         name = waiting.pop()
         if name in found or name in _FROM_THE_CLUSTER:
@@ -29,11 +29,11 @@ def needed_distributions(packages: Iterable[str] = ()) -> dict[str, Distribution
         try:
             found[name] = distribution(name)
         except PackageNotFoundError:
-            if name in asked:
+            if name in requested:
                 raise ConfigError(
-                    f"the package {name!r} is not installed here: install it, then pack"
+                    f"the package {name!r} is not installed: install it, then pack again"
                 ) from None
-            continue  # needed on other systems, or for an extra that nobody asked for
+            continue  # required on other systems, or by an extra
         waiting.extend(_requirements(found[name]))
     return dict(sorted(found.items()))
 
@@ -51,21 +51,21 @@ def _normal(name: str) -> str:
 
 
 def files_of(found: Distribution) -> Iterator[tuple[Path, str]]:
-    """Each file and its place among site-packages; scripts and compiled caches are left out."""
+    """Each file and its path relative to site-packages, without scripts and bytecode caches."""
     if _normal(found.name) == OWN:
         yield from _own_files()
         return
     for file in found.files or ():
-        place = file.as_posix()
-        if place.startswith("..") or "__pycache__" in place:
+        name = file.as_posix()
+        if name.startswith("..") or "__pycache__" in name:
             continue
         path = Path(str(found.locate_file(file)))
         if path.is_file():
-            yield path, place
+            yield path, name
 
 
 def _own_files() -> Iterator[tuple[Path, str]]:
-    """From where it was imported, which also serves an editable installation."""
+    """The files of the imported package, which also works for an editable installation."""
     package = Path(__file__).resolve().parents[2]
     for path in sorted(package.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -1,4 +1,4 @@
-"""A session whose executors use a packed environment."""
+"""Settings of a session whose executors use a packed environment."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ PYTHON = f"./{_NAME}/bin/python"
 
 
 def packed_settings(archive: Path | None, folder: Path) -> dict[str, str]:
-    """Settings of Spark for an archive. Spark's driver must be started in ``folder``.
+    """The Spark settings for an archive. Spark's driver must be started in ``folder``.
 
-    The path of Python is relative, because executors unpack the archive where they run. The driver starts
-    Python workers by the same path; there a launcher of our own Python stands for the archive.
+    The path of Python is relative, because executors unpack the archive in their working directory. The
+    driver uses the same path for its Python workers, so a launcher of our own Python is written there.
     """
     if archive is None:
         return {}

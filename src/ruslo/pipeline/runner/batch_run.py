@@ -1,4 +1,4 @@
-"""An output of a pipeline that has no stream in it: written once, in a thread, so that others go on."""
+"""An output of a pipeline without streams: written once, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import threading
 from collections.abc import Callable
 
 from ruslo.pipeline.files.model import Output
-from ruslo.pipeline.runner.figures import Figures
+from ruslo.pipeline.runner.query_metrics import QueryMetrics
 from ruslo.pipeline.runner.query_run import Phase, QueryState
 from ruslo.pipeline.runner.views import spark_reason
 
 
 class BatchRun:
-    """``write`` writes everything and answers how many rows that were."""
+    """``write`` writes all rows and returns their number."""
 
     def __init__(self, output: Output, write: Callable[[], int]) -> None:
         self.output = output
-        self.figures = Figures()
+        self.metrics = QueryMetrics()
         self.state = QueryState.WAITING
         self.error: str | None = None
         self.restarts = 0
@@ -29,8 +29,8 @@ class BatchRun:
             self.state = QueryState.RUNNING
             self._thread.start()
 
-    def stop(self, within_s: float, gave_up: Callable[[], bool]) -> None:
-        """A batch is all or nothing, so that a stop waits for it."""
+    def stop(self, within_s: float, abandoned: Callable[[], bool]) -> None:
+        """Wait for the batch, which cannot be stopped half-way."""
         if self._thread.is_alive():
             self._thread.join(within_s)
         if not self.state.is_over:
@@ -38,8 +38,8 @@ class BatchRun:
 
     def _run(self) -> None:
         try:
-            self.figures.records_out = self._write()
-        except Exception as error:  # whatever it is, it is this batch's end and is told as such
+            self.metrics.records_out = self._write()
+        except Exception as error:  # any failure ends the batch and is reported
             self.error, self.state = spark_reason(error), QueryState.FAILED
         else:
-            self.figures.batches, self.state = 1, QueryState.FINISHED
+            self.metrics.batches, self.state = 1, QueryState.FINISHED

@@ -1,11 +1,12 @@
-"""A stop that lets the batch in hand finish.
+"""A graceful stop: the query finishes its current batch first.
 
-Spark's own ``stop`` interrupts the batch. What was begun is done again after the next start, so that no
-record is lost; but the work is, and sinks without transactions would have it half. So the query is first told
-that it is over, which it heeds between batches, and stopped when it rests.
+Spark's own ``stop`` interrupts the batch. It is repeated after the next start, so no record is lost, but its
+work is, and sinks without transactions keep half of its rows.
 
-A server of Spark Connect keeps the state out of reach that tells the query so. There the stop comes when the
-batch in hand has been reported: it may fall into the beginning of the next one, before anything is written.
+- In classic sessions the query's state is set to TERMINATED, which it checks between batches. The query is
+  stopped when it is idle.
+- A Spark Connect server does not expose that state. The query is stopped when the current batch has been
+  reported, which may be at the start of the next batch, before that writes anything.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _log = logging.getLogger(__name__)
 _TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
 
 
-def stop_gracefully(query: StreamingQuery, within_s: float, gave_up: Callable[[], bool]) -> bool:
-    """Whether the batch in hand was finished; ``gave_up`` tells that nobody wants to wait any longer."""
-    works = _batch_in_hand(query) if getattr(query, "_jsq", None) is None else _tell(query)
+def stop_gracefully(query: StreamingQuery, within_s: float, abandoned: Callable[[], bool]) -> bool:
+    """Returns whether the current batch was finished. ``abandoned`` ends the wait early."""
+    is_busy = _until_reported(query) if getattr(query, "_jsq", None) is None else _terminate(query)
     deadline = time.monotonic() + within_s
     finished = True
-    while works() and query.status["isTriggerActive"]:
-        if time.monotonic() > deadline or gave_up():
+    while is_busy() and query.status["isTriggerActive"]:
+        if time.monotonic() > deadline or abandoned():
             finished = False
             break
         time.sleep(0.05)
@@ -36,25 +37,25 @@ def stop_gracefully(query: StreamingQuery, within_s: float, gave_up: Callable[[]
     return finished
 
 
-def _tell(query: StreamingQuery) -> Callable[[], bool]:
-    """Set the state that the query's loop looks at after each batch; the answer tells whether it works on."""
+def _terminate(query: StreamingQuery) -> Callable[[], bool]:
+    """Set the state that the query checks after each batch; the result tells whether it is still running."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     jvm = SparkContext._jvm
-    assert jvm is not None, "there is a query, so there is a JVM"
+    assert jvm is not None, "a classic query has a JVM"
     try:
         execution = query._jsq.streamingQuery()
         thread = execution.queryExecutionThread()
         execution.state().set(jvm.java.lang.Class.forName(_TERMINATED).getField("MODULE$").get(None))
     except Py4JError:
-        _log.warning("this Spark hides the state of its queries: a batch may be done again", exc_info=True)
+        _log.warning("cannot terminate the query between batches: a batch may be repeated", exc_info=True)
         return lambda: query.isActive
     return lambda: bool(thread.isAlive())
 
 
-def _batch_in_hand(query: StreamingQuery) -> Callable[[], bool]:
-    """The answer tells whether the batch of this moment is still worked on."""
+def _until_reported(query: StreamingQuery) -> Callable[[], bool]:
+    """The result tells whether the current batch is still running."""
     before = _last_report(query)
     return lambda: query.isActive and _last_report(query) == before
 

@@ -1,4 +1,4 @@
-"""A small Spark in this process, for what needs no cluster: tests of examples and checks of queries."""
+"""A small Spark in this process, for running examples and analyzing queries."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
-    # Examples have a few rows; what a cluster is given would only be tasks without work.
+    # Examples have a few rows; more partitions would be empty tasks.
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
 }
 
-_TAKEN = ("spark.jars", "spark.jars.packages", "spark.ui.showConsoleProgress", "spark.log.level")
-"""Of what the pipelines ask for: memory and executors are for where they really run."""
+_PIPELINE_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.ui.showConsoleProgress", "spark.log.level")
+"""The settings of pipelines that apply here: memory and executors are for production."""
 
 
 @contextlib.contextmanager
 def local_spark(name: str, pipelines: Sequence[Pipeline]) -> Iterator[SparkSession]:
-    """The session of this process when it has one; else one that is stopped afterwards."""
+    """The active session of this process, or a new one that is stopped afterwards."""
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -35,10 +35,10 @@ def local_spark(name: str, pipelines: Sequence[Pipeline]) -> Iterator[SparkSessi
         yield running
         return
     wanted = shared_settings(pipelines, {})
-    taken = {key: value for key, value in wanted.items() if key in _TAKEN}
+    settings = _SETTINGS | {key: value for key, value in wanted.items() if key in _PIPELINE_SETTINGS}
     with tempfile.TemporaryDirectory(prefix="ruslo-spark-", ignore_cleanup_errors=True) as folder:
-        places = {"spark.sql.warehouse.dir": folder, "spark.local.dir": folder}
-        spark = new_session(name, "local[2]", {**_SETTINGS, **taken, **places})
+        folders = {"spark.sql.warehouse.dir": folder, "spark.local.dir": folder}
+        spark = new_session(name, "local[2]", settings | folders)
         try:
             yield spark
         finally:

@@ -1,4 +1,4 @@
-"""A pipeline at work: its own Spark session, a query for each sink, the folder that tells others of it."""
+"""A running pipeline: its Spark session, one query per sink, and its run folder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.connectors.base import Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext
 from ruslo.pipeline.files.durations import spark_interval
 from ruslo.pipeline.files.model import History, OnError, Output, Pipeline
 from ruslo.pipeline.registration import is_connect
 from ruslo.pipeline.runner.batch_run import BatchRun
-from ruslo.pipeline.runner.figures import OUT_METRIC
-from ruslo.pipeline.runner.own_session import own_session, release
+from ruslo.pipeline.runner.pipeline_session import close_pipeline_session, new_pipeline_session
+from ruslo.pipeline.runner.query_metrics import OUT_METRIC
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
 from ruslo.pipeline.runner.run_folder import checkpoint_path, local_checkpoint, run_folder
 from ruslo.pipeline.runner.views import build_views, view_of
-from ruslo.pipeline.sink.staging import StagingPlace
+from ruslo.pipeline.staging.folder import StagingFolder
 from ruslo.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 Run: TypeAlias = QueryRun | BatchRun
 STAGING = ".staging"
-"""The folder in the checkpoint for what sinks stage; executors reach it as they reach the checkpoint."""
-_RESTARTS_ONCE = 3
-"""Who waits for a run to end must not wait forever, unless the file says so."""
+"""The staging folder in the checkpoint, which driver and executors share."""
+_ONCE_RESTARTS_MAX = 3
+"""The default limit of restarts for runs that end by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class PipelineRun:
         self._started_at = time.time()
 
     def prepare(self) -> None:
-        """With the folder held: see that nothing of an older checkpoint is in the way; plan the queries."""
+        """Check for batch logs of an older checkpoint and create the runs. The run folder must be locked."""
         for output in self.pipeline.outputs:
-            self._refuse_leftovers(output)
-            self._refuse_functions_over_connect(output)
+            self._refuse_old_batch_log(output)
+            self._refuse_foreach_batch_over_connect(output)
         if not self.pipeline.is_stream:
             self.runs = [BatchRun(output, partial(self._save, output)) for output in self.pipeline.outputs]
             return
@@ -72,7 +72,7 @@ class PipelineRun:
 
     def close(self) -> None:
         if self._session is not None:
-            release(self._session)
+            close_pipeline_session(self._session)
             self._session = None
 
     @property
@@ -84,7 +84,7 @@ class PipelineRun:
         return any(run.state is QueryState.FAILED for run in self.runs)
 
     def status(self) -> dict[str, Any]:
-        """What ``ruslo pipeline status`` shows."""
+        """The status that ``ruslo pipeline status`` shows."""
         return {
             "pipeline": self.pipeline.name,
             "file": str(self.pipeline.path),
@@ -104,7 +104,7 @@ class PipelineRun:
                     "phase": str(run.phase),
                     "restarts": run.restarts,
                     "error": run.error,
-                    **asdict(run.figures),
+                    **asdict(run.metrics),
                 }
                 for run in self.runs
             ],
@@ -118,18 +118,18 @@ class PipelineRun:
                 return str(state)
         return str(QueryState.FINISHED)
 
-    def surroundings(self, phase: Phase, output: Output | None = None) -> Surroundings:
+    def context(self, phase: Phase, output: Output | None = None) -> PipelineContext:
         history = self.pipeline.history if phase is Phase.HISTORY else None
         past = history or History()
         local = local_checkpoint(self.pipeline)
         staging = None if local is None or output is None else str(local / STAGING / output.name)
-        transactions_at = None
+        transaction_cluster = None
         if staging is not None and output is not None and self.pipeline.is_stream:
-            transactions_at = output.sink.transactions_at(self._options.bootstrap)
-            if transactions_at is not None:
-                # Tasks may stage letters before the sink is opened: where each batch is given to a function.
-                StagingPlace.prepare(staging)
-        return Surroundings(
+            transaction_cluster = output.sink.transaction_cluster(self._options.bootstrap)
+            if transaction_cluster is not None:
+                # With foreachBatch tasks may stage dead letters before the sink is opened.
+                StagingFolder.prepare(staging)
+        return PipelineContext(
             pipeline=self.pipeline.name,
             folder=self.pipeline.folder.resolve(),
             bootstrap=self._options.bootstrap,
@@ -140,7 +140,7 @@ class PipelineRun:
             scan=past.scan,
             staging=staging,
             sink=None if output is None else output.name,
-            transactions_at=transactions_at,
+            transaction_cluster=transaction_cluster,
         )
 
     def _phases(self) -> tuple[Phase, ...]:
@@ -153,27 +153,27 @@ class PipelineRun:
     def _on_error(self) -> OnError:
         on_error = self.pipeline.on_error
         if on_error.restarts is None and self._phases() == (Phase.ONCE,):
-            return replace(on_error, restarts=_RESTARTS_ONCE)
+            return replace(on_error, restarts=_ONCE_RESTARTS_MAX)
         return on_error
 
-    def _views(self, around: Surroundings) -> dict[str, DataFrame]:
-        session = self._session = self._session or own_session(self._spark, self.pipeline)
-        return build_views(session, self.pipeline, lambda entry: entry.source.read(session, around))
+    def _views(self, context: PipelineContext) -> dict[str, DataFrame]:
+        session = self._session = self._session or new_pipeline_session(self._spark, self.pipeline)
+        return build_views(session, self.pipeline, lambda entry: entry.source.read(session, context))
 
     def _start(self, output: Output, phase: Phase) -> StreamingQuery:
         from pyspark.sql import functions as F
 
-        around = self.surroundings(phase, output)
-        rows = view_of(self._views(around), output.view)
+        context = self.context(phase, output)
+        rows = view_of(self._views(context), output.view)
         counted = rows.observe(OUT_METRIC, F.count(F.lit(1)).alias("rows"))
         writer = (
-            output.sink.stream(counted, output.mode, around)
+            output.sink.stream(counted, output.mode, context)
             .outputMode(output.mode)
             .queryName(f"{self.pipeline.name}.{output.name}")
             .option("checkpointLocation", f"{checkpoint_path(self.pipeline)}/{output.name}")
         )
         if phase is Phase.LIVE:
-            assert self.pipeline.trigger_ms is not None, "a pipeline without one runs once"
+            assert self.pipeline.trigger_ms is not None, "a pipeline without a trigger runs once"
             return writer.trigger(processingTime=spark_interval(self.pipeline.trigger_ms)).start()
         return writer.trigger(availableNow=True).start()
 
@@ -181,30 +181,34 @@ class PipelineRun:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
-        around = self.surroundings(Phase.ONCE, output)
+        context = self.context(Phase.ONCE, output)
         observation = Observation(OUT_METRIC)
-        rows = view_of(self._views(around), output.view)
-        output.sink.save(rows.observe(observation, F.count(F.lit(1)).alias("rows")), around)
+        rows = view_of(self._views(context), output.view)
+        output.sink.save(rows.observe(observation, F.count(F.lit(1)).alias("rows")), context)
         return int(observation.get["rows"])
 
-    def _refuse_leftovers(self, output: Output) -> None:
+    def _refuse_old_batch_log(self, output: Output) -> None:
         local = local_checkpoint(self.pipeline)
         if local is None or (local / output.name).exists():
             return
-        leftovers = output.sink.left_from_before(self.surroundings(Phase.LIVE))
-        if leftovers is not None:
+        batch_log = output.sink.old_batch_log(self.context(Phase.LIVE))
+        if batch_log is not None:
             raise ConfigError(
-                f"the checkpoint of {self.pipeline.name} is new, but {leftovers}. "
-                f"'ruslo pipeline reset {self.pipeline.path} --outputs delete' removes what was written, "
-                "'--outputs keep' only the log"
+                f"the checkpoint of {self.pipeline.name} is new, but {batch_log}. "
+                f"Run 'ruslo pipeline reset {self.pipeline.path}' with '--outputs delete' to remove what was "
+                "written, or with '--outputs keep' to remove only the log"
             )
 
-    def _refuse_functions_over_connect(self, output: Output) -> None:
-        """Our guess: writes of such a process lack the batch's number, by which a repetition is told."""
-        if self.pipeline.is_stream and is_connect(self._spark) and output.sink.calls_function(output.mode):
+    def _refuse_foreach_batch_over_connect(self, output: Output) -> None:
+        """Spark Connect does not pass the batch id to foreachBatch writes, so repetitions go undetected."""
+        if (
+            self.pipeline.is_stream
+            and is_connect(self._spark)
+            and output.sink.uses_foreach_batch(output.mode)
+        ):
             raise ConfigError(
-                f"sink {output.name!r} of {self.pipeline.name} ({output.sink.TYPE}, mode {output.mode}) is "
-                "written by a function that Spark calls with each batch. A Spark Connect server does so in a "
-                "process of its own, for which nothing is promised: name the cluster itself with --master, "
-                "or write to a topic with 'mode: append'"
+                f"sink {output.name!r} of {self.pipeline.name} ({output.sink.TYPE}, mode {output.mode}) uses "
+                "foreachBatch, which a Spark Connect server runs in another process without delivery "
+                "guarantees: give the address of the cluster itself with --master, or write to a topic with "
+                "'mode: append'"
             )

@@ -1,4 +1,4 @@
-"""The figures of running pipelines for Prometheus: ``http://HOST:PORT/metrics``."""
+"""Exports the metrics of running pipelines to Prometheus: ``http://HOST:PORT/metrics``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _COUNTERS = {
 _GAUGES = {
     "in_per_second": "Records read per second of the last batch.",
     "out_per_second": "Rows written per second of the last batch.",
-    "lag_records": "Records that are in the topics and were not read yet.",
+    "lag_records": "Records in the topics that were not read yet.",
 }
 
 
 class PipelineCollector(Collector):
-    """Reads the figures when it is asked, so that running queries pay nothing for it."""
+    """Reads the metrics during a scrape, so queries spend no time on it."""
 
     def __init__(self, runs: Sequence[PipelineRun]) -> None:
         self._runs = runs
@@ -38,12 +38,12 @@ class PipelineCollector(Collector):
         for field, doc in _COUNTERS.items():
             counter = CounterMetricFamily(_PREFIX + field, doc, labels=_LABELS)
             for pipeline, query in queries:
-                counter.add_metric((pipeline, query.output.name), getattr(query.figures, field))
+                counter.add_metric((pipeline, query.output.name), getattr(query.metrics, field))
             yield counter
         for field, doc in _GAUGES.items():
             gauge = GaugeMetricFamily(_PREFIX + field, doc, labels=_LABELS)
             for pipeline, query in queries:
-                value = getattr(query.figures, field)
+                value = getattr(query.metrics, field)
                 if value is not None:
                     gauge.add_metric((pipeline, query.output.name), value)
             yield gauge
@@ -51,10 +51,10 @@ class PipelineCollector(Collector):
             _PREFIX + "batch_seconds", "How long the last batch took.", labels=_LABELS
         )
         restarts = CounterMetricFamily(_PREFIX + "restarts", "Restarts after a failure.", labels=_LABELS)
-        state = GaugeMetricFamily(_PREFIX + "state", "1 for the state it is in.", labels=(*_LABELS, "state"))
+        state = GaugeMetricFamily(_PREFIX + "state", "1 for the current state.", labels=(*_LABELS, "state"))
         for pipeline, query in queries:
             labels = (pipeline, query.output.name)
-            duration.add_metric(labels, query.figures.batch_ms / 1000)
+            duration.add_metric(labels, query.metrics.batch_ms / 1000)
             restarts.add_metric(labels, query.restarts)
             state.add_metric((*labels, str(query.state)), 1)
         yield from (duration, restarts, state)
@@ -71,7 +71,7 @@ class PipelineCollector(Collector):
 def metrics_server(
     runs: Sequence[PipelineRun], port: int | None, host: str = "127.0.0.1"
 ) -> Iterator[int | None]:
-    """The port it listens at (0 chooses one); with None there is no server."""
+    """Serve metrics; yields the port (0 chooses a free one). Without a port nothing is started."""
     if port is None:
         yield None
         return

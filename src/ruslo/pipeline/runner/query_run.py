@@ -1,9 +1,9 @@
-"""One query of a pipeline through its life: started, watched, started again after a failure, stopped.
+"""The lifecycle of one query: started, monitored, restarted after failures, stopped.
 
-WAITING → RUNNING → FINISHED      all that was to be read has been read
-             │  └──→ STOPPED      somebody asked for it
-             ├────→ WAITING       it failed, and a restart is due
-             └────→ FAILED        it failed once too often, or in a way that no restart heals
+WAITING → RUNNING → FINISHED      all records up to the end have been read
+             │  └──→ STOPPED      a stop was requested
+             ├────→ WAITING       it failed and will be restarted
+             └────→ FAILED        it failed too often, or a restart cannot help
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.files.model import OnError, Output
-from ruslo.pipeline.runner.figures import Figures
 from ruslo.pipeline.runner.graceful_stop import stop_gracefully
+from ruslo.pipeline.runner.query_metrics import QueryMetrics
 from ruslo.pipeline.runner.views import spark_reason
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 class Phase(StrEnum):
     HISTORY = "history"
-    """The past, in large batches, up to what is there when it begins."""
+    """Reads existing records in large batches, up to the end when the phase starts."""
     LIVE = "live"
     ONCE = "once"
-    """All that is there, and then the end."""
+    """Reads existing records, then finishes."""
 
 
 class QueryState(StrEnum):
@@ -49,7 +49,7 @@ class QueryState(StrEnum):
 
 
 class QueryRun:
-    """``start`` makes Spark run the query of an output in a phase."""
+    """``start`` starts the Spark query of an output for a phase."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class QueryRun:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.output = output
-        self.figures = Figures()
+        self.metrics = QueryMetrics()
         self.state = QueryState.WAITING
         self.error: str | None = None
         self.restarts = 0
@@ -71,39 +71,39 @@ class QueryRun:
         self._query: StreamingQuery | None = None
         self._failures_in_a_row = 0
         self._start_at = clock()
-        self._seen: tuple[str, int, str] | None = None
+        self._last_report: tuple[str, int, str] | None = None
 
     @property
     def phase(self) -> Phase:
         return self._phases[0]
 
     def tick(self) -> None:
-        """Look at the query and do what is due."""
+        """Start or check the query."""
         if self.state is QueryState.WAITING and self._clock() >= self._start_at:
             self._begin()
         elif self.state is QueryState.RUNNING:
-            self._asking(self._watch)
+            self._guarded(self._check)
 
-    def stop(self, within_s: float, gave_up: Callable[[], bool]) -> None:
+    def stop(self, within_s: float, abandoned: Callable[[], bool]) -> None:
         if self.state is QueryState.RUNNING:
-            self._asking(lambda: self._end(within_s, gave_up))
+            self._guarded(lambda: self._end(within_s, abandoned))
         if not self.state.is_over:
             self.state = QueryState.STOPPED
 
-    def _end(self, within_s: float, gave_up: Callable[[], bool]) -> None:
-        assert self._query is not None, "a running query is one that was started"
-        if not stop_gracefully(self._query, within_s, gave_up):
-            _log.warning("%s: the batch in hand was cut short, and is done again next time", self.output.name)
-        self._note_progress()
+    def _end(self, within_s: float, abandoned: Callable[[], bool]) -> None:
+        assert self._query is not None, "a running query was started"
+        if not stop_gracefully(self._query, within_s, abandoned):
+            _log.warning("%s: interrupted the current batch; the next run repeats it", self.output.name)
+        self._update_metrics()
 
-    def _asking(self, ask: Callable[[], None]) -> None:
-        """A Connect server that is gone, or has forgotten the session, knows the query no more."""
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Fail for good if a Spark Connect server is gone or no longer has the session."""
         from pyspark.errors import PySparkException
 
         try:
-            ask()
+            call()
         except PySparkException as error:
-            self._fail_for_good(f"Spark no longer answers for the query: {spark_reason(error)}")
+            self._fail_for_good(f"Spark no longer knows the query: {spark_reason(error)}")
 
     def _begin(self) -> None:
         from pyspark.errors import AnalysisException
@@ -112,15 +112,15 @@ class QueryRun:
             self._query = self._start(self.phase)
         except (ConfigError, AnalysisException) as error:
             self._fail_for_good(spark_reason(error))
-        except Exception as error:  # Spark's start may fail as its batches may: for a while
+        except Exception as error:  # starting may fail temporarily, as batches may
             self._fail(spark_reason(error))
         else:
             self.state = QueryState.RUNNING
 
-    def _watch(self) -> None:
-        assert self._query is not None, "a running query is one that was started"
+    def _check(self) -> None:
+        assert self._query is not None, "a running query was started"
         active = self._query.isActive
-        self._note_progress()
+        self._update_metrics()
         if active:
             return
         error = self._query.exception()
@@ -132,20 +132,21 @@ class QueryRun:
         else:
             self.state, self.error = QueryState.FINISHED, None
 
-    def _note_progress(self) -> None:
-        """Take in the reports that came since the last look; one that is seen again costs one call."""
-        assert self._query is not None, "a running query is one that was started"
+    def _update_metrics(self) -> None:
+        """Add the progress reports since the last call. Without a new one this costs one call to Spark."""
+        assert self._query is not None, "a running query was started"
         last = self._query.lastProgress
-        if last is None or _mark(last) == self._seen:
+        if last is None or _report_key(last) == self._last_report:
             return
         for progress in self._query.recentProgress:
-            mark = _mark(progress)
-            if self._seen is not None and self._seen[0] == mark[0] and mark[1:] <= self._seen[1:]:
+            key = _report_key(progress)
+            seen = self._last_report
+            if seen is not None and seen[0] == key[0] and key[1:] <= seen[1:]:
                 continue
-            self._seen = mark
-            before = self.figures.batches
-            self.figures.add(json.loads(progress.json))
-            if self.figures.batches > before:
+            self._last_report = key
+            before = self.metrics.batches
+            self.metrics.add(json.loads(progress.json))
+            if self.metrics.batches > before:
                 self._failures_in_a_row = 0
                 self.error = None
 
@@ -161,15 +162,17 @@ class QueryRun:
         self.state, self.error = QueryState.WAITING, reason
         self.restarts += 1
         self._start_at = self._clock() + delay_ms / 1000
-        _log.warning("%s failed, again in %.1f s: %s", self.output.name, delay_ms / 1000, _first_line(reason))
+        _log.warning(
+            "%s failed, restarting in %.1f s: %s", self.output.name, delay_ms / 1000, _first_line(reason)
+        )
 
     def _fail_for_good(self, reason: str) -> None:
         self.state, self.error = QueryState.FAILED, reason
         _log.error("%s failed: %s", self.output.name, reason)
 
 
-def _mark(progress: StreamingQueryProgress) -> tuple[str, int, str]:
-    """What tells reports apart, in their order: a batch that had nothing to do may report again and again."""
+def _report_key(progress: StreamingQueryProgress) -> tuple[str, int, str]:
+    """Identifies and orders reports: an idle query reports the same batch id many times."""
     return str(progress.runId), progress.batchId, progress.timestamp
 
 

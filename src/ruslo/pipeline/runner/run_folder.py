@@ -1,4 +1,4 @@
-"""Where a pipeline keeps its checkpoint, and the folder through which others meet it while it runs."""
+"""The paths of a pipeline's checkpoint and run folder."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _FOLDER = ".ruslo"
 
 
 def checkpoint_path(pipeline: Pipeline) -> str:
-    """Absolute; an address with a scheme stays what it is."""
-    assert pipeline.checkpoint is not None, "lint asks for a checkpoint"
+    """An absolute path, or the checkpoint's URL."""
+    assert pipeline.checkpoint is not None, "lint requires a checkpoint"
     if _SCHEME.match(pipeline.checkpoint):
         return pipeline.checkpoint
     return str((pipeline.folder / pipeline.checkpoint).resolve())
 
 
 def local_checkpoint(pipeline: Pipeline) -> Path | None:
-    """The checkpoint's folder when it is on this machine."""
+    """The checkpoint's folder if it is on this machine."""
     if pipeline.checkpoint is None:
         return None
     path = checkpoint_path(pipeline)
@@ -31,7 +31,7 @@ def local_checkpoint(pipeline: Pipeline) -> Path | None:
 
 
 def run_folder(pipeline: Pipeline) -> Path:
-    """In the checkpoint; for one that is elsewhere (or none) in the user's state folder."""
+    """In the checkpoint; for a remote checkpoint or none, in the user's state folder."""
     local = local_checkpoint(pipeline)
     if local is not None:
         return local / _FOLDER

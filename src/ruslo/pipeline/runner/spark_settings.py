@@ -1,4 +1,4 @@
-"""The settings of a Spark that several pipelines share."""
+"""The settings of a Spark that pipelines share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _DEFAULTS = {
 
 
 def shared_settings(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> dict[str, str]:
-    """What the pipelines ask for, and what the command line says, which wins."""
+    """The settings of the pipelines, overridden by those of the command line."""
     settings = dict(_DEFAULTS)
-    asked_by: dict[str, tuple[str, str]] = {}
+    set_by: dict[str, tuple[str, str]] = {}
     for pipeline in pipelines:
         for key, value in pipeline.resources.context_settings().items():
             if key in given:
                 continue
-            before = asked_by.setdefault(key, (value, pipeline.name))
-            if before[0] != value:
+            first = set_by.setdefault(key, (value, pipeline.name))
+            if first[0] != value:
                 raise ConfigError(
-                    f"{before[1]} wants {key}={before[0]} and {pipeline.name} wants {value}: they cannot "
-                    f"share one Spark. Run them apart, or decide with --conf {key}=…"
+                    f"{first[1]} sets {key}={first[0]} and {pipeline.name} sets {value}, so they cannot "
+                    f"share one Spark: run them separately, or override the setting with --conf {key}=…"
                 )
             settings[key] = value
     return settings | dict(given)
@@ -36,10 +36,10 @@ def shared_settings(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> 
 class ConnectSettings(NamedTuple):
     kept: dict[str, str]
     left_out: list[str]
-    """What somebody asked for and only the one who starts the server can set."""
+    """Requested settings that only the start of the server can set."""
 
 
 def settings_over_connect(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> ConnectSettings:
-    asked = shared_settings(pipelines, given)
-    kept = {name: value for name, value in asked.items() if is_session_setting(name)}
-    return ConnectSettings(kept, sorted(asked.keys() - kept.keys() - _DEFAULTS.keys()))
+    wanted = shared_settings(pipelines, given)
+    kept = {name: value for name, value in wanted.items() if is_session_setting(name)}
+    return ConnectSettings(kept, sorted(wanted.keys() - kept.keys() - _DEFAULTS.keys()))

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT as a wish to stop, from the start of a run to its very end."""
+"""SIGTERM and SIGINT as stop requests, for the whole duration of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Self
 
 
 class StopSignals:
-    """Counts them; the second means: do not wait for the batch in hand."""
+    """Counts signals: the first requests a graceful stop, the second an immediate one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -19,9 +19,9 @@ class StopSignals:
         return self
 
     def listen(self) -> None:
-        """Again after Spark has started: it sets a handler of its own for SIGINT."""
+        """Called again after Spark has started, which sets its own handler for SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.signal(number, self._note)
+            before = signal.signal(number, self._count)
             self._before.setdefault(number, before)
 
     def __exit__(
@@ -30,5 +30,5 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _count(self, number: int, frame: FrameType | None) -> None:
         self.count += 1

@@ -1,4 +1,4 @@
-"""The views of a pipeline as DataFrames: sources first, then each step from those it reads."""
+"""Builds the views of a pipeline as DataFrames: sources first, then each step from the views it reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.files.durations import spark_interval
-from ruslo.pipeline.files.finding import Place
+from ruslo.pipeline.files.finding import Location
 from ruslo.pipeline.files.model import Input, Pipeline, Step, Watermark
 from ruslo.pipeline.files.python_ref import load_function, shape_of
 from ruslo.pipeline.files.steps import SPARK_PARAMETER
@@ -21,11 +21,11 @@ _STACK_LINE = re.compile(r"\s+(at |\.\.\. \d+ more)")
 
 
 class ViewFailed(ConfigError):
-    """A source or a step that Spark refuses: a matter of the pipeline, which no restart will heal."""
+    """Spark rejected a source or a step. A restart cannot help."""
 
-    def __init__(self, place: Place, what: str, reason: str) -> None:
-        super().__init__(f"{place}: {what}: {reason}")
-        self.place = place
+    def __init__(self, location: Location, what: str, reason: str) -> None:
+        super().__init__(f"{location}: {what}: {reason}")
+        self.location = location
         self.what = what
         self.reason = reason
 
@@ -33,29 +33,33 @@ class ViewFailed(ConfigError):
 def build_views(
     spark: SparkSession, pipeline: Pipeline, read: Callable[[Input], DataFrame]
 ) -> dict[str, DataFrame]:
-    """``spark`` must be the pipeline's own session: the names of its views are registered there."""
+    """Register the views in ``spark``, which must be the pipeline's own session."""
     views: dict[str, DataFrame] = {}
     for entry in pipeline.inputs:
-        views[entry.name] = _guarded(entry.place, f"source {entry.name!r}", partial(read, entry))
-        _register(views, entry.name, entry.watermark, entry.place)
+        views[entry.name] = _guarded(entry.location, f"source {entry.name!r}", partial(read, entry))
+        _register(views, entry.name, entry.watermark, entry.location)
     for step in pipeline.steps:
         views[step.name] = _guarded(
-            step.place, f"step {step.name!r}", partial(_step, spark, pipeline, step, views)
+            step.location, f"step {step.name!r}", partial(_step, spark, pipeline, step, views)
         )
-        _register(views, step.name, step.watermark, step.place)
+        _register(views, step.name, step.watermark, step.location)
     return views
 
 
 def view_of(views: dict[str, DataFrame], name: str) -> DataFrame:
-    """Names of views are compared as SQL does it, without regard to case."""
+    """View names are case-insensitive, as in SQL."""
     return {known.lower(): view for known, view in views.items()}[name.lower()]
 
 
-def _register(views: dict[str, DataFrame], name: str, watermark: Watermark | None, place: Place) -> None:
+def _register(
+    views: dict[str, DataFrame], name: str, watermark: Watermark | None, location: Location
+) -> None:
     view = views[name]
     if watermark is not None:
         delay = spark_interval(watermark.delay_ms)
-        view = _guarded(place, f"watermark of {name!r}", lambda: view.withWatermark(watermark.column, delay))
+        view = _guarded(
+            location, f"watermark of {name!r}", lambda: view.withWatermark(watermark.column, delay)
+        )
         views[name] = view
     view.createOrReplaceTempView(name)
 
@@ -65,7 +69,7 @@ def _step(spark: SparkSession, pipeline: Pipeline, step: Step, views: dict[str, 
 
     if step.sql is not None:
         return spark.sql(step.sql.rstrip().rstrip(";"))
-    assert step.python is not None, "a step is a query or a function"
+    assert step.python is not None, "a step has sql or python"
     function = step.python if callable(step.python) else load_function(step.python, pipeline.folder)
     by_name = {name.lower(): view for name, view in views.items()}
     arguments: dict[str, Any] = dict(step.arguments)
@@ -76,27 +80,27 @@ def _step(spark: SparkSession, pipeline: Pipeline, step: Step, views: dict[str, 
     arguments |= {name: by_name[view.lower()] for name, view in zip(parameters, step.reads, strict=False)}
     result = function(**arguments)
     if not isinstance(result, DataFrame):
-        raise ConfigError(f"the function returned {type(result).__name__}, it must return a DataFrame")
+        raise ConfigError(f"the function returned {type(result).__name__}: return a DataFrame")
     return result
 
 
-def _guarded(place: Place, what: str, make: Callable[[], DataFrame]) -> DataFrame:
+def _guarded(location: Location, what: str, make: Callable[[], DataFrame]) -> DataFrame:
     from pyspark.errors import PySparkException
 
     try:
         view = make()
-        assert view.schema is not None, "asking for the schema makes Spark analyze the view"
+        assert view.schema is not None, "reading the schema makes Spark analyze the view"
     except ViewFailed:
         raise
     except ConfigError as error:
-        raise ViewFailed(place, what, str(error)) from error
+        raise ViewFailed(location, what, str(error)) from error
     except PySparkException as error:
-        raise ViewFailed(place, what, spark_reason(error)) from error
+        raise ViewFailed(location, what, spark_reason(error)) from error
     return view
 
 
 def spark_reason(error: BaseException) -> str:
-    """What Spark says without the plans and the stacks that follow."""
+    """Spark's error message without plans and stack traces."""
     text = str(error)
     for rest in ("\nJVM stacktrace", "\n=== Streaming Query ===", ";\n"):
         text = text.partition(rest)[0]

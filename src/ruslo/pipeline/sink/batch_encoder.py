@@ -1,4 +1,4 @@
-"""Arrow batches in, record batches out: one growing batch per partition of each topic."""
+"""Encodes Arrow batches to record batches: one open batch per topic partition."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ Int64s = npt.NDArray[np.int64]
 class EncodedBatch(NamedTuple):
     target: TopicPartition
     records: bytearray
-    """One whole record batch without a producer."""
+    """One record batch, without a producer id."""
     record_count: int
 
 
 class BatchEncoder:
     """Encodes the rows of one task. Rows of a partition keep their order.
 
-    ``partition_count`` tells how many partitions a topic has. ``seed`` spreads the first partitions that
-    different tasks choose for records without a key.
+    ``partition_count`` returns the number of partitions of a topic. ``seed`` makes tasks start with different
+    partitions for records without a key.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class BatchEncoder:
         self._open: dict[TopicPartition, _OpenBatch] = {}
 
     def add(self, arrow: pa.RecordBatch) -> Iterator[EncodedBatch]:
-        """Take rows in; yields the batches that became full."""
+        """Add rows; yields the batches that became full."""
         if arrow.num_rows == 0:
             return
         columns = RecordColumns.from_arrow(arrow, self._now_ms())
         for topic, rows in self._rows_by_topic(columns):
             targets = self._partitions(topic, columns, rows)
-            # A stable sort, so that the order of rows within a partition stays.
+            # A stable sort keeps the order of rows within a partition.
             by_target = np.argsort(targets, kind="stable")
             ordered = rows[by_target]
             numbers, starts = np.unique(targets[by_target], return_index=True)
@@ -81,7 +81,7 @@ class BatchEncoder:
                 yield from self._append(TopicPartition(topic, number), columns, ordered, start, end)
 
     def finish(self) -> Iterator[EncodedBatch]:
-        """What is left, whether full or not."""
+        """Yield all open batches."""
         batches, self._open = self._open, {}
         for target, batch in batches.items():
             if batch.count:
@@ -94,7 +94,7 @@ class BatchEncoder:
         if batch is None:
             batch = self._open[target] = _OpenBatch(self._batch_bytes)
         while True:
-            row = batch.take(columns, rows, row, end)
+            row = batch.append(columns, rows, row, end)
             if row == end:
                 return
             yield batch.close(target, self._codec, self._level)
@@ -104,7 +104,9 @@ class BatchEncoder:
             yield self._topic, np.arange(columns.rows, dtype=np.int64)
             return
         if columns.topics is None or columns.topics.null_count:
-            raise ConfigError("a row has no topic: its column 'topic' is null, and option 'topic' is not set")
+            raise ConfigError(
+                "a row has no topic: its column 'topic' is null; fill the column, or set option 'topic'"
+            )
         encoded = columns.topics.dictionary_encode()
         indices = encoded.indices.to_numpy(zero_copy_only=False)
         for number, topic in enumerate(encoded.dictionary.to_pylist()):
@@ -127,7 +129,7 @@ class BatchEncoder:
 
 
 class _OpenBatch:
-    """The batch of a partition that still takes records; its buffer is used again for the next one."""
+    """The batch of a partition that is being filled. The next batch reuses its buffer."""
 
     def __init__(self, batch_bytes: int) -> None:
         self._limit = batch_bytes
@@ -137,8 +139,8 @@ class _OpenBatch:
         self._max_timestamp = 0
         self.count = 0
 
-    def take(self, columns: RecordColumns, rows: Int64s, first: int, last: int) -> int:
-        """Append rows first..last; answers with the first row that has no place in this batch."""
+    def append(self, columns: RecordColumns, rows: Int64s, first: int, last: int) -> int:
+        """Append rows first..last; returns the first row that does not fit into this batch."""
         keys, values, headers = columns.keys, columns.values, columns.headers
         while True:
             if self.count == 0:
@@ -182,7 +184,7 @@ class _OpenBatch:
         self._buffer = grown
 
     def close(self, target: TopicPartition, codec: int, level: int | None) -> EncodedBatch:
-        """The finished batch; the next record begins another."""
+        """The finished batch; the next record starts a new one."""
         body = memoryview(self._buffer.data)[HEADER_SIZE : self._end]
         out = bytearray(HEADER_SIZE)
         out += compress(codec, body, level) if codec else body
@@ -202,6 +204,6 @@ def _check_partitions(topic: str, count: int, wanted: Int32s) -> None:
     if len(wanted) and (wanted.max() >= count or wanted.min() < -1):
         worst = int(wanted.max() if wanted.max() >= count else wanted.min())
         raise ConfigError(
-            f"a row asks for partition {worst} of topic {topic!r}, which has {count}: "
-            "correct the column 'partition', or drop it to let the key decide"
+            f"a row names partition {worst} of topic {topic!r}, which has {count} partitions: "
+            "correct the column 'partition', or drop it to partition by key"
         )

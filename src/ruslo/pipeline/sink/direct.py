@@ -1,4 +1,4 @@
-"""delivery=at_least_once: each task sends what it has encoded; a task that is repeated sends it again."""
+"""delivery=at_least_once: each task sends what it has encoded; a repeated task sends it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.client.wire.idempotent import IdempotentSender
 from ruslo.client.wire.transactional import new_producer_id
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import ClientProperties
-from ruslo.pipeline.sink.patience import reached_cluster
+from ruslo.pipeline.reachable_cluster import reachable_cluster
 
 if TYPE_CHECKING:
     from ruslo.pipeline.sink.batch_encoder import EncodedBatch
@@ -20,12 +20,12 @@ _PENDING_BYTES_MAX = 8 * 1024 * 1024
 
 
 def send_directly(client: ClientProperties, batches: Iterable[EncodedBatch]) -> int:
-    """Send as an idempotent producer of its own; answers with the number of records, all acknowledged."""
+    """Send with an idempotent producer; returns the number of records, all of them acknowledged."""
     records = 0
     outbox = _Outbox(client)
     with asyncio.Runner() as runner:
         try:
-            # Rows are taken from Spark and encoded between the sendings, outside the event loop.
+            # Rows are read from Spark and encoded between the requests, outside the event loop.
             for batch in batches:
                 records += batch.record_count
                 if outbox.add(batch):
@@ -45,7 +45,7 @@ class _Outbox:
         self._pending_bytes = 0
 
     def add(self, batch: EncodedBatch) -> bool:
-        """Whether it is time to flush."""
+        """Returns whether the outbox should be flushed."""
         self._pending.setdefault(batch.target, []).append(batch.records)
         self._pending_bytes += len(batch.records)
         return self._pending_bytes >= _PENDING_BYTES_MAX
@@ -54,7 +54,7 @@ class _Outbox:
         if not self._pending:
             return
         if self._sender is None:
-            cluster = await self._opened.enter_async_context(reached_cluster(self._client))
+            cluster = await self._opened.enter_async_context(reachable_cluster(self._client))
             self._sender = IdempotentSender(cluster, await new_producer_id(cluster))
         pending, self._pending, self._pending_bytes = self._pending, {}, 0
         await self._sender.send(pending)

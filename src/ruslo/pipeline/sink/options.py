@@ -10,6 +10,7 @@ from typing import Final, Literal, cast
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import topic_name_problem
 from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
+from ruslo.pipeline.dead_letters.options import sink_topic
 from ruslo.pipeline.option_values import OptionValues, did_you_mean
 from ruslo.records.compression import Codec
 
@@ -31,7 +32,7 @@ KNOWN: Final = (
     "compression",
     "deadLetterTopic",
     _TRANSACTION_TIMEOUT,
-    # Spark hands these on to every sink.
+    # Spark passes these to every sink.
     "checkpointLocation",
     "queryName",
     "path",
@@ -47,7 +48,7 @@ _SHARED: Final = frozenset(
         "socket.connection.setup.timeout.ms",
     }
 )
-_OF_THE_PRODUCER: Final = frozenset(
+_PRODUCER: Final = frozenset(
     {
         "acks",
         "batch.size",
@@ -60,7 +61,7 @@ _OF_THE_PRODUCER: Final = frozenset(
         _TRANSACTION_TIMEOUT,
     }
 )
-_HARMLESS: Final = frozenset(
+_IGNORED: Final = frozenset(
     {
         "buffer.memory",
         "client.dns.lookup",
@@ -83,7 +84,7 @@ _HARMLESS: Final = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-"""They tune Java's producer; batches are made otherwise here, so there is nothing to tune."""
+"""Properties that tune Java's producer; the sink builds batches differently and ignores them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +94,20 @@ class SinkOptions:
     delivery: Delivery
     sink_name: str
     is_named: bool
-    """Whether the user chose the name."""
+    """Whether the user set sinkName."""
     staging_path: str | None
     memory_bytes: int
-    """What a task may send back with its result; more goes to a file."""
+    """The most bytes that a task returns with its result; larger results go to a file."""
     codec: int
     level: int | None
     batch_bytes: int
     transaction_timeout_ms: int | None
     dead_letter_topic: str | None = None
-    """Where dead letters go that the source has staged for this sink."""
+    """The topic for dead letters that the source has staged for this sink."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Raises ConfigError, which names the option and what to do."""
+        """Raises ConfigError, which names the option and the fix."""
         values = OptionValues(options)
         values.refuse_unknown(KNOWN, 'the sink of format("ruslo")')
         properties = values.client_properties()
@@ -120,11 +121,11 @@ class SinkOptions:
         )
         name = values.text("sinkName")
         if name is not None and not _SINK_NAME.match(name):
-            raise ConfigError(f"sinkName={name}: up to 100 letters, digits, '.', '_' and '-' are allowed")
+            raise ConfigError(f"sinkName={name}: use up to 100 letters, digits, '.', '_' and '-'")
         codec = _codec(values, producer)
         timeout = values if _TRANSACTION_TIMEOUT in values else producer
         memory_bytes = values.size_bytes("stagingMemory", _MEMORY_BYTES)
-        assert memory_bytes is not None, "it has a default"
+        assert memory_bytes is not None, "stagingMemory has a default"
         return cls(
             _client(properties, producer),
             topic,
@@ -137,48 +138,33 @@ class SinkOptions:
             _level(codec, producer),
             producer.number("batch.size", _BATCH_BYTES, least=1),
             timeout.optional_number(_TRANSACTION_TIMEOUT),
-            _dead_letter_topic(values, delivery),
+            sink_topic(values, exactly_once=delivery == "exactly_once"),
         )
-
-
-def _dead_letter_topic(values: OptionValues, delivery: Delivery) -> str | None:
-    topic = values.text("deadLetterTopic")
-    if topic is None:
-        return None
-    if delivery != "exactly_once" or "stagingPath" not in values or "sinkName" not in values:
-        raise ConfigError(
-            "deadLetterTopic: a sink sends dead letters in its transaction, with delivery=exactly_once and "
-            "the stagingPath and sinkName that the source has too"
-        )
-    problem = topic_name_problem(topic)
-    if problem is not None:
-        raise ConfigError(f"deadLetterTopic: {problem}")
-    return topic
 
 
 def _producer_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    known = _SHARED | _OF_THE_PRODUCER | _HARMLESS
+    known = _SHARED | _PRODUCER | _IGNORED
     for name in properties:
         if name == "transactional.id":
-            raise ConfigError("kafka.transactional.id is made by the sink; option sinkName is part of it")
+            raise ConfigError("kafka.transactional.id cannot be set: the sink derives it from sinkName")
         if name not in known and not name.startswith(("sasl.", "ssl.")):
-            raise ConfigError(f"kafka.{name} is no property of Kafka's producer{did_you_mean(name, known)}")
+            raise ConfigError(f"kafka.{name} is not a producer property{did_you_mean(name, known)}")
     if properties.get("acks", "all") not in ("all", "-1"):
-        raise ConfigError(f"kafka.acks={properties['acks']}: the sink always waits for all in-sync replicas")
+        raise ConfigError(
+            f"kafka.acks={properties['acks']}: the sink always waits for all in-sync replicas; remove it"
+        )
     if properties.get("enable.idempotence", "true").lower() != "true":
-        raise ConfigError("kafka.enable.idempotence=false: the sink is always idempotent; leave it out")
-    return {name: value for name, value in properties.items() if name in _OF_THE_PRODUCER}
+        raise ConfigError("kafka.enable.idempotence=false: the sink is always idempotent; remove it")
+    return {name: value for name, value in properties.items() if name in _PRODUCER}
 
 
 def _client(properties: Mapping[str, str], producer: OptionValues) -> ClientProperties:
     shared = {
-        name: value
-        for name, value in properties.items()
-        if name not in _OF_THE_PRODUCER and name not in _HARMLESS
+        name: value for name, value in properties.items() if name not in _PRODUCER and name not in _IGNORED
     }
-    patience = producer.text("delivery.timeout.ms")
-    if patience is not None:
-        shared["default.api.timeout.ms"] = patience
+    delivery_timeout_ms = producer.text("delivery.timeout.ms")
+    if delivery_timeout_ms is not None:
+        shared["default.api.timeout.ms"] = delivery_timeout_ms
     return parse_client_properties(shared)
 
 

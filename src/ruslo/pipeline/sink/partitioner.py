@@ -1,4 +1,4 @@
-"""Which partition a record goes to: where Kafka's own producers would put it."""
+"""Chooses partitions as Kafka's own producers do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Bytes = npt.NDArray[np.uint8]
 
 @compiled(types.void(BYTES, INT64S, _FLAGS, INT64, INT32S))
 def partitions_of_keys(data: Bytes, offsets: Int64s, present: Flags, partitions: int, out: Int32s) -> None:
-    """murmur2 of each key over the number of partitions, as Java's default partitioner; -1 without a key."""
+    """murmur2 of each key modulo the partition count, as in Java's default partitioner; -1 without a key."""
     for row in range(len(present)):
         if not present[row]:
             out[row] = -1
@@ -57,15 +57,15 @@ def partitions_of_keys(data: Bytes, offsets: Int64s, present: Flags, partitions:
 def stick_keyless(
     targets: Int32s, sizes: Int64s, partitions: int, already: int, bytes_per_partition: int
 ) -> int:
-    """Give records without a key a partition, in place: the same one until it has got its share of bytes.
+    """Assign partitions to records without a key, in place: sticky until a partition got its share of bytes.
 
-    As Kafka's producers do (KIP-480, KIP-794), so that batches fill up. ``already`` counts the bytes that
-    went before; answers with the new count.
+    Kafka's producers do the same to fill batches (KIP-480, KIP-794). ``already`` counts the bytes assigned
+    before; returns the new count.
     """
     keyless = np.flatnonzero(targets < 0)
     if len(keyless) == 0:
         return already
-    grown = already + np.cumsum(sizes[keyless])
-    before = grown - sizes[keyless]
+    after = already + np.cumsum(sizes[keyless])
+    before = after - sizes[keyless]
     targets[keyless] = (before // bytes_per_partition) % partitions
-    return int(grown[-1])
+    return int(after[-1])

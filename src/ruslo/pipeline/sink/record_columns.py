@@ -1,4 +1,4 @@
-"""Rows of an Arrow batch as flat arrays, which compiled code can read."""
+"""Rows of an Arrow batch as flat arrays for compiled code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class BytesColumn:
-    """Row i is ``data[offsets[i]:offsets[i + 1]]``, if it is present."""
+    """Row i is ``data[offsets[i]:offsets[i + 1]]`` where ``present[i]``, else null."""
 
     data: Bytes
     offsets: Int64s
@@ -36,7 +36,7 @@ class BytesColumn:
             or pa.types.is_large_binary(column.type)
             or pa.types.is_large_string(column.type)
         ):
-            raise ConfigError(f"bytes or text were expected, Spark gave {column.type}")
+            raise ConfigError(f"a column must be binary or string, not {column.type}: cast it")
         wide = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
         _, offsets, data = column.buffers()
         if offsets is None or len(column) == 0:
@@ -57,7 +57,7 @@ class BytesColumn:
 
 @dataclass(frozen=True, slots=True)
 class HeaderColumn:
-    """Headers of row i are number ``offsets[i]`` to ``offsets[i + 1]`` of the names and values."""
+    """The headers of row i are at ``offsets[i]`` to ``offsets[i + 1]`` of the names and values."""
 
     offsets: Int64s
     names: BytesColumn
@@ -67,14 +67,14 @@ class HeaderColumn:
     def from_arrow(cls, column: pa.Array) -> HeaderColumn:
         if pa.types.is_null(column.type) or column.null_count == len(column):
             return cls.none(len(column))
-        # A list that is null may still own elements in the buffer; this gives each list its true length.
+        # A null list may still own elements in the buffer; list_value_length gives its true length.
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         offsets = np.zeros(len(column) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         pairs = column.flatten()
         names = pairs.field("key") if pairs.null_count == 0 else None
         if names is None or names.null_count:
-            raise ConfigError("a record has a header without a name: header keys must not be null")
+            raise ConfigError("a row has a header whose key is null: fill the key, or drop the header")
         return cls(offsets, BytesColumn.from_arrow(names), BytesColumn.from_arrow(pairs.field("value")))
 
     @classmethod
@@ -84,7 +84,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """What one Arrow batch holds of records. ``partitions`` has -1 where the partitioner decides."""
+    """The records of one Arrow batch. ``partitions`` is -1 where the partitioner decides."""
 
     rows: int
     keys: BytesColumn
@@ -129,7 +129,7 @@ def _timestamps(column: pa.Array | None, rows: int, now_ms: int) -> Int64s:
     )
     found: Int64s = microseconds.to_numpy(zero_copy_only=False) // 1000
     if rows and found.min() < 0:
-        raise ConfigError("a row's timestamp lies before 1970, which a record cannot have")
+        raise ConfigError("a row's timestamp is before 1970, which a record cannot have: correct the column")
     return found
 
 

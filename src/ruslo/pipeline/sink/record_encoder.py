@@ -1,4 +1,4 @@
-"""Rows of flat arrays, compiled into the bytes of records."""
+"""The compiled encoder: flat arrays to the bytes of records."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def encode_rows(
     base_timestamp: int,
     count: int,
 ) -> tuple[int, int, int]:
-    """Append rows ``order[first:last]`` at ``pos`` of a batch that has ``count`` records already.
+    """Append rows ``order[first:last]`` at ``pos`` of a batch that has ``count`` records.
 
-    Stops at the first record that would pass ``limit`` (but a batch takes one record, whatever its size) or
-    that has no room in ``out``. Answers with the next row, the new end, and how much room that row needs
-    (0 if the batch is full or all rows are done).
+    Stops at the first record that would exceed ``limit`` (a batch always takes one record, whatever its size)
+    or that does not fit into ``out``. Returns the next row, the new end, and the bytes that the next row
+    needs (0 if the batch is full or all rows are encoded).
     """
     for i in range(first, last):
         row = order[i]

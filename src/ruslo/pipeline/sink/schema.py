@@ -1,4 +1,4 @@
-"""The columns that make a record."""
+"""The columns of a DataFrame that become a record."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _ALWAYS_NULL: Final = "void"
 
 
 def check_schema(schema: StructType, *, has_topic_option: bool) -> None:
-    """Raise unless rows of this schema can become records; other columns are left out, as in Spark's sink."""
+    """Raise unless rows of this schema can become records. Other columns are ignored, as in Spark's sink."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, allowed in _TYPES.items():
         if types.get(name, _ALWAYS_NULL) not in (*allowed, _ALWAYS_NULL):
             raise ConfigError(
-                f"column {name!r} is {types[name]}, it must be {' or '.join(allowed)}: "
-                f"cast it, or make it with to_json or struct"
+                f"column {name!r} is {types[name]} but must be {' or '.join(allowed)}: "
+                f"cast it, or convert it with to_json or struct"
             )
     if "value" not in types:
         columns = ", ".join(types) or "none"
         raise ConfigError(
-            f"there is no column 'value' to write (columns: {columns}): "
-            "select one, for example to_json(struct(*)) AS value"
+            f"the column 'value' is missing (columns: {columns}): "
+            "select it, for example to_json(struct(*)) AS value"
         )
     if "topic" not in types and not has_topic_option:
-        raise ConfigError("no topic to write to: set option 'topic', or add a column 'topic'")
+        raise ConfigError("the target topic is missing: set option 'topic', or add a column 'topic'")

@@ -1,4 +1,4 @@
-"""Commits what tasks have staged: one transaction, which also says which batch it was."""
+"""Commits what tasks have staged in one transaction, which also records the id of the micro-batch."""
 
 from __future__ import annotations
 
@@ -14,32 +14,36 @@ from ruslo.client.wire.coordinators import Coordinators
 from ruslo.client.wire.transactional import TransactionalProducer
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.dead_letters.record import batches_by_partition
+from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
+from ruslo.pipeline.reachable_cluster import reachable_cluster
 from ruslo.pipeline.sink.options import SinkOptions
-from ruslo.pipeline.sink.patience import reached_cluster
-from ruslo.pipeline.sink.staging import StagedReader, StagedRows
-from ruslo.pipeline.staged_letters import LetterBox
+from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.staging.staged_rows import StagedReader, StagedRows
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT_MIN_MS = 60_000
 _TIMEOUT_MAX_MS = 900_000
-"""The most that brokers allow unless their transaction.max.timeout.ms is changed."""
+"""The brokers' default of transaction.max.timeout.ms."""
 _BYTES_PER_MS = 1000
-"""A slow way to the brokers; a transaction that takes longer than this makes necessary is not waited for."""
+"""The slowest throughput that the transaction timeout allows for."""
 _NO_BATCH = -1
 
 
 class CheckpointBehind(RusloError):
-    """Spark repeats the last batch, never one before it: under an older number there may be other records
-    now, so that neither leaving them out nor writing them is right without being asked."""
+    """The checkpoint is older than what the sink has written.
+
+    Spark repeats its last batch only. An older batch id may hold other records now, so the user has to decide
+    whether they are written.
+    """
 
     def __init__(self, identity: BatchIdentity, written: int) -> None:
         super().__init__(
-            f"batch {identity.batch_id} was to be written, but batch {written} is written already: the "
-            "checkpoint is older than that (restored from a copy, say, or its last files got lost), or "
-            "another driver runs the same query. Nothing was written. Begin with a new checkpoint where the "
-            "last one was; or go on with this one, and have everything behind it written again, after "
+            f"cannot write batch {identity.batch_id}: batch {written} is already written. The checkpoint is "
+            "older than that (for example, it was restored from a backup or lost its last files), or another "
+            "driver runs the same query. Nothing was written. Start with a new checkpoint at the position "
+            "that was reached; or, to write everything after this checkpoint again, run "
             f"`ruslo group delete {identity.marker_group}`"
         )
 
@@ -49,18 +53,18 @@ def commit_staged(
     location: str,
     identity: BatchIdentity | JobIdentity,
     staged: Sequence[StagedRows],
-    letters: LetterBox | None = None,
+    dead_letters: DeadLetterStaging | None = None,
 ) -> bool:
-    """Write all of it and the dead letters, visible at once. False if this very batch was written before.
+    """Commit rows and dead letters in one transaction. False if this batch was already written.
 
-    Raises CheckpointBehind if a later one was. When it raises anything else, the transaction may or may not
-    have been committed; called again for the same batch it finds that out by itself.
+    Raises CheckpointBehind if a later batch was written. After any other error the transaction may or may not
+    have been committed; the next call for the same batch finds out.
     """
-    if letters is not None and not letters.is_used():
-        letters = None
-    if letters is None and not any(rows.batches for rows in staged):
+    if dead_letters is not None and dead_letters.is_empty():
+        dead_letters = None
+    if dead_letters is None and not any(rows.batches for rows in staged):
         return True
-    return asyncio.run(_Commit(options, location, identity, staged, letters).run())
+    return asyncio.run(_Commit(options, location, identity, staged, dead_letters).run())
 
 
 class _Commit:
@@ -70,30 +74,30 @@ class _Commit:
         location: str,
         identity: BatchIdentity | JobIdentity,
         staged: Sequence[StagedRows],
-        letters: LetterBox | None,
+        dead_letters: DeadLetterStaging | None,
     ) -> None:
         self._options = options
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._identity = identity
         self._reader = StagedReader(location, staged)
         self._size = sum(rows.size for rows in staged)
 
     async def run(self) -> bool:
         timeout_ms = self._options.transaction_timeout_ms or transaction_timeout_ms(self._size)
-        async with reached_cluster(self._options.client) as cluster:
+        async with reachable_cluster(self._options.client) as cluster:
             producer = TransactionalProducer(
                 cluster, self._identity.transactional_id, transaction_timeout_ms=timeout_ms
             )
-            # From here on any older driver of this query is fenced, and what it left open is decided.
+            # Fences older drivers of this query, and completes the transaction that they left open.
             await self._init(producer, timeout_ms)
             if await self._is_written(cluster):
                 return False
             self._reader.check_complete()
             try:
                 batches = self._reader.by_target()
-                for target, letters in (await self._dead_letters(cluster)).items():
-                    # Rows may go there too, where a query names the topic of dead letters for its own.
-                    batches[target] = chain(batches.get(target, ()), letters)
+                for target, dead_letters in (await self._dead_letter_batches(cluster)).items():
+                    # Rows may go to the same partition: a query may write to its own dead-letter topic.
+                    batches[target] = chain(batches.get(target, ()), dead_letters)
                 await producer.send(batches)
                 await self._mark(producer, batches)
             except TransactionLost:
@@ -125,48 +129,48 @@ class _Commit:
             return False
         if written > self._identity.batch_id:
             raise CheckpointBehind(self._identity, written)
-        log.info("batch %d was written before", written)
+        log.info("batch %d is already written", written)
         return True
 
-    async def _dead_letters(self, cluster: Cluster) -> dict[TopicPartition, Iterator[bytearray]]:
+    async def _dead_letter_batches(self, cluster: Cluster) -> dict[TopicPartition, Iterator[bytearray]]:
         topic = self._options.dead_letter_topic
-        if self._letters is None or topic is None:
+        if self._dead_letters is None or topic is None:
             return {}
         metadata = await cluster.retrying(lambda: cluster.metadata([topic]))
-        return dict(self._letters.by_target(topic, len(metadata.topic(topic).partitions)))
+        return batches_by_partition(self._dead_letters.read(), topic, len(metadata.topic(topic).partitions))
 
     async def _mark(self, producer: TransactionalProducer, targets: Mapping[TopicPartition, object]) -> None:
-        """Every topic of the batch gets the mark: with a deleted topic its committed offsets go too."""
+        """Commit the batch id for every topic of the batch: a deleted topic loses its committed offsets."""
         if isinstance(self._identity, BatchIdentity):
             marks = {TopicPartition(target.topic, 0): self._identity.batch_id for target in targets}
             await producer.commit_offsets(self._identity.marker_group, marks)
 
 
 async def last_written_batch(cluster: Cluster, marker_group: str) -> int:
-    """The highest batch that a query's sink has committed; -1 when there is none."""
+    """The highest batch that a query's sink has committed; -1 before the first."""
     offsets = GroupOffsets(cluster, Coordinators(cluster))
     committed = await offsets.fetch(marker_group, require_stable=True)
     return max((mark.offset for mark in committed.values()), default=_NO_BATCH)
 
 
 def transaction_timeout_ms(size: int) -> int:
-    """How long a transaction of so many bytes may take: a minute, and more for much data."""
+    """The timeout of a transaction of ``size`` bytes: a minute, and longer for large ones."""
     return min(max(_TIMEOUT_MIN_MS, size // _BYTES_PER_MS), _TIMEOUT_MAX_MS)
 
 
 async def _abort(producer: TransactionalProducer, cause: Exception) -> None:
-    """So that readers need not wait for the transaction to time out."""
+    """Readers would otherwise wait for the transaction to time out."""
     try:
         await producer.abort()
     except KafkaError as error:
-        cause.add_note(f"nor could the transaction be aborted ({error}); the next attempt does that first")
+        cause.add_note(f"the transaction could not be aborted ({error}); the next attempt aborts it first")
 
 
 def _explained(error: Exception) -> Exception:
     if isinstance(error, KafkaError) and error.code == ErrorCode.MESSAGE_TOO_LARGE:
         return KafkaError(
             error.code,
-            "a batch is larger than max.message.bytes of its topic allows: lower option kafka.batch.size, "
+            "a batch is larger than max.message.bytes of its topic: lower option kafka.batch.size, "
             f"compress, or raise the topic's limit ({error.message})",
         )
     return error

@@ -1,4 +1,4 @@
-"""What Spark calls: a writer for streams and one for batch jobs, made by the data source."""
+"""The writers that Spark calls: one for streams and one for batch jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from pyspark.sql.datasource import (
 )
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.sink.files import open_files
-from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
-from ruslo.pipeline.sink.leftovers import remove_abandoned, remove_written
+from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.schema import check_schema
-from ruslo.pipeline.sink.staging import Stage, StagedReader, StagedRows, StagingPlace, TaskBatch
 from ruslo.pipeline.sink.transaction import commit_staged
-from ruslo.pipeline.staged_letters import BATCH_ID, QUERY_ID, LetterBox, run_of
+from ruslo.pipeline.staging.cleanup import remove_abandoned, remove_written
+from ruslo.pipeline.staging.files import open_files
+from ruslo.pipeline.staging.folder import StagingFolder
+from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.staging.staged_rows import Stage, StagedReader, StagedRows
+from ruslo.pipeline.staging.task_batch import TaskBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 
 
 def new_stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> StreamWriter:
-    """For writeStream. With output mode complete each result is appended, as in Spark's Kafka sink."""
+    """For writeStream. Output mode complete appends each result, as in Spark's Kafka sink."""
     return StreamWriter(_prepare(options, schema))
 
 
 def new_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """For write, which may also stand in foreachBatch."""
+    """For write, which may also be called in foreachBatch."""
     if overwrite:
         raise ConfigError(
             'a topic cannot be overwritten: use mode("append"); `ruslo topic delete-records` empties a topic'
@@ -48,10 +50,10 @@ def new_batch_writer(options: Mapping[str, str], schema: StructType, overwrite: 
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """What the driver found out, and tasks need."""
+    """Prepared by the driver and sent to tasks."""
 
     options: SinkOptions
-    place: StagingPlace
+    staging: StagingFolder
 
     @property
     def is_exactly_once(self) -> bool:
@@ -61,12 +63,12 @@ class _Setup:
 def _prepare(options: Mapping[str, str], schema: StructType) -> _Setup:
     parsed = SinkOptions.parse(options)
     check_schema(schema, has_topic_option=parsed.topic is not None)
-    return _Setup(parsed, StagingPlace.prepare(parsed.staging_path))
+    return _Setup(parsed, StagingFolder.prepare(parsed.staging_path))
 
 
 @dataclass(frozen=True, slots=True)
 class Sent(WriterCommitMessage):
-    """The result of a task that has sent its records itself."""
+    """The result of a task that sent its records directly."""
 
     records: int
 
@@ -76,32 +78,25 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._setup = setup
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        def folder(task: TaskBatch) -> str:
-            if task.query_id is None or task.batch_id is None:
-                raise RuntimeError(f"Spark has set no {QUERY_ID} and {BATCH_ID} for the task of a stream")
-            return self._identity(task.query_id, task.batch_id).staging_folder
-
-        return _write(self._setup, iterator, folder)
+        sink_name = self._setup.options.sink_name
+        return _write(self._setup, iterator, lambda task: task.identity(sink_name).staging_folder)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         staged = _staged(messages)
         query_id = next((rows.task.query_id for rows in staged), None)
         if query_id is not None:
-            _commit(self._setup, self._identity(query_id, batchId), staged)
+            _commit(self._setup, BatchIdentity(self._setup.options.sink_name, query_id, batchId), staged)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Only staging is cleared: what became of the transaction, the next attempt finds out."""
-        StagedReader(self._setup.place.location, _staged(messages)).remove()
-
-    def _identity(self, query_id: str, batch_id: int) -> BatchIdentity:
-        return BatchIdentity(self._setup.options.sink_name, query_id, batch_id)
+        """Clear the staging only: the next attempt finds out whether the transaction was committed."""
+        StagedReader(self._setup.staging.location, _staged(messages)).remove()
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One transaction for the whole job.
+    """Writes a whole job in one transaction.
 
-    In foreachBatch with option sinkName it is exactly once, as a stream: the name tells the writes of a batch
-    apart, and the query's batch id tells repetitions.
+    In foreachBatch with option sinkName it is exactly once, as a stream is: the name separates the writes of
+    one micro-batch, and the query's batch id detects repetitions.
     """
 
     def __init__(self, setup: _Setup, job_id: str) -> None:
@@ -118,36 +113,36 @@ class BatchWriter(DataSourceArrowWriter):
             self._clear()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        # A task that had not reported yet when another one failed has staged all the same.
+        # A task that had not reported when another one failed may have staged rows.
         self._clear()
 
     def _identity(self, staged: Sequence[StagedRows]) -> BatchIdentity | JobIdentity:
         options = self._setup.options
         for rows in staged:
-            query_id, batch_id, _ = rows.task
-            if options.is_named and query_id is not None and batch_id is not None:
-                return BatchIdentity(options.sink_name, query_id, batch_id)
+            if options.is_named and rows.task.query_id is not None and rows.task.batch_id is not None:
+                return rows.task.identity(options.sink_name)
         return self._job
 
     def _clear(self) -> None:
-        location = self._setup.place.location
+        location = self._setup.staging.location
         open_files(location).remove(self._job.staging_folder)
         remove_abandoned(location, time.time())
 
 
 def _commit(setup: _Setup, identity: BatchIdentity | JobIdentity, staged: Sequence[StagedRows]) -> None:
-    """Runs on the driver: write what was staged, and clear it away."""
-    location = setup.place.location
-    box = None
+    """Runs on the driver: commit what was staged, then remove it."""
+    location = setup.staging.location
+    dead_letters = None
     if setup.options.dead_letter_topic is not None and isinstance(identity, BatchIdentity):
-        box = LetterBox.of(location, identity, staged[0].task.run_id)
-    commit_staged(setup.options, location, identity, staged, box)
-    if isinstance(identity, BatchIdentity) and (box is not None or any(rows.path for rows in staged)):
+        dead_letters = DeadLetterStaging.of(location, identity, staged[0].task.run_id)
+    commit_staged(setup.options, location, identity, staged, dead_letters)
+    has_files = dead_letters is not None or any(rows.path for rows in staged)
+    if has_files and isinstance(identity, BatchIdentity):
         remove_written(location, identity)
 
 
 def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
-    """The results of tasks that staged; None stands for a task that failed."""
+    """The results of tasks that staged rows; the message of a failed task is None."""
     return [message for message in messages if isinstance(message, StagedRows)]
 
 
@@ -160,15 +155,15 @@ def _write(
     context = TaskContext.get()
     assert context is not None, "Spark calls write() in a task"
     if setup.options.staging_path is not None:
-        # Known to be needed some day: better to fail now than with the first large batch.
-        setup.place.check_shared()
+        # Fail now rather than with the first batch that needs a file.
+        setup.staging.check_shared()
     if not setup.is_exactly_once:
         from ruslo.pipeline.sink.direct import send_directly
 
         return Sent(send_directly(setup.options.client, _encode(setup.options, iterator, context)))
-    task = _batch_of(context)
+    task = TaskBatch.of(context)
     name = f"{context.partitionId()}-{context.taskAttemptId()}-{uuid.uuid4().hex[:8]}.batches"
-    stage = Stage(setup.place, f"{folder(task)}/{name}", setup.options.memory_bytes)
+    stage = Stage(setup.staging, f"{folder(task)}/{name}", setup.options.memory_bytes)
     try:
         for batch in _encode(setup.options, iterator, context):
             stage.add(batch)
@@ -178,18 +173,12 @@ def _write(
         raise
 
 
-def _batch_of(context: TaskContext) -> TaskBatch:
-    batch_text = context.getLocalProperty(BATCH_ID)
-    batch_id = None if batch_text is None else int(batch_text)
-    return TaskBatch(context.getLocalProperty(QUERY_ID), batch_id, run_of(context))
-
-
 def _encode(
     options: SinkOptions, iterator: Iterator[pa.RecordBatch], context: TaskContext
 ) -> Iterator[EncodedBatch]:
-    # Compiled code is only for tasks: the driver's side of the sink starts without it.
+    # Imported here so that the driver does not load compiled code.
+    from ruslo.pipeline.partition_counts import partition_count
     from ruslo.pipeline.sink.batch_encoder import BatchEncoder
-    from ruslo.pipeline.sink.partition_counts import partition_count
 
     encoder = BatchEncoder(
         topic=options.topic,
@@ -198,7 +187,7 @@ def _encode(
         codec=options.codec,
         level=options.level,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        seed=context.partitionId() + (_batch_of(context).batch_id or 0),
+        seed=context.partitionId() + (TaskBatch.of(context).batch_id or 0),
     )
     for arrow in iterator:
         yield from encoder.add(arrow)

@@ -1,4 +1,4 @@
-"""Records that a query was to read and that are gone."""
+"""Records that were deleted before a query read them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class DataLost(RusloError):
 
 
 def report_loss(what: str, *, fail: bool) -> None:
-    """Raise, or log and let the query go on with what is there."""
+    """Raise if ``fail``, otherwise log and let the query continue."""
     if fail:
         raise DataLost(
-            f"{what}. The query stops because failOnDataLoss is true; set failOnDataLoss=false to go on "
-            f"with the records that are there, or begin anew with another checkpoint"
+            f"{what}. The query stops because failOnDataLoss is true: set failOnDataLoss=false to continue "
+            f"with the remaining records, or start again with a new checkpoint"
         )
-    _log.warning("%s; going on with the records that are there", what)
+    _log.warning("%s; continuing with the remaining records", what)

@@ -1,4 +1,4 @@
-"""From offsets to tasks: what batch and streaming queries share on the driver."""
+"""Plans the tasks of a query on the driver, for batch and streaming queries."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.data_loss import report_loss
+from ruslo.pipeline.source.driver_client import DriverClient
 from ruslo.pipeline.source.options import SourceOptions
-from ruslo.pipeline.source.planning import Span, plan_tasks
+from ruslo.pipeline.source.planning import OffsetRange, plan_tasks
 from ruslo.pipeline.source.scan_task import ScanTask
 from ruslo.pipeline.source.subscription import Subscription
-from ruslo.pipeline.source.survey import Survey
 
-_FEW_OFFSETS: Final = 1000
-"""So few are one task, whatever their size: asking for sizes would take longer than it saves."""
+_UNMEASURED_OFFSETS_MAX: Final = 1000
+"""Up to this many offsets become one task: measuring their size would take longer than it saves."""
 
 
 def plan_scan(
-    survey: Survey,
+    client: DriverClient,
     options: SourceOptions,
     topic_ids: Mapping[str, Uuid],
     starts: Mapping[TopicPartition, int],
@@ -30,19 +30,19 @@ def plan_scan(
     """The tasks that read each partition from its start to its end."""
     read = [partition for partition, end in ends.items() if end > starts[partition]]
     total = sum(ends[p] - starts[p] for p in read)
-    sizes = survey.bytes_per_offset(read) if total > _FEW_OFFSETS else dict.fromkeys(read, 1.0)
-    spans = [Span(p, topic_ids.get(p.topic, ZERO_UUID), starts[p], ends[p], sizes[p]) for p in read]
+    sizes = client.bytes_per_offset(read) if total > _UNMEASURED_OFFSETS_MAX else dict.fromkeys(read, 1.0)
+    ranges = [OffsetRange(p, topic_ids.get(p.topic, ZERO_UUID), starts[p], ends[p], sizes[p]) for p in read]
     if options.scan == "direct":
         from ruslo.pipeline.source.log_dirs import partition_directories
 
-        directories = partition_directories(survey, read, topic_ids)
-        first = survey.earliest(read)
-        spans = [
-            replace(_still_there(span, first[span.partition], options), log_dir=directories[span.partition])
-            for span in spans
+        directories = partition_directories(client, read, topic_ids)
+        first = client.earliest(read)
+        ranges = [
+            replace(_above_log_start(r, first[r.partition], options), log_dir=directories[r.partition])
+            for r in ranges
         ]
     tasks = plan_tasks(
-        spans,
+        ranges,
         options.bytes_per_task,
         min_tasks=options.min_partitions,
         max_records_per_task=options.max_records_per_partition,
@@ -50,16 +50,16 @@ def plan_scan(
     return [ScanTask(task) for task in tasks]
 
 
-def _still_there(span: Span, first_offset: int, options: SourceOptions) -> Span:
-    """Files keep deleted records until a whole segment goes; only the broker knows where its log begins."""
-    if span.start >= first_offset:
-        return span
+def _above_log_start(offset_range: OffsetRange, first_offset: int, options: SourceOptions) -> OffsetRange:
+    """Files keep deleted records until the segment is removed; only the broker knows its log start offset."""
+    if offset_range.start >= first_offset:
+        return offset_range
     report_loss(
-        f"{span.partition} begins at offset {first_offset} now: retention or a deletion took offsets "
-        f"{span.start} to {min(first_offset, span.end) - 1}",
+        f"{offset_range.partition} starts at offset {first_offset} now: retention or a deletion removed "
+        f"offsets {offset_range.start} to {min(first_offset, offset_range.end) - 1}",
         fail=options.fail_on_data_loss,
     )
-    return replace(span, start=min(first_offset, span.end))
+    return replace(offset_range, start=min(first_offset, offset_range.end))
 
 
 def check_nothing_missing(subscription: Subscription, found: Mapping[TopicPartition, object]) -> None:
@@ -67,13 +67,13 @@ def check_nothing_missing(subscription: Subscription, found: Mapping[TopicPartit
     if missing:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{', '.join(missing)} does not exist: check the name, or create the topic first",
+            f"{', '.join(missing)} does not exist: check the name, or create the topic",
         )
 
 
-def check_dead_letter_topic(survey: Survey, options: SourceOptions) -> None:
+def check_dead_letter_topic(client: DriverClient, options: SourceOptions) -> None:
     topic = options.dead_letter_topic
-    if topic is not None and not survey.topic_exists(topic):
+    if topic is not None and not client.topic_exists(topic):
         raise ConfigError(
-            f"deadLetterTopic {topic} does not exist: create it first, as with `ruslo topic create {topic}`"
+            f"deadLetterTopic {topic} does not exist: create it with `ruslo topic create {topic}`"
         )

@@ -1,8 +1,11 @@
-"""Fetches the batches of spans, with the next answer on its way while the last one is used.
+"""Fetches the batches of offset ranges: the next request is in flight while the last response is decoded.
 
-What may happen meanwhile: leaders move (the client finds the new one), retention overtakes the reader, the
-topic is deleted or created anew, or the log was cut by an unclean election. The last three lose records,
-and failOnDataLoss decides what follows.
+Leaders may move meanwhile; the client finds the new one. Records are lost, and failOnDataLoss decides what
+happens, when
+
+- retention deletes offsets before they are read,
+- the topic is deleted or recreated,
+- an unclean leader election truncates the log.
 """
 
 from __future__ import annotations
@@ -23,35 +26,35 @@ from ruslo.pipeline.decode.batch_table import scan_batches
 from ruslo.pipeline.source.chunk import Chunk
 from ruslo.pipeline.source.data_loss import report_loss
 from ruslo.pipeline.source.options import SourceOptions
-from ruslo.pipeline.source.planning import Span
+from ruslo.pipeline.source.planning import OffsetRange
 from ruslo.pipeline.source.positions import EARLIEST, LATEST
 
 _MAX_WAIT_MS: Final = 500
 _CHUNKS_AHEAD: Final = 2
-"""Chunks that may wait for the decoder; with the one it works on they are what a task holds in memory."""
-_PAUSE_S: Final = 0.05
-_SMALLEST_FETCH_BYTES: Final = 64 * 1024
-_VANISHED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""Chunks that may wait for the decoder; together with the one being decoded they bound a task's memory."""
+_RETRY_BACKOFF_S: Final = 0.05
+_FETCH_BYTES_MIN: Final = 64 * 1024
+_TOPIC_DELETED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
-class SpanFetcher:
-    """Runs on an event loop; ``give`` gets the chunks, ``taken`` says that one of them was used."""
+class RangeFetcher:
+    """Runs on an event loop and passes chunks to ``on_chunk``; ``release`` makes room for another one."""
 
     def __init__(
-        self, spans: tuple[Span, ...], options: SourceOptions, give: Callable[[Chunk], None]
+        self, ranges: tuple[OffsetRange, ...], options: SourceOptions, on_chunk: Callable[[Chunk], None]
     ) -> None:
-        self._spans = {span.partition: span for span in spans}
-        assert len(self._spans) == len(spans), "a task has one span of a partition"
-        self._positions = {span.partition: span.start for span in spans}
-        self._bytes_per_offset = {span.partition: span.bytes_per_offset for span in spans}
+        self._ranges = {r.partition: r for r in ranges}
+        assert len(self._ranges) == len(ranges), "a task has one offset range per partition"
+        self._positions = {r.partition: r.start for r in ranges}
+        self._bytes_per_offset = {r.partition: r.bytes_per_offset for r in ranges}
         self._options = options
-        self._give = give
+        self._on_chunk = on_chunk
         self._room = asyncio.Semaphore(_CHUNKS_AHEAD)
         self._running: asyncio.Task[None] | None = None
         self._clock = SystemClock()
         self._progress_ms = 0
 
-    def taken(self) -> None:
+    def release(self) -> None:
         self._room.release()
 
     def cancel(self) -> None:
@@ -63,29 +66,29 @@ class SpanFetcher:
         try:
             await self._running
         except asyncio.CancelledError:
-            # The reader has what it needs, or has failed; nobody waits for the rest.
+            # The reader has all the rows it needs, or has failed.
             return
 
     async def _fetch_all(self) -> None:
         async with self._options.client.new_cluster() as cluster:
             self._progress_ms = self._clock.monotonic_ms()
-            next_round = asyncio.ensure_future(self._round(cluster))
+            next_fetch = asyncio.ensure_future(self._fetch(cluster))
             try:
                 while self._positions:
-                    chunks = self._advance(await next_round)
+                    chunks = self._advance(await next_fetch)
                     if self._positions:
-                        next_round = asyncio.ensure_future(self._round(cluster))
+                        next_fetch = asyncio.ensure_future(self._fetch(cluster))
                     for chunk in chunks:
                         await self._room.acquire()
-                        self._give(chunk)
-                        # The time that a slow reader took says nothing about the leaders.
+                        self._on_chunk(chunk)
+                        # Time spent waiting for the decoder does not count against the leaders.
                         self._progress_ms = self._clock.monotonic_ms()
             finally:
-                next_round.cancel()
+                next_fetch.cancel()
 
-    async def _round(self, cluster: Cluster) -> Mapping[TopicPartition, FetchedBatches]:
+    async def _fetch(self, cluster: Cluster) -> Mapping[TopicPartition, FetchedBatches]:
         try:
-            answers = await RawClient(cluster).fetch(
+            fetched = await RawClient(cluster).fetch(
                 dict(self._positions),
                 max_wait_ms=_MAX_WAIT_MS,
                 max_bytes=self._options.fetch_bytes,
@@ -94,75 +97,75 @@ class SpanFetcher:
             )
         except KafkaError as error:
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._skip_what_is_gone(cluster)
-            elif error.code in _VANISHED:
-                await self._drop_vanished(cluster)
+                await self._skip_deleted_offsets(cluster)
+            elif error.code in _TOPIC_DELETED:
+                await self._drop_deleted(cluster)
             else:
                 raise
-            # What the next round meets may be the same while the cluster is in motion.
-            await asyncio.sleep(_PAUSE_S)
+            # The same error may come back until metadata has propagated.
+            await asyncio.sleep(_RETRY_BACKOFF_S)
             return {}
         await self._drop_recreated(cluster)
-        return {partition: answer for partition, answer in answers.items() if partition in self._positions}
+        return {partition: batches for partition, batches in fetched.items() if partition in self._positions}
 
     def _fetch_bytes(self) -> int:
-        """Near the end of a span no more than is left of it: the rest would be fetched in vain."""
+        """Near the end of the ranges only what is left of them: more would be fetched and discarded."""
         left = sum(
-            (self._spans[partition].end - position) * self._bytes_per_offset[partition]
+            (self._ranges[partition].end - position) * self._bytes_per_offset[partition]
             for partition, position in self._positions.items()
         )
-        return min(self._options.fetch_bytes, max(_SMALLEST_FETCH_BYTES, int(left * 1.1)))
+        return min(self._options.fetch_bytes, max(_FETCH_BYTES_MIN, int(left * 1.1)))
 
-    def _advance(self, answers: Mapping[TopicPartition, FetchedBatches]) -> list[Chunk]:
+    def _advance(self, fetched: Mapping[TopicPartition, FetchedBatches]) -> list[Chunk]:
         chunks: list[Chunk] = []
-        if any(len(answer.records) for answer in answers.values()):
-            # Before the others are judged: theirs may be empty because these left no room in the answer.
+        if any(len(batches.records) for batches in fetched.values()):
+            # Set first: a partition may be empty because others used up max_bytes of the response.
             self._progress_ms = self._clock.monotonic_ms()
-        for partition, answer in answers.items():
-            span = self._spans[partition]
-            table = scan_batches(answer.records, span.end)
+        for partition, batches in fetched.items():
+            offset_range = self._ranges[partition]
+            table = scan_batches(batches.records, offset_range.end)
             next_offset = table.next_offset
             if next_offset is None:
-                if len(answer.records):
+                if len(batches.records):
                     raise ProtocolError(
-                        f"the broker answered {len(answer.records)} bytes of {partition} at offset "
-                        f"{self._positions[partition]} that are no whole batch"
+                        f"the broker returned {len(batches.records)} bytes of {partition} at offset "
+                        f"{self._positions[partition]} without a complete batch"
                     )
-                self._end_if_stuck(partition, answer)
+                self._end_if_stuck(partition, batches)
                 continue
             if next_offset <= self._positions[partition]:
                 raise ProtocolError(
-                    f"the broker answered batches of {partition} that end at offset {next_offset - 1}, "
-                    f"asked for {self._positions[partition]}"
+                    f"the broker returned batches of {partition} that end at offset {next_offset - 1}, "
+                    f"before the fetch offset {self._positions[partition]}"
                 )
             self._bytes_per_offset[partition] = table.bytes_used / (next_offset - int(table.base_offsets[0]))
-            # Not from the span's start: what lies before the position may have been deleted meanwhile.
-            rest = replace(span, start=self._positions[partition])
-            chunks.append(Chunk(rest, table, answer.aborted))
+            # Offsets before the fetch position may have been deleted meanwhile.
+            rest = replace(offset_range, start=self._positions[partition])
+            chunks.append(Chunk(rest, table, batches.aborted))
             self._move_to(partition, next_offset)
         return chunks
 
     def _move_to(self, partition: TopicPartition, offset: int) -> None:
-        if offset >= self._spans[partition].end:
+        if offset >= self._ranges[partition].end:
             del self._positions[partition]
         else:
             self._positions[partition] = offset
 
-    # -- what may be lost
+    # -- data loss
 
-    def _end_if_stuck(self, partition: TopicPartition, answer: FetchedBatches) -> None:
-        """After an election a leader may know less than was promised, for a moment or for good."""
+    def _end_if_stuck(self, partition: TopicPartition, batches: FetchedBatches) -> None:
+        """After an election the leader's log may end before the planned offset, for a moment or for good."""
         if self._clock.monotonic_ms() - self._progress_ms < self._options.client.request_timeout_ms:
             return
         read_committed = self._options.read_committed
-        bound = answer.last_stable_offset if read_committed else answer.high_watermark
+        bound = batches.last_stable_offset if read_committed else batches.high_watermark
         self._lost(
             f"{partition} ends at offset {bound}, but offsets {self._positions[partition]} to "
-            f"{self._spans[partition].end - 1} were there when the query was planned"
+            f"{self._ranges[partition].end - 1} existed when the query was planned"
         )
         del self._positions[partition]
 
-    async def _skip_what_is_gone(self, cluster: Cluster) -> None:
+    async def _skip_deleted_offsets(self, cluster: Cluster) -> None:
         offsets = Offsets(cluster)
         first = await offsets.find(dict.fromkeys(self._positions, EARLIEST))
         following = await offsets.find(dict.fromkeys(self._positions, LATEST))
@@ -170,29 +173,29 @@ class SpanFetcher:
             start, end = first[partition].offset, following[partition].offset
             if position < start:
                 self._lost(
-                    f"{partition} begins at offset {start} now: retention or a deletion took offsets "
-                    f"{position} to {min(start, self._spans[partition].end) - 1}"
+                    f"{partition} starts at offset {start} now: retention or a deletion removed offsets "
+                    f"{position} to {min(start, self._ranges[partition].end) - 1}"
                 )
                 self._move_to(partition, start)
             elif position > end:
-                self._lost(f"{partition} ends at offset {end} now, offset {position} is gone")
+                self._lost(f"{partition} ends at offset {end} now: offset {position} was truncated")
                 del self._positions[partition]
 
-    async def _drop_vanished(self, cluster: Cluster) -> None:
+    async def _drop_deleted(self, cluster: Cluster) -> None:
         topics = {partition.topic for partition in self._positions}
         metadata = await cluster.metadata(topics)
         for partition in list(self._positions):
             topic = metadata.topics.get(partition.topic)
             if topic is None or topic.partition(partition.partition) is None:
-                self._lost(f"{partition} does not exist any more")
+                self._lost(f"{partition} does not exist anymore")
                 del self._positions[partition]
 
     async def _drop_recreated(self, cluster: Cluster) -> None:
         for partition in list(self._positions):
-            expected = self._spans[partition].topic_id
+            expected = self._ranges[partition].topic_id
             found = await cluster.topic_id(partition.topic)
             if found != expected and ZERO_UUID not in (found, expected):
-                self._lost(f"topic {partition.topic} was deleted and created anew while it was read")
+                self._lost(f"topic {partition.topic} was deleted and recreated while it was read")
                 del self._positions[partition]
 
     def _lost(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""How much one micro-batch may read: in all and per topic, in offsets and in bytes."""
+"""How much a micro-batch may read: in total and per topic, in offsets and in bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def parse_limits(values: OptionValues) -> TriggerLimits:
     )
     if limits.min_offsets and limits.max_offsets and limits.min_offsets > limits.max_offsets:
         raise ConfigError(
-            f"minOffsetsPerTrigger={limits.min_offsets} is above maxOffsetsPerTrigger={limits.max_offsets}"
+            f"minOffsetsPerTrigger={limits.min_offsets} is above maxOffsetsPerTrigger={limits.max_offsets}: "
+            "lower it"
         )
     return limits
 
@@ -66,10 +67,9 @@ def limit_ends(
     limits: TriggerLimits,
     bytes_per_offset: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """The ends of a micro-batch within the limits: each partition's share is in proportion to its lag.
+    """The end offsets of a micro-batch within the limits: each partition's share is proportional to its lag.
 
-    Where there is something to read at least one record of some partition is, however small the limit, so
-    that a query never stands still.
+    A batch reads at least one record if there is one, however small the limit, so a query always advances.
     """
     lags = {p: max(0, ends[p] - starts[p]) for p in ends}
     allowed = {p: float(lag) for p, lag in lags.items()}
@@ -96,7 +96,7 @@ def _whole_numbers(
     lags: Mapping[TopicPartition, int],
     allowed: Mapping[TopicPartition, float],
 ) -> dict[TopicPartition, int]:
-    """Rounded so that their sum stays; what is cut off goes to those that lose most by it."""
+    """Round the shares and keep their sum: partitions that lose most by rounding down are rounded up."""
     taken = {partition: min(lags[partition], int(share)) for partition, share in allowed.items()}
     spare = round(sum(allowed.values())) - sum(taken.values())
     if not any(taken.values()):

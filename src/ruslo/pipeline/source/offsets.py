@@ -1,9 +1,10 @@
-"""How far a streaming query has read: the JSON that Spark keeps in its checkpoint.
+"""The offsets of a streaming query, as the JSON that Spark keeps in its checkpoint.
 
-``{"orders": {"id": "…", "offsets": {"0": 23, "1": 45}}}``. Spark compares offsets as text, so topics and
-partitions always stand in the same order. The topic's id tells a topic from another of the same name that was
-created after it was deleted; it is empty where brokers are too old to have ids. The end of the first batch
-has ``"since": {"0": 20, "1": 45}`` as well, where the batch begins: Spark keeps the ends of batches only.
+``{"orders": {"id": "…", "offsets": {"0": 23, "1": 45}}}``
+
+- Topics and partitions are sorted, because Spark compares offsets as text.
+- ``id`` is the topic id. It detects a recreated topic, and is empty for brokers without topic ids.
+- ``"since": {"0": 20, "1": 45}`` is the start of the first batch: Spark keeps only the ends of batches.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ class _Topic(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """The next offset to read of each partition, and the ids of the topics."""
+    """The next offset to read of each partition, and the topic ids."""
 
     topic_ids: Mapping[str, Uuid]
     offsets: Mapping[TopicPartition, int]
     since: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where the batch that ends there begins, if it is the first."""
+    """The start of the batch that ends at ``offsets``; empty unless it is the first batch."""
 
     @classmethod
     def from_json(cls, value: object) -> SourceOffsets:
-        """From Spark's text or the dict it was parsed to; raises ConfigError for anything else."""
+        """Accepts Spark's text or the dict parsed from it; raises ConfigError for anything else."""
         try:
             if isinstance(value, str | bytes):
                 topics = msgspec.json.decode(value, type=dict[str, _Topic])
@@ -45,8 +46,8 @@ class SourceOffsets:
             ids = {name: _parse_id(topic.id) for name, topic in topics.items()}
         except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(
-                f"the checkpoint holds offsets of another source ({error}): {json.dumps(value)}; "
-                "use the checkpoint of a query over format('ruslo'), or a new one"
+                f"the checkpoint contains offsets of another source ({error}): {json.dumps(value)}; "
+                "use a checkpoint of format('ruslo'), or a new one"
             ) from error
         return cls(
             ids,
@@ -73,11 +74,11 @@ class SourceOffsets:
         yield from by_topic.items()
 
     def reached(self) -> SourceOffsets:
-        """Without where the batch began."""
+        """The same offsets without the start of the batch."""
         return replace(self, since={})
 
     def same_topic(self, name: str, other: SourceOffsets) -> bool:
-        """Whether both mean the same topic by a name, as far as that is known."""
+        """Whether the topic has the same id in both; true if an id is unknown."""
         mine, theirs = self.topic_ids.get(name, ZERO_UUID), other.topic_ids.get(name, ZERO_UUID)
         return mine == theirs or ZERO_UUID in (mine, theirs)
 

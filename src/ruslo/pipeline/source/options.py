@@ -1,7 +1,7 @@
 """The options of ``format("ruslo")`` for reading.
 
-Names are those of Spark's Kafka connector wherever it has the same thing. Ours are: ``isolation``, ``scan``,
-``columns``, the ``…Bytes…`` and ``…PerTopic`` limits, ``bytesPerTask``, the payload formats with
+Options have the names of Spark's Kafka connector where it has them. These exist only here: ``isolation``,
+``scan``, ``columns``, the ``…Bytes…`` and ``…PerTopic`` limits, ``bytesPerTask``, the payload formats with
 ``onDecodeError``, ``deadLetterTopic``, ``stagingPath`` and ``sinkName``, and ``pushFilters``.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, cast
 
 from ruslo.model.errors import ConfigError
-from ruslo.model.topics import topic_name_problem
 from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
+from ruslo.pipeline.dead_letters.options import StagingTarget, source_staging, source_topic
 from ruslo.pipeline.option_values import OptionValues
 from ruslo.pipeline.source import limits, subscription
 from ruslo.pipeline.source.limits import NO_LIMITS, TriggerLimits, parse_limits
@@ -37,7 +37,7 @@ ERROR_COLUMN: Final = "decodeError"
 
 _FORMATS: Final = ("binary", "string", "json", "avro")
 _BYTES_PER_TASK: Final = 128 * 1024 * 1024
-"""What Spark gives a task that reads files; a smaller one spends too much of its time on its start."""
+"""Spark's own default for tasks that read files; smaller tasks spend too much time starting."""
 _FETCH_BYTES: Final = 8 * 1024 * 1024
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -68,7 +68,7 @@ KNOWN: Final = (
     "pushFilters",
     "group.id",
     "groupIdPrefix",
-    # Spark's connector has these; here the client's own time-outs and retries do their work.
+    # Options of Spark's connector; the client's own timeouts and retries replace them.
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -77,20 +77,13 @@ KNOWN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What the bytes of keys or of values are."""
+    """The format of the bytes of keys or values."""
 
     format: PayloadFormat = "binary"
     schema: str | None = None
 
 
 _BINARY: Final = Payload()
-
-
-class LetterStaging(NamedTuple):
-    """Where the query's sink looks for dead letters, which it then sends in its transaction."""
-
-    path: str
-    sink_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +97,12 @@ class SourceOptions:
     read_committed: bool = True
     scan: Scan = "wire"
     columns: tuple[str, ...] = PLAIN_COLUMNS
-    """What rows have, in this order."""
+    """The columns of a row, in order."""
     key: Payload = _BINARY
     value: Payload = _BINARY
     on_decode_error: OnDecodeError = "fail"
     dead_letter_topic: str | None = None
-    letter_staging: LetterStaging | None = None
+    dead_letter_staging: StagingTarget | None = None
     min_partitions: int = 0
     max_records_per_partition: int | None = None
     bytes_per_task: int = _BYTES_PER_TASK
@@ -119,9 +112,9 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
-        """``streaming`` None asks for the columns alone.
+        """With ``streaming`` None the positions are not checked: only the columns are needed.
 
-        Raises ConfigError, which names the option and what to do.
+        Raises ConfigError, which names the option and the fix.
         """
         values = OptionValues(options)
         values.refuse_unknown(KNOWN, 'format("ruslo")')
@@ -135,6 +128,7 @@ class SourceOptions:
             "OnDecodeError",
             values.choice("onDecodeError", ("fail", "drop", "column", "deadletter"), "fail"),
         )
+        dead_letters = on_decode_error == "deadletter"
         return cls(
             parse_client_properties(properties),
             parse_subscription(values),
@@ -148,8 +142,8 @@ class SourceOptions:
             key,
             value,
             on_decode_error,
-            _dead_letter_topic(values, on_decode_error),
-            _letter_staging(values, on_decode_error),
+            source_topic(values, enabled=dead_letters),
+            source_staging(values, enabled=dead_letters),
             values.number("minPartitions", 0),
             values.optional_number("maxRecordsPerPartition"),
             values.size_bytes("bytesPerTask", None) or _BYTES_PER_TASK,
@@ -163,37 +157,35 @@ def _check_positions(values: OptionValues, starting: Positions, ending: Position
     if streaming:
         given = [name for name in _ENDING if name in values]
         if given:
-            raise ConfigError(f"{given[0]} is for batch queries: a streaming query has no end")
+            raise ConfigError(f"{given[0]} is for batch queries: a streaming query has no end; remove it")
     else:
-        refuse(starting, "latest", "in a batch query: there is nothing to read behind it")
-        refuse(ending, "earliest", ": nothing comes before it")
+        refuse(starting, "latest", "in a batch query: there would be nothing to read")
+        refuse(ending, "earliest", "in a batch query: there would be nothing to read")
 
 
 def _reads_committed(values: OptionValues, properties: Mapping[str, str]) -> bool:
     allowed = ("read_committed", "read_uncommitted")
-    of_client = properties.get("isolation.level", allowed[0])
-    if of_client not in allowed:
-        raise ConfigError(f"kafka.isolation.level={of_client}: use {' or '.join(allowed)}")
-    return values.choice("isolation", allowed, of_client) == allowed[0]
+    default = properties.get("isolation.level", allowed[0])
+    if default not in allowed:
+        raise ConfigError(f"kafka.isolation.level={default}: use {' or '.join(allowed)}")
+    return values.choice("isolation", allowed, default) == allowed[0]
 
 
 def _columns(values: OptionValues, on_decode_error: OnDecodeError) -> tuple[str, ...]:
-    there = [*PLAIN_COLUMNS]
+    available = [*PLAIN_COLUMNS]
     if values.flag("includeHeaders", False):
-        there.append(HEADERS_COLUMN)
+        available.append(HEADERS_COLUMN)
     if on_decode_error == "column":
-        there.append(ERROR_COLUMN)
+        available.append(ERROR_COLUMN)
     wanted = values.names("columns")
     if wanted is None:
-        return tuple(there)
-    by_name = {name.lower(): name for name in (*there, HEADERS_COLUMN)}
+        return tuple(available)
+    by_name = {name.lower(): name for name in (*available, HEADERS_COLUMN)}
     chosen: list[str] = []
     for name in wanted:
         known = by_name.get(name.lower())
         if known is None:
-            raise ConfigError(
-                f"columns: there is no column {name!r}; there are: {', '.join(by_name.values())}"
-            )
+            raise ConfigError(f"columns: unknown column {name!r}; use {', '.join(by_name.values())}")
         if known in chosen:
             raise ConfigError(f"columns: {known} is named twice")
         chosen.append(known)
@@ -205,33 +197,7 @@ def _payload(values: OptionValues, part: Literal["key", "value"]) -> Payload:
     schema = values.text(f"{part}Schema")
     if kind in ("json", "avro") and schema is None:
         example = "'id BIGINT, name STRING'" if kind == "json" else "the schema as Avro's JSON"
-        raise ConfigError(f"{part}Format={kind} needs {part}Schema: {example}")
+        raise ConfigError(f"{part}Format={kind} needs a schema: set {part}Schema to {example}")
     if kind in ("binary", "string") and schema is not None:
-        raise ConfigError(f"{part}Schema is for {part}Format json or avro; {kind} needs none")
+        raise ConfigError(f"{part}Schema is for {part}Format json or avro: {kind} has no schema; remove it")
     return Payload(kind, schema)
-
-
-def _dead_letter_topic(values: OptionValues, on_decode_error: OnDecodeError) -> str | None:
-    topic = values.text("deadLetterTopic")
-    if on_decode_error != "deadletter":
-        if topic is not None:
-            raise ConfigError("deadLetterTopic is used with onDecodeError=deadletter only: set that too")
-        return None
-    if topic is None:
-        raise ConfigError("onDecodeError=deadletter needs deadLetterTopic: the topic for bad records")
-    problem = topic_name_problem(topic)
-    if problem is not None:
-        raise ConfigError(f"deadLetterTopic: {problem}")
-    return topic
-
-
-def _letter_staging(values: OptionValues, on_decode_error: OnDecodeError) -> LetterStaging | None:
-    path, sink_name = values.text("stagingPath"), values.text("sinkName")
-    if path is None and sink_name is None:
-        return None
-    if on_decode_error != "deadletter" or path is None or sink_name is None:
-        raise ConfigError(
-            "stagingPath and sinkName, the same as the sink's, hand dead letters to it: give both, together "
-            "with onDecodeError=deadletter"
-        )
-    return LetterStaging(path, sink_name)

@@ -1,4 +1,4 @@
-"""Decodes keys and values of rows, and does with those that cannot be decoded what onDecodeError says."""
+"""Decodes keys and values of rows, and applies onDecodeError to the records that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ import pyarrow as pa
 
 from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.dead_letters.record import origin_headers
+from ruslo.pipeline.dead_letters.writers import new_dead_letter_writer
 from ruslo.pipeline.decode import columns
 from ruslo.pipeline.decode.payload import PayloadDecoder, StringDecoder
 from ruslo.pipeline.decode.rows import Rows
-from ruslo.pipeline.source.dead_letters import DeadLetter, new_dead_letters
 from ruslo.pipeline.source.options import ERROR_COLUMN, Payload, SourceOptions
 from ruslo.pipeline.source.record_batches import RecordBatches
+from ruslo.records.record import Record
 
 _log = logging.getLogger(__name__)
 _PARTS: Final = {"key": columns.key_column, "value": columns.value_column}
 
 
 class DecodeFailed(RusloError):
-    """A record that is not what keyFormat or valueFormat say, under onDecodeError=fail."""
+    """A record does not have its keyFormat or valueFormat, and onDecodeError is fail."""
 
 
 class PayloadStage:
-    """One task's; ``close`` sends what is left and tells how many records were put aside."""
+    """Used by one task. ``close`` logs how many records were dropped or became dead letters."""
 
     def __init__(self, options: SourceOptions, schema: pa.Schema) -> None:
         self._batches = RecordBatches(schema)
@@ -38,13 +40,15 @@ class PayloadStage:
             if part in schema.names and (decoder := _new_decoder(payload, schema.field(part).type))
         }
         self._dead_letters = (
-            new_dead_letters(options) if options.dead_letter_topic and self._decoders else None
+            new_dead_letter_writer(options.client, options.dead_letter_topic, options.dead_letter_staging)
+            if options.dead_letter_topic is not None and self._decoders
+            else None
         )
-        self._put_aside: dict[TopicPartition, int] = {}
+        self._undecodable: dict[TopicPartition, int] = {}
         self._example = ""
 
     def batch(self, partition: TopicPartition, rows: Rows, first: int, last: int) -> pa.RecordBatch:
-        """Rows first..last, without those that were put aside."""
+        """Rows first..last, without dropped records and dead letters."""
         given: dict[str, pa.Array] = {}
         errors: dict[int, str] = {}
         for part, decoder in self._decoders.items():
@@ -71,16 +75,13 @@ class PayloadStage:
         if self._policy == "fail":
             raise DecodeFailed(
                 f"{partition} offset {int(rows.offsets[first + row])} cannot be decoded: {reason}. Set "
-                f"onDecodeError to drop, column or deadletter to go on without such records"
+                f"onDecodeError to drop, column or deadletter to continue without such records"
             )
         if self._dead_letters is not None:
-            self._dead_letters.send(
-                [
-                    DeadLetter.of(partition, rows, first + row, reason)
-                    for row, reason in sorted(errors.items())
-                ]
+            self._dead_letters.write(
+                [_dead_letter(partition, rows, first + row, reason) for row, reason in sorted(errors.items())]
             )
-        self._put_aside[partition] = self._put_aside.get(partition, 0) + len(errors)
+        self._undecodable[partition] = self._undecodable.get(partition, 0) + len(errors)
         self._example = self._example or f"{partition} offset {int(rows.offsets[first + row])}, {reason}"
         kept = np.ones(batch.num_rows, dtype=np.bool_)
         kept[list(errors)] = False
@@ -96,16 +97,21 @@ class PayloadStage:
     def close(self) -> None:
         if self._dead_letters is not None:
             self._dead_letters.close()
-        if self._put_aside:
+        if self._undecodable:
             where = "dropped" if self._dead_letters is None else "sent to the dead-letter topic"
-            counts = ", ".join(f"{partition}: {count}" for partition, count in self._put_aside.items())
+            counts = ", ".join(f"{partition}: {count}" for partition, count in self._undecodable.items())
             _log.warning(
                 "%d records could not be decoded and were %s (%s); the first: %s",
-                sum(self._put_aside.values()),
+                sum(self._undecodable.values()),
                 where,
                 counts,
                 self._example,
             )
+
+
+def _dead_letter(partition: TopicPartition, rows: Rows, row: int, reason: str) -> Record:
+    headers = (*rows.headers(row), *origin_headers(partition, int(rows.offsets[row]), reason))
+    return Record(0, int(rows.timestamps[row]), rows.key(row), rows.value(row), headers)
 
 
 def _new_decoder(payload: Payload, kind: pa.DataType) -> PayloadDecoder | None:

@@ -1,4 +1,4 @@
-"""Where a query begins and ends: as its options say it, and as offsets."""
+"""The start and end positions of a query: parsed from options, resolved to offsets."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Side = Literal["starting", "ending"]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """One number for all partitions, or one for each: offsets (-2, -1: earliest, latest) or times in ms."""
+    """One number for all partitions or one for each: offsets (-2 earliest, -1 latest) or times in ms."""
 
     everywhere: int | None
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
     are_times: bool = False
     option: str = "startingOffsets"
     latest_when_too_young: bool = True
-    """What a time gets that no record has reached: the end of the log, or an error."""
+    """Whether a time after the newest record resolves to the end of the log, or is an error."""
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         if self.everywhere is not None:
@@ -37,11 +37,11 @@ class Positions:
         absent = [str(partition) for partition in self.by_partition if partition not in partitions]
         if unnamed or absent:
             problem = (
-                f"says nothing about {', '.join(unnamed)}"
+                f"does not name {', '.join(unnamed)}"
                 if unnamed
-                else f"names {', '.join(absent)}, which is not read"
+                else f"names {', '.join(absent)}, which the query does not read"
             )
-            raise ConfigError(f"{self.option} {problem}: name every partition of the query, and no other")
+            raise ConfigError(f"{self.option} {problem}: name exactly the partitions of the query")
         return {partition: self.by_partition[partition] for partition in partitions}
 
 
@@ -54,7 +54,7 @@ def parse_ending(values: OptionValues) -> Positions:
 
 
 def _parse(values: OptionValues, side: Side, default: int) -> Positions:
-    """A time for all partitions goes before times of each, and those before offsets, as in Spark."""
+    """A common time overrides times per partition, and those override offsets, as in Spark."""
     strategy = values.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     takes_latest = side == "ending" or strategy == "latest"
     for option in (f"{side}Timestamp", f"{side}OffsetsByTimestamp"):
@@ -65,7 +65,7 @@ def _parse(values: OptionValues, side: Side, default: int) -> Positions:
             return Positions(int(value), {}, True, option, takes_latest)
         times = parse_by_partition(option, value)
         if any(time < 0 for time in times.values()):
-            raise ConfigError(f"{option}={value}: times are milliseconds since 1970, 0 or more")
+            raise ConfigError(f"{option}={value}: give times as milliseconds since 1970, 0 or more")
         return Positions(None, times, True, option, takes_latest)
     option = f"{side}Offsets"
     value = values.text(option)
@@ -76,12 +76,12 @@ def _parse(values: OptionValues, side: Side, default: int) -> Positions:
         return Positions(word, option=option)
     offsets = parse_by_partition(option, value)
     if any(offset < EARLIEST for offset in offsets.values()):
-        raise ConfigError(f"{option}={value}: offsets are 0 or more, -1 is latest and -2 is earliest")
+        raise ConfigError(f"{option}={value}: give offsets of 0 or more, -1 for latest or -2 for earliest")
     return Positions(None, offsets, option=option)
 
 
 def refuse(positions: Positions, word: Literal["earliest", "latest"], why: str) -> None:
-    """Raise when ``word`` is among the positions, by name or by number."""
+    """Raise if ``word`` is among the positions, by name or by number."""
     number = _WORDS[word]
     if not positions.are_times and (
         positions.everywhere == number or number in positions.by_partition.values()
@@ -92,18 +92,18 @@ def refuse(positions: Positions, word: Literal["earliest", "latest"], why: str) 
 async def resolve(
     offsets: Offsets, positions: Positions, partitions: Collection[TopicPartition], read_committed: bool
 ) -> dict[TopicPartition, int]:
-    """The offsets that positions stand for at this moment."""
+    """The offsets that the positions currently resolve to."""
     wanted = positions.of(partitions)
-    to_ask = {p: number for p, number in wanted.items() if positions.are_times or number < 0}
-    if not to_ask:
+    symbolic = {p: number for p, number in wanted.items() if positions.are_times or number < 0}
+    if not symbolic:
         return wanted
-    listed = await offsets.find(to_ask, read_committed=read_committed)
+    listed = await offsets.find(symbolic, read_committed=read_committed)
     too_young = [partition for partition, found in listed.items() if found.offset < 0]
     if too_young and not positions.latest_when_too_young:
         names = ", ".join(f"{partition} at {wanted[partition]}" for partition in too_young)
         raise ConfigError(
-            f"{positions.option}: no record is that young ({names}); take an earlier time, or set "
-            f"startingOffsetsByTimestampStrategy=latest to begin with what comes next"
+            f"{positions.option}: no record is that recent ({names}); give an earlier time, or set "
+            f"startingOffsetsByTimestampStrategy=latest to start at the end of the log"
         )
     ends = await offsets.find(dict.fromkeys(too_young, LATEST), read_committed=read_committed)
     return {

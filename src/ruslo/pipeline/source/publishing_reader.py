@@ -1,8 +1,8 @@
-"""A stream that publishes its own progress as a consumer group.
+"""A stream reader that publishes its own progress as a consumer group, for Spark Connect.
 
-For Spark Connect, whose clients cannot ask a query for its sources' options, as the listener of classic
-sessions does. A source learns that a batch is done when Spark asks for the end of the next one: the group is
-a trigger behind, and where a query was stopped is published when it is started again.
+In classic sessions a listener does it, which reads the options of a query's sources from the JVM. Spark
+Connect clients cannot. A source learns that a batch is done when Spark requests the end of the next one, so
+the group is one trigger behind, and the last batch before a stop is published after the next start.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from ruslo.pipeline.source.offsets import SourceOffsets
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.stream_reader import StreamReader
 
-_PATIENCE_MS = 5_000
-"""Batches wait while the group is committed; what is only for people to see must not hold them up long."""
-_PAUSE_S = 30.0
-"""After a commit that failed, so that not every batch waits in vain."""
+_COMMIT_TIMEOUT_MS = 5_000
+"""Batches wait for the commit, which is only informational, so its timeout is short."""
+_RETRY_INTERVAL_S = 30.0
+"""The time without commits after one that failed, so that not every batch waits for a timeout."""
 
 
 class PublishingReader(StreamReader):
-    """``group_id`` is that of ``options``, which must have one."""
+    """``options`` must have a ``group_id``."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        assert options.group_id is not None, "without a group a stream has nothing to publish"
+        assert options.group_id is not None, "only streams with a group id are published"
         client = replace(
             options.client,
-            api_timeout_ms=min(options.client.api_timeout_ms, _PATIENCE_MS),
-            request_timeout_ms=min(options.client.request_timeout_ms, _PATIENCE_MS),
-            connect_timeout_ms=min(options.client.connect_timeout_ms, _PATIENCE_MS),
+            api_timeout_ms=min(options.client.api_timeout_ms, _COMMIT_TIMEOUT_MS),
+            request_timeout_ms=min(options.client.request_timeout_ms, _COMMIT_TIMEOUT_MS),
+            connect_timeout_ms=min(options.client.connect_timeout_ms, _COMMIT_TIMEOUT_MS),
         )
         self._group = SourceGroup(client, options.group_id)
         self._progress = GroupProgress()
-        self._silent_until_s = 0.0
+        self._next_commit_s = 0.0
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if time.monotonic() >= self._silent_until_s:
+        if time.monotonic() >= self._next_commit_s:
             self._publish(SourceOffsets.from_json(start))
         return super().latestOffset(start, limit)
 
@@ -51,5 +51,5 @@ class PublishingReader(StreamReader):
         try:
             self._progress.publish(self._group, reached.offsets)
         except RusloError as error:
-            self._silent_until_s = time.monotonic() + _PAUSE_S
-            self._progress.report(f"group {self._group.group_id}", error)
+            self._next_commit_s = time.monotonic() + _RETRY_INTERVAL_S
+            self._progress.log_failure(f"group {self._group.group_id}", error)

@@ -1,4 +1,4 @@
-"""Filters of a query that tell which partitions, offsets and times it needs."""
+"""Filters of a query that limit the partitions, offsets and times it reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.source.driver_client import DriverClient
 from ruslo.pipeline.source.positions import Positions
-from ruslo.pipeline.source.survey import Survey
 
 _MAX_OFFSET: Final = (1 << 63) - 1
 
@@ -31,10 +31,10 @@ class PushedFilters:
     first_offset: int = 0
     end_offset: int = _MAX_OFFSET
     min_timestamp: int | None = None
-    """Milliseconds; older records are not needed."""
+    """The oldest timestamp that is needed, in milliseconds."""
 
     def with_filter(self, pushed: Filter) -> PushedFilters:
-        """Narrowed by one more filter; the same for a filter that says nothing about where records lie."""
+        """Narrowed by one more filter; unchanged by filters on other columns."""
         if isinstance(pushed, In):
             column, wanted = pushed.attribute, frozenset(pushed.value)
         elif isinstance(pushed, EqualTo | GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual):
@@ -47,7 +47,7 @@ class PushedFilters:
         if column == ("partition",) and exact:
             return replace(self, partitions=wanted if self.partitions is None else self.partitions & wanted)
         if column == ("offset",):
-            # No offset equals null, which SQL allows in a list.
+            # SQL allows null in a list, and no offset equals null.
             return self._with_offsets(pushed, [int(offset) for offset in wanted if offset is not None])
         if column == ("timestamp",) and isinstance(pushed, EqualTo | GreaterThan | GreaterThanOrEqual):
             moment = _milliseconds(pushed.value)
@@ -68,14 +68,14 @@ class PushedFilters:
         return replace(self, first_offset=max(self.first_offset, first), end_offset=min(self.end_offset, end))
 
     def narrow(
-        self, survey: Survey, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+        self, client: DriverClient, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """What is left of starts and ends; times are looked up in the brokers' indexes."""
+        """The narrowed starts and ends; the brokers look up times in their indexes."""
         kept = [partition for partition in starts if self._wants(partition)]
         narrowed = {p: max(starts[p], self.first_offset) for p in kept}
         if self.min_timestamp is not None and kept:
-            # Everything before the first record of that age is older, whatever order the times are in.
-            by_time = survey.resolve(Positions(max(0, self.min_timestamp), are_times=True), kept)
+            # All records before the first one with this timestamp or a later one are older.
+            by_time = client.resolve(Positions(max(0, self.min_timestamp), are_times=True), kept)
             narrowed = {p: max(start, by_time[p]) for p, start in narrowed.items()}
         return narrowed, {p: min(ends[p], self.end_offset) for p in kept}
 

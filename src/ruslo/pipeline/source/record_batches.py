@@ -1,4 +1,4 @@
-"""Rows as the Arrow batches that Spark takes."""
+"""Builds the Arrow batches that Spark reads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ruslo.pipeline.decode import columns
 from ruslo.pipeline.decode.rows import Rows
 
 ROWS_PER_BATCH: Final = 10_000
-"""Measured: smaller batches cost more per row, larger ones leave the processor's cache."""
+"""Measured: smaller batches cost more per row, larger ones do not fit into the CPU cache."""
 _BYTES_PER_BATCH: Final = 32 * 1024 * 1024
 _LARGE_BYTES: Final = 512 * 1024
 
-_OF_ROWS: Final[dict[str, Callable[[Rows, int, int], pa.Array]]] = {
+_COLUMNS: Final[dict[str, Callable[[Rows, int, int], pa.Array]]] = {
     "key": columns.key_column,
     "value": columns.value_column,
     "offset": columns.offset_column,
@@ -28,7 +28,7 @@ _OF_ROWS: Final[dict[str, Callable[[Rows, int, int], pa.Array]]] = {
 
 
 def slices(rows: Rows) -> Iterator[tuple[int, int]]:
-    """Cut rows into runs of at most ROWS_PER_BATCH, fewer where values are large: Arrow counts in 32 bits."""
+    """Slices of at most ROWS_PER_BATCH rows; fewer if values are large, as Arrow's offsets have 32 bits."""
     sizes = np.maximum(rows.value_lengths, 0).astype(np.int64) + np.maximum(rows.key_lengths, 0)
     if int(sizes.sum()) <= _BYTES_PER_BATCH:
         yield from ((at, min(at + ROWS_PER_BATCH, len(rows))) for at in range(0, len(rows), ROWS_PER_BATCH))
@@ -44,7 +44,7 @@ def slices(rows: Rows) -> Iterator[tuple[int, int]]:
 
 
 class RecordBatches:
-    """Builds batches of the columns in ``schema``, which is what Spark expects, to the letter."""
+    """Builds batches with exactly the columns of ``schema``, as Spark requires."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -54,7 +54,7 @@ class RecordBatches:
     def build(
         self, partition: TopicPartition, rows: Rows, first: int, last: int, given: dict[str, pa.Array]
     ) -> pa.RecordBatch:
-        """Rows first..last; the columns in ``given`` are taken from there."""
+        """Rows first..last. Columns in ``given`` replace those of the rows."""
         arrays = [
             given[name] if name in given else self._column(name, partition, rows, first, last)
             for name in self.schema.names
@@ -67,9 +67,9 @@ class RecordBatches:
             return self._topic(partition.topic)[:count]
         if name == "partition":
             return self._partition(partition.partition)[:count]
-        return _OF_ROWS[name](rows, first, last)
+        return _COLUMNS[name](rows, first, last)
 
-    # A task reads few partitions, and the same two columns come again with every batch.
+    # A task reads few partitions, so these two columns are cached for all its batches.
 
     def _topic(self, topic: str) -> pa.Array:
         if topic not in self._topics:
@@ -83,9 +83,9 @@ class RecordBatches:
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put small batches together: each costs Spark as much as thousands of rows do.
+    """Concatenate small batches: each batch costs Spark as much as thousands of rows.
 
-    Large ones pass as they are, because joining copies.
+    Large batches are not concatenated, because that would copy them.
     """
     waiting: list[pa.RecordBatch] = []
     rows = 0

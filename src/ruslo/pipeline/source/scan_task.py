@@ -1,4 +1,4 @@
-"""What travels from the driver to a Spark task, and the way into the code that carries it out."""
+"""The task that the driver sends to executors, and the entry to the code that runs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from ruslo.pipeline.source.options import SourceOptions
-from ruslo.pipeline.source.planning import Span
+from ruslo.pipeline.source.planning import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class ScanTask(InputPartition):
-    spans: tuple[Span, ...]
+    ranges: tuple[OffsetRange, ...]
     min_timestamp: int | None = None
 
 
 def read_task(task: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a task. Spark invents a task of its own where nothing was planned."""
+    """The rows of a task. Spark creates a task of its own if none was planned."""
     if not isinstance(task, ScanTask):
         return iter(())
-    # The decoder takes half a second to load. Only tasks need it; queries are planned without.
+    # The decoder takes half a second to load, and only tasks need it.
     from ruslo.pipeline.source.task import run_task
 
-    return run_task(task.spans, task.min_timestamp, options, schema)
+    return run_task(task.ranges, task.min_timestamp, options, schema)

@@ -1,4 +1,4 @@
-"""The columns that a query over topics has, as Spark's DDL."""
+"""The columns of a query over topics, as Spark DDL."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def _payload_type(payload: Payload) -> str:
         from ruslo.pipeline.decode.avro_types import spark_type
 
         return spark_type(payload.schema)
-    # Fields alone are a struct; a type that stands for itself is taken as it is.
+    # A list of fields is a struct; a complete type is used as it is.
     return payload.schema if _WHOLE_TYPE.match(payload.schema) else f"STRUCT<{payload.schema}>"

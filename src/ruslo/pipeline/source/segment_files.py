@@ -1,7 +1,7 @@
-"""The segments of a partition as another process sees them: read-only, while the broker goes on writing.
+"""The segments of a partition as seen by another process: read-only, while the broker continues to append.
 
-Bytes below the high watermark never change. What may change is which files there are: segments are rolled,
-deleted and compacted, so that a file that is missed is looked for anew.
+Bytes below the high watermark never change. Segments are rolled, deleted and compacted, so a missing file
+means that the directory has to be listed again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ruslo.storage.txn_index import AbortedTransaction
 
 
 class ReadOnlyDisk(LocalDisk):
-    """Needs no more than the permission to read."""
+    """Needs only permission to read."""
 
     __slots__ = ()
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:
-        assert not create, "somebody else's files are only read"
+        assert not create, "the broker's files are only read"
         try:
             return LocalFile(self.directory, path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as cause:
@@ -32,18 +32,18 @@ class ReadOnlyDisk(LocalDisk):
 
 
 class ReadBuffer:
-    """Memory that is read into again and again: new memory costs more than the reading."""
+    """A reused buffer: allocating a new one costs more than reading into it."""
 
     def __init__(self) -> None:
         self._memory = bytearray()
 
     def read(self, segment: Segment, position: int, size: int) -> memoryview:
-        """Up to ``size`` bytes from ``position`` on; they last until the next call."""
+        """Up to ``size`` bytes from ``position``, valid until the next call."""
         if len(self._memory) < size:
             self._memory = bytearray(size)
         target = memoryview(self._memory)[:size]
         file = segment.file
-        assert isinstance(file, LocalFile), "its disk opens no others"
+        assert isinstance(file, LocalFile), "ReadOnlyDisk opens local files"
         done = 0
         try:
             while done < size:
@@ -64,7 +64,7 @@ class SegmentFiles:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look at what there is now."""
+        """List the segments again."""
         try:
             names = self._disk.list_names(self._directory)
         except DiskError as error:
@@ -77,7 +77,7 @@ class SegmentFiles:
         for base in bases:
             status = self._disk.status(f"{self._directory}/{base:020d}{LOG_SUFFIX}")
             if status is None:
-                continue  # deleted a moment ago
+                continue  # deleted since the listing
             segment = Segment(self._disk, self._directory, base, status.size, status.modified_ms)
             segment.txn_index.exists = base in with_aborts
             segment.checked = CheckedRanges()
@@ -85,13 +85,13 @@ class SegmentFiles:
         self._segments = segments
 
     def at(self, offset: int) -> Segment | None:
-        """The segment that holds an offset, or else the next one behind it."""
+        """The segment that contains an offset, or the next one after it."""
         at = bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1
         if at < 0:
             return self._segments[0] if self._segments else None
         segment = self._segments[at]
         if at + 1 == len(self._segments):
-            # A broker keeps the indexes of the segment it writes to in memory, or padded with zeros.
+            # The broker keeps the indexes of its active segment in memory, or padded with zeros.
             segment.activate()
         return segment
 
@@ -99,5 +99,5 @@ class SegmentFiles:
         return next((other for other in self._segments if other.base_offset > segment.base_offset), None)
 
     def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions that touch start ≤ offset < end, as a broker would list them."""
+        """The aborted transactions that overlap start ≤ offset < end, as a broker would return them."""
         return aborted_transactions(self._segments, start, end)

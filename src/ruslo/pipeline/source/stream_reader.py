@@ -1,9 +1,11 @@
 """``spark.readStream.format("ruslo")``: what each micro-batch reads.
 
-Spark asks for the end of the next batch, writes it to its checkpoint, and has the batch planned from it;
-after a restart the same pair of offsets is planned again. Only where the first batch begins is asked for
-anew, and may be elsewhere by then, so that its end tells it too. One copy of the reader lives in a process
-beside the driver and keeps its connections; copies in tasks only read.
+- Spark requests the end of the next batch, writes it to the checkpoint, and plans the batch from it. After a
+  restart it plans the same pair of offsets again.
+- The start of the first batch is requested again after a restart and may have moved, so the end of the first
+  batch records its start as well.
+- One copy of the reader runs in a process beside the driver and keeps its connections. Copies in tasks only
+  read.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from pyspark.sql.types import StructType
 from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.clock import SystemClock
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.source.driver_client import DriverClient, topic_ids
 from ruslo.pipeline.source.driver_plan import check_dead_letter_topic, check_nothing_missing, plan_scan
 from ruslo.pipeline.source.limits import limit_ends
 from ruslo.pipeline.source.offsets import SourceOffsets
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.resumption import resume
 from ruslo.pipeline.source.scan_task import read_task
-from ruslo.pipeline.source.survey import Survey, topic_ids
 
 _UNLIMITED_ROWS = (1 << 63) - 1
 
@@ -42,9 +44,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._clock = SystemClock()
-        self._open_survey: Survey | None = None
+        self._open_client: DriverClient | None = None
         self._target: tuple[dict[TopicPartition, TopicInfo], dict[TopicPartition, int]] | None = None
-        """With AvailableNow: what there was when the query began, and so all that it reads."""
+        """With AvailableNow: the partitions and end offsets when the query started, where it ends."""
         self._initial: dict[str, Any] | None = None
         self._newest: SourceOffsets | None = None
         self._last_batch_ms: int | None = None
@@ -53,28 +55,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"options": self._options, "schema": self._schema}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["options"], state["schema"])  # type: ignore[misc]  # a fresh copy
+        self.__init__(state["options"], state["schema"])  # type: ignore[misc]  # without connections
 
     @property
-    def _survey(self) -> Survey:
-        if self._open_survey is None:
-            self._open_survey = Survey(self._options)
-        return self._open_survey
+    def _client(self) -> DriverClient:
+        if self._open_client is None:
+            self._open_client = DriverClient(self._options)
+        return self._open_client
 
-    # -- the driver's side
+    # -- on the driver
 
     def initialOffset(self) -> dict[str, Any]:
-        partitions = self._survey.partitions()
+        partitions = self._client.partitions()
         check_nothing_missing(self._options.subscription, partitions)
-        check_dead_letter_topic(self._survey, self._options)
-        starts = self._survey.resolve(self._options.starting, partitions)
+        check_dead_letter_topic(self._client, self._options)
+        starts = self._client.resolve(self._options.starting, partitions)
         self._initial = SourceOffsets(topic_ids(partitions.values()), starts).to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark hands back what it gets here, so that a batch which must take all can be told from others.
+        """Spark passes this limit back to ``latestOffset``, or ReadAllAvailable for a batch without limits.
 
-        It knows no limit of two kinds; all limits of the options are applied in any case.
+        Spark cannot combine limits; ``latestOffset`` applies all limits of the options in any case.
         """
         limits = self._options.limits
         if limits.max_offsets:
@@ -86,14 +88,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMinRows(limits.min_offsets) if limits.min_offsets else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._survey.snapshot()
+        self._target = self._client.snapshot()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         began = SourceOffsets.from_json(start)
-        partitions, ends = self._target or self._survey.snapshot()
+        partitions, ends = self._target or self._client.snapshot()
         ids = topic_ids(partitions.values())
         self._newest = SourceOffsets(ids, ends)
-        starts = resume(began, self._newest, self._survey, fail_on_data_loss=self._options.fail_on_data_loss)
+        starts = resume(began, self._newest, self._client, fail_on_data_loss=self._options.fail_on_data_loss)
         if not isinstance(limit, ReadAllAvailable):
             if self._waits_for_more(starts, ends):
                 return start
@@ -101,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reached = {
             partition: end
             for partition, end in ends.items()
-            # A partition that is new and empty would change the offsets, and so cause a batch, for nothing.
+            # A new, empty partition would change the offsets and cause a batch without records.
             if partition in began.offsets or end > starts[partition]
         }
         is_first = start == self._initial
@@ -130,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = self._options.limits
         if not limits.has_maximum:
             return ends
-        sizes = self._survey.bytes_per_offset(partitions) if limits.counts_bytes else {}
+        sizes = self._client.bytes_per_offset(partitions) if limits.counts_bytes else {}
         return limit_ends(starts, ends, limits, sizes)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -144,17 +146,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starts = resume(
             began,
             until,
-            self._survey,
+            self._client,
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
-        return [*plan_scan(self._survey, self._options, until.topic_ids, starts, until.offsets)]
+        return [*plan_scan(self._client, self._options, until.topic_ids, starts, until.offsets)]
 
     def stop(self) -> None:
-        if self._open_survey is not None:
-            self._open_survey.close()
-            self._open_survey = None
+        if self._open_client is not None:
+            self._open_client.close()
+            self._open_client = None
 
-    # -- the tasks' side
+    # -- in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition, self._options, self._schema)

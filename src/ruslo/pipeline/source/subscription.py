@@ -1,4 +1,4 @@
-"""Which partitions a query reads."""
+"""The partitions that a query reads."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NAMES = ("subscribe", "subscribePattern", "assign")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One of: topics by name, topics by pattern, partitions one by one."""
+    """Topics by name, topics by pattern, or single partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[TopicPartition, ...] = ()
 
-    def topics_to_ask(self) -> list[str] | None:
-        """The topics to ask metadata about; None for all of them."""
+    def metadata_topics(self) -> list[str] | None:
+        """The topics of the Metadata request; None for all."""
         if self.pattern is not None:
             return None
         return list(self.topics or dict.fromkeys(partition.topic for partition in self.assigned))
 
     def select(self, metadata: ClusterMetadata) -> dict[TopicPartition, TopicInfo]:
-        """The partitions that are there, in order. Topics that are missing are simply not among them."""
+        """The subscribed partitions that exist, in order. Missing topics are ignored."""
         found: dict[TopicPartition, TopicInfo] = {}
         for name in sorted(metadata.topics):
             topic = metadata.topics[name]
@@ -43,14 +43,14 @@ class Subscription:
 
     def _wants(self, partition: TopicPartition) -> bool:
         if self.pattern is not None:
-            # Java's pattern must match the whole name, and so do users expect.
+            # As in Java, the pattern must match the whole name.
             return partition.topic not in INTERNAL_TOPICS and bool(
                 re.fullmatch(self.pattern, partition.topic)
             )
         return partition in self.assigned if self.assigned else partition.topic in self.topics
 
     def missing(self, found: Mapping[TopicPartition, object]) -> list[str]:
-        """What was named and is not there."""
+        """Topics or partitions that were named and do not exist."""
         if self.assigned:
             return [str(partition) for partition in self.assigned if partition not in found]
         present = {partition.topic for partition in found}
@@ -60,14 +60,14 @@ class Subscription:
 def parse_subscription(values: OptionValues) -> Subscription:
     given = [name for name in NAMES if name in values]
     if len(given) != 1:
-        problem = f"{' and '.join(given)} exclude each other" if given else "no topic is named"
-        raise ConfigError(f"{problem}: give one of subscribe, subscribePattern and assign")
+        problem = f"{' and '.join(given)} exclude each other" if given else "the topics to read are missing"
+        raise ConfigError(f"{problem}: set one of subscribe, subscribePattern and assign")
     if given == ["subscribePattern"]:
         pattern = values.text("subscribePattern") or ""
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ConfigError(f"subscribePattern={pattern}: not a regular expression ({error})") from None
+            raise ConfigError(f"subscribePattern={pattern}: invalid regular expression ({error})") from None
         return Subscription(pattern=pattern)
     if given == ["assign"]:
         return Subscription(assigned=_parse_assign(values.text("assign") or ""))
@@ -82,10 +82,10 @@ def _parse_assign(value: str) -> tuple[TopicPartition, ...]:
     try:
         decoded = msgspec.json.decode(value, type=dict[str, list[int]])
     except msgspec.DecodeError as error:
-        raise ConfigError(f"assign={value}: not JSON as in {example} ({error})") from None
+        raise ConfigError(f"assign={value}: write it as JSON, such as {example} ({error})") from None
     partitions = {TopicPartition(topic, number) for topic, numbers in decoded.items() for number in numbers}
     if not partitions:
-        raise ConfigError(f"assign={value} names no partition; write it as {example}")
+        raise ConfigError(f"assign={value} names no partition: write it as {example}")
     for topic in decoded:
         _check_name("assign", topic)
     return tuple(sorted(partitions))

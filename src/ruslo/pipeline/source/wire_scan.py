@@ -1,4 +1,4 @@
-"""Reads spans of partitions from brokers: answers arrive in a thread while others are decoded."""
+"""Reads offset ranges from brokers: a thread fetches while the task decodes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterator
 
 from ruslo.pipeline.source.chunk import Chunk
-from ruslo.pipeline.source.fetching import SpanFetcher
+from ruslo.pipeline.source.fetching import RangeFetcher
 from ruslo.pipeline.source.options import SourceOptions
-from ruslo.pipeline.source.planning import Span
+from ruslo.pipeline.source.planning import OffsetRange
 
 
-def scan_wire(spans: tuple[Span, ...], options: SourceOptions) -> Iterator[Chunk]:
-    """Every batch that holds offsets of the spans, in order within each partition."""
-    scan = _WireScan(spans, options)
+def scan_wire(ranges: tuple[OffsetRange, ...], options: SourceOptions) -> Iterator[Chunk]:
+    """Every batch that contains offsets of the ranges, in order within each partition."""
+    scan = _WireScan(ranges, options)
     thread = threading.Thread(target=scan.run, name="ruslo-fetch", daemon=True)
     thread.start()
     try:
@@ -27,25 +27,25 @@ def scan_wire(spans: tuple[Span, ...], options: SourceOptions) -> Iterator[Chunk
 
 
 class _WireScan:
-    """Joins the two threads: answers go one way through a queue, the room for more goes the other way."""
+    """Connects the two threads: chunks go through a queue, and the decoder releases room for more."""
 
-    def __init__(self, spans: tuple[Span, ...], options: SourceOptions) -> None:
+    def __init__(self, ranges: tuple[OffsetRange, ...], options: SourceOptions) -> None:
         self._arrived: queue.SimpleQueue[Chunk | BaseException | None] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
-        self._fetcher = SpanFetcher(spans, options, self._arrived.put)
+        self._fetcher = RangeFetcher(ranges, options, self._arrived.put)
 
     def chunks(self) -> Iterator[Chunk]:
         while (arrived := self._arrived.get()) is not None:
             if isinstance(arrived, BaseException):
                 raise arrived
-            self._loop.call_soon_threadsafe(self._fetcher.taken)
+            self._loop.call_soon_threadsafe(self._fetcher.release)
             yield arrived
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._fetcher.cancel)
 
     def close(self) -> None:
-        """After the thread has ended: until then the loop takes calls, even ones that nobody will make."""
+        """Called after the thread has ended: until then the loop must accept calls."""
         self._loop.close()
 
     def run(self) -> None:

@@ -51,7 +51,7 @@ def test_a_pipeline_that_runs(path: Path) -> None:
         ]  # fmt: skip
         late = run("stop", path, "--timeout", "0.2")
         assert (late.exit_code, "did not stop within 0.2 s" in late.stderr) == (1, True)
-        assert folder.stop_wanted
+        assert folder.stop_requested
 
 
 def test_a_pipeline_whose_process_is_gone(path: Path) -> None:

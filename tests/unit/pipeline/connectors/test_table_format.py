@@ -8,19 +8,19 @@ from pyspark.sql.types import BinaryType, StructType
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
 from ruslo.client.librdkafka.producer import Producer
+from ruslo.pipeline import partition_counts
 from ruslo.pipeline.connectors.table_format import TableReader
-from ruslo.pipeline.sink import partition_counts
 from ruslo.testing import EmbeddedBroker
 
 TOPIC = "grown-table"
 
 
-def test_partitions_that_are_added_later_are_read_too(
+def test_partitions_added_after_planning_are_read(
     ruslo_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark plans a table once; a query may live longer than the number of partitions stays what it was."""
+    """Spark plans a table once, and partitions may be added during the lifetime of a query."""
     bootstrap = ruslo_broker.bootstrap
-    monkeypatch.setattr(partition_counts, "_FRESH_FOR_S", 0.0)
+    monkeypatch.setattr(partition_counts, "_MAX_AGE_S", 0.0)
 
     async def change(partitions: int) -> None:
         async with Admin(bootstrap) as admin:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.pipeline.connectors.base import Surroundings
+from ruslo.pipeline.connectors.base import PipelineContext
 from ruslo.pipeline.connectors.topic_source import TableSource, TopicSource, start_options
 from ruslo.pipeline.files.schema_text import parse_schema
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.schema import schema_ddl
 
-AROUND = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", group="g")
+CONTEXT = PipelineContext(pipeline="p", folder=Path("/p"), bootstrap="b:1", group="g")
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ AROUND = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", group="g
         ("2026-01-01T00:00:00Z", {"startingTimestamp": "1767225600000"}),
     ],
 )
-def test_where_to_start(start: str, options: dict[str, str]) -> None:
+def test_start_positions(start: str, options: dict[str, str]) -> None:
     assert start_options(start) == options
 
 
-def test_the_source_understands_the_options() -> None:
+def test_the_data_source_accepts_the_options() -> None:
     source = TopicSource(
         topic=("a", "b"),
         schema="id INT",
@@ -34,21 +34,21 @@ def test_the_source_understands_the_options() -> None:
         headers=True,
         options={"minPartitions": "3"},
     )
-    parsed = SourceOptions.parse(source._options(AROUND), streaming=True)
+    parsed = SourceOptions.parse(source._options(CONTEXT), streaming=True)
     assert (parsed.group_id, parsed.min_partitions, parsed.value.format) == ("g", 3, "json")
     assert "headers" in parsed.columns
 
 
-def test_dead_letters_of_the_pipeline_are_used_unless_told_otherwise() -> None:
-    around = Surroundings(pipeline="p", folder=Path("/p"), bootstrap="b:1", dead_letters="dead")
-    by_pipeline = TopicSource(topic=("a",), schema="id INT")._options(around)
+def test_a_source_uses_the_dead_letter_topic_of_the_pipeline_by_default() -> None:
+    context = PipelineContext(pipeline="p", folder=Path("/p"), bootstrap="b:1", dead_letters="dead")
+    by_pipeline = TopicSource(topic=("a",), schema="id INT")._options(context)
     assert (by_pipeline["onDecodeError"], by_pipeline["deadLetterTopic"]) == ("deadletter", "dead")
-    own = TopicSource(topic=("a",), schema="id INT", on_decode_error="drop")._options(around)
+    own = TopicSource(topic=("a",), schema="id INT", on_decode_error="drop")._options(context)
     assert own["onDecodeError"] == "drop"
     assert "deadLetterTopic" not in own
 
 
-def test_columns_are_the_fields_and_the_records_own() -> None:
+def test_columns_are_the_fields_of_the_value_and_those_of_the_record() -> None:
     table = TableSource(topic="t", schema="name STRING, n INT", key="binary")
     assert list(parse_schema(table.columns() or "").fields) == [
         "name", "n", "_key", "_topic", "_partition", "_offset", "_timestamp",
@@ -56,8 +56,8 @@ def test_columns_are_the_fields_and_the_records_own() -> None:
     assert TopicSource(topic=("a",), value="avro", avro_schema="{}").columns() is None
 
 
-def test_columns_that_were_asked_for_have_the_types_that_the_source_gives_them() -> None:
+def test_declared_columns_have_the_types_of_the_data_source() -> None:
     source = TopicSource(topic=("a",), schema="n INT", headers=True, on_decode_error="column")
-    given = parse_schema(schema_ddl(SourceOptions.parse(source._options(AROUND), streaming=True))).fields
-    told = parse_schema(source.columns() or "").fields
-    assert (told["_headers"], told["_error"]) == (given["headers"], given["decodeError"])
+    given = parse_schema(schema_ddl(SourceOptions.parse(source._options(CONTEXT), streaming=True))).fields
+    declared = parse_schema(source.columns() or "").fields
+    assert (declared["_headers"], declared["_error"]) == (given["headers"], given["decodeError"])

@@ -80,17 +80,17 @@ def test_the_type_of_a_schema() -> None:
     ("schema", "problem"),
     [
         ("{", "not JSON"),
-        ('["int", "string"]', "has no type in Spark"),
+        ('["int", "string"]', "has no Spark type"),
         ('{"type": "array", "items": "null"}', "of null"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}',
             "contains itself",
         ),
-        ('"Unknown"', "does not define it"),
+        ('"Unknown"', "does not define the type 'Unknown'"),
         ('{"type": "bytes", "logicalType": "decimal", "precision": 50}', "precision 50"),
     ],
 )
-def test_schemas_that_cannot_be_read_are_refused(schema: str, problem: str) -> None:
+def test_unsupported_schemas_are_rejected(schema: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         spark_type(schema)
 
@@ -101,7 +101,7 @@ def test_values_are_decoded() -> None:
     assert decoded.column.to_pylist() == [VALUE, None]
 
 
-def test_bytes_of_another_schema_are_named() -> None:
+def test_bytes_of_another_schema_are_errors() -> None:
     good = encoded(VALUE)
     column = pa.array([good, good[:-1], good + b"\x00", b""], pa.binary())
     decoded = AvroDecoder(json.dumps(ORDER), KIND).decode(column)
@@ -110,7 +110,7 @@ def test_bytes_of_another_schema_are_named() -> None:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=5))
-def test_any_bytes_are_decoded_or_named(contents: list[bytes]) -> None:
+def test_any_bytes_are_decoded_or_reported(contents: list[bytes]) -> None:
     decoded = AvroDecoder(json.dumps(ORDER), KIND).decode(pa.array(contents, pa.binary()))
     assert len(decoded.column) == len(contents)
     assert all(decoded.column[row].as_py() is None for row in decoded.errors)

@@ -19,7 +19,7 @@ def rows() -> Rows:
     return found
 
 
-def test_columns_of_bytes_know_null_from_empty(rows: Rows) -> None:
+def test_null_and_empty_bytes_differ(rows: Rows) -> None:
     assert columns.key_column(rows, 0, 4).to_pylist() == [b"key", None, b"gone", b""]
     assert columns.value_column(rows, 0, 4).to_pylist() == [b"value", b"no key", None, b""]
 
@@ -30,7 +30,7 @@ def test_a_part_of_the_rows(rows: Rows) -> None:
     assert columns.key_column(rows, 2, 2).to_pylist() == []
 
 
-def test_columns_are_sound_arrow(rows: Rows) -> None:
+def test_columns_are_valid_arrow(rows: Rows) -> None:
     for build in (columns.key_column, columns.value_column, columns.headers_column, columns.timestamp_column):
         build(rows, 0, 4).validate(full=True)
 
@@ -42,7 +42,7 @@ def test_times_are_utc(rows: Rows) -> None:
     assert column.to_pylist() == [moment]
 
 
-def test_times_beyond_the_calendar_are_its_ends() -> None:
+def test_times_out_of_range_are_clipped() -> None:
     records = [Record(0, 2**61, None, b""), Record(1, -1, None, b"")]
     (rows,) = decode_rows(scan_batches(build_batch(records)))
     latest, before = columns.timestamp_column(rows, 0, 2).cast(pa.int64()).to_pylist()
@@ -60,7 +60,7 @@ def test_headers(rows: Rows) -> None:
     assert columns.headers_column(rows, 2, 3).to_pylist() == [None]
 
 
-def test_names_of_headers_need_not_be_text() -> None:
+def test_header_keys_need_not_be_utf8() -> None:
     record = Record(0, NOW, None, b"", (("\udcff\udcfe", b"1"), ("plain", b"2")))
     (rows,) = decode_rows(scan_batches(build_batch([record])))
     assert columns.headers_column(rows, 0, 1).to_pylist() == [

@@ -32,13 +32,13 @@ def offsets(table: BatchTable) -> list[int]:
     return found
 
 
-def test_markers_are_never_seen() -> None:
+def test_control_batches_are_never_returned() -> None:
     table = scan_batches(write(1, 0) + end(1, 1, commit=True) + batch(base_offset=2))
     assert offsets(data_batches(table)) == [0, 2]
     assert offsets(committed_batches(table, [])) == [0, 2]
 
 
-def test_an_aborted_transaction_is_left_out_among_others() -> None:
+def test_an_aborted_transaction_is_skipped_among_others() -> None:
     table = scan_batches(
         write(1, 0)
         + write(2, 1)
@@ -51,13 +51,13 @@ def test_an_aborted_transaction_is_left_out_among_others() -> None:
     assert offsets(data_batches(table)) == [0, 1, 2, 3]
 
 
-def test_the_producer_s_next_transaction_is_seen() -> None:
+def test_the_next_transaction_of_the_producer_is_returned() -> None:
     table = scan_batches(
         write(1, 0) + end(1, 1, commit=False) + write(1, 2) + end(1, 3, commit=True) + write(1, 4)
     )
     assert offsets(committed_batches(table, [aborted(1, 0, 1), aborted(1, 4, 9)])) == [2]
 
 
-def test_a_reader_that_begins_in_the_middle_of_an_aborted_transaction() -> None:
+def test_a_reader_that_starts_in_the_middle_of_an_aborted_transaction() -> None:
     table = scan_batches(write(1, 50) + end(1, 51, commit=False) + write(1, 52))
     assert offsets(committed_batches(table, [aborted(1, 3, 51)])) == [52]

@@ -44,13 +44,13 @@ def test_nested_values() -> None:
     }
 
 
-def test_numbers_taken_for_text_are_the_same_beside_a_decimal() -> None:
+def test_numbers_read_as_text_are_the_same_beside_a_decimal() -> None:
     kind = pa.struct([pa.field("text", pa.string()), pa.field("price", pa.decimal128(6, 2))])
     assert decode_one(kind, '{"text": 1.5, "price": 1.5}') == {"text": "1.5", "price": Decimal("1.50")}
     assert decode_one(kind, '{"text": {"x": [2.25]}}') == {"text": '{"x":[2.25]}', "price": None}
 
 
-def test_what_is_missing_or_null_is_null() -> None:
+def test_missing_fields_are_null() -> None:
     assert decode_one(ORDER, '{"id": null}') == {"id": None, "customer": None, "lines": None, "tags": None}
     assert decode_one(ORDER, "null") is None
 
@@ -73,7 +73,7 @@ def test_what_is_missing_or_null_is_null() -> None:
         (pa.timestamp("us"), '"2026-01-31 12:00:00"', "2026-01-31T12:00:00"),
     ],
 )
-def test_values_of_spark_s_types(kind: pa.DataType, text: str, expected: object) -> None:
+def test_values_of_spark_types(kind: pa.DataType, text: str, expected: object) -> None:
     found = decode_one(kind, text)
     assert (found.isoformat() if isinstance(found, datetime.datetime) else found) == expected
 
@@ -100,23 +100,23 @@ def test_values_of_spark_s_types(kind: pa.DataType, text: str, expected: object)
         (pa.decimal128(4, 2), "1e999999", "4 digits"),
     ],
 )
-def test_what_does_not_fit_says_where_and_why(kind: pa.DataType, text: str | bytes, expected: str) -> None:
+def test_errors_name_the_field_and_the_reason(kind: pa.DataType, text: str | bytes, expected: str) -> None:
     assert expected in reason(kind, text)
 
 
-def test_one_bad_record_leaves_the_others_alone() -> None:
+def test_a_bad_record_does_not_affect_others() -> None:
     column = pa.array([b'{"id": 1}', b"junk", None, b'{"id": 4}'], pa.binary())
     decoded = JsonDecoder(pa.struct([pa.field("id", pa.int32())])).decode(column)
     assert decoded.column.to_pylist() == [{"id": 1}, None, None, {"id": 4}]
     assert set(decoded.errors) == {1}
 
 
-def test_nesting_without_end_is_an_error_of_the_record() -> None:
+def test_deep_nesting_is_an_error_of_the_record() -> None:
     assert reason(pa.string(), "[" * 100_000)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5))
-def test_any_bytes_are_decoded_or_named(contents: list[bytes]) -> None:
+def test_any_bytes_are_decoded_or_reported(contents: list[bytes]) -> None:
     decoded = JsonDecoder(ORDER).decode(pa.array(contents, pa.binary()))
     assert len(decoded.column) == len(contents)
     assert all(decoded.column[row].as_py() is None for row in decoded.errors)

@@ -1,4 +1,4 @@
-"""The compiled decoder against its readable twin, ``ruslo.records.reader``."""
+"""Compares the compiled decoder with ``ruslo.records.reader``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def records_of(rows: Rows) -> list[Record]:
     ]
 
 
-def decoded(data: bytes | bytearray, *span: int) -> list[Record]:
-    return [record for rows in decode_rows(scan_batches(data), *span) for record in records_of(rows)]
+def decoded(data: bytes | bytearray, *bounds: int) -> list[Record]:
+    return [record for rows in decode_rows(scan_batches(data), *bounds) for record in records_of(rows)]
 
 
-class TestSoundBatches:
+class TestValidBatches:
     @given(st.lists(record_lists(), min_size=1, max_size=4), st.sampled_from(list(Codec)), st.booleans())
     @settings(max_examples=60)
     def test_the_same_records_as_the_reader(
@@ -56,7 +56,7 @@ class TestSoundBatches:
             10 * number + at for number in range(5) for at in range(5)
         ]
 
-    def test_only_offsets_of_the_span(self) -> None:
+    def test_only_offsets_of_the_range(self) -> None:
         data = build_batch(KEYED, base_offset=10) + build_batch(KEYED, base_offset=15)
         assert [record.offset for record in decoded(data, 12, 17)] == [12, 13, 14, 15, 16]
 
@@ -66,12 +66,12 @@ class TestSoundBatches:
         assert [record.offset for record in decoded(rebuild_batch(header, kept))] == [11, 14]
         assert decoded(rebuild_batch(header, [])) == []
 
-    def test_which_rows_have_the_broker_s_time(self) -> None:
+    def test_rows_with_log_append_time(self) -> None:
         data = build_batch(KEYED) + build_batch(KEYED, base_offset=5, attributes=layout.LOG_APPEND_TIME)
         (rows,) = decode_rows(scan_batches(data))
         assert rows.append_time.tolist() == [False] * 5 + [True] * 5
 
-    def test_unfolded_batches_are_walked_in_groups(self) -> None:
+    def test_decompressed_batches_are_walked_in_groups(self) -> None:
         large = [Record(at, NOW, None, bytes(3_000_000)) for at in range(2)]
         data = b"".join(bytes(build_batch(large, base_offset=2 * n, codec=Codec.ZSTD)) for n in range(4))
         groups = [rows.offsets.tolist() for rows in decode_rows(scan_batches(data))]
@@ -79,7 +79,7 @@ class TestSoundBatches:
 
 
 class TestHostileBytes:
-    """Whatever the bytes, the walk ends, stays inside its buffer, and says the same as the reader."""
+    """For any bytes the walk ends, stays inside its buffer, and agrees with the reader."""
 
     def agree(self, batch: bytearray) -> None:
         set_crc(batch)
@@ -106,18 +106,18 @@ class TestHostileBytes:
 
     @given(record_lists(), st.data())
     @settings(max_examples=300)
-    def test_sound_records_with_bytes_changed(self, records: list[Record], data: st.DataObject) -> None:
+    def test_valid_records_with_changed_bytes(self, records: list[Record], data: st.DataObject) -> None:
         payload = bytearray(payload_of(records))
         for _ in range(data.draw(st.integers(1, 3))):
             payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
         self.agree(with_payload(bytes(payload), count=len(records)))
 
     @given(record_lists(), st.integers(0, 400))
-    def test_records_that_are_cut_off(self, records: list[Record], cut: int) -> None:
+    def test_truncated_records(self, records: list[Record], size: int) -> None:
         payload = payload_of(records)
-        self.agree(with_payload(payload[: cut % len(payload)], count=len(records)))
+        self.agree(with_payload(payload[: size % len(payload)], count=len(records)))
 
-    def test_every_byte_of_a_batch_with_every_bit_turned(self) -> None:
+    def test_every_single_bit_flipped(self) -> None:
         payload = payload_of(RECORDS)
         for at in range(len(payload)):
             for bit in range(8):
@@ -137,11 +137,11 @@ class TestHostileBytes:
         earlier = build_batch([Record(0, 2**40, None, b""), Record(1, 0, None, b"")])
         self.agree(changed(earlier, ">q", layout.BASE_TIMESTAMP_AT, -(2**63) + 10))
 
-    def test_random_bytes_from_the_header_on(self) -> None:
+    def test_random_bytes_in_header_and_records(self) -> None:
         seed = random.Random(4)
-        sound = bytes(build_batch(RECORDS) + build_batch(KEYED, base_offset=4, codec=Codec.LZ4))
+        valid = bytes(build_batch(RECORDS) + build_batch(KEYED, base_offset=4, codec=Codec.LZ4))
         for _ in range(3000):
-            damaged = bytearray(sound)
+            damaged = bytearray(valid)
             for _ in range(seed.randint(1, 6)):
                 damaged[seed.randrange(len(damaged))] = seed.randrange(256)
             try:
@@ -149,7 +149,7 @@ class TestHostileBytes:
             except ProtocolError:
                 continue
 
-    def test_a_count_that_no_payload_can_hold_takes_no_memory(self) -> None:
+    def test_an_impossible_record_count_allocates_no_memory(self) -> None:
         batch = changed(build_batch(KEYED), ">i", layout.COUNT_AT, 2**31 - 1)
         with pytest.raises(ProtocolError, match="cut off"):
             decoded(batch)

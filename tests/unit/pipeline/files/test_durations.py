@@ -24,6 +24,6 @@ def test_durations(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "ten seconds", "10 parsecs", "-5s", "5s later"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="no length of time"):
+def test_invalid_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="invalid duration"):
         duration_ms(text)

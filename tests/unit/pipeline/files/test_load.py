@@ -1,4 +1,4 @@
-"""What lint says about whole files."""
+"""The findings of lint about whole files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def found(tmp_path: Path, text: str, name: str = "p.yaml") -> list[tuple[int, in
     path = tmp_path / name
     path.write_text(text)
     return [
-        (f.place.line, f.place.column, f.rule, f"{f.message}. {f.fix}") for f in load_pipeline(path).findings
+        (f.location.line, f.location.column, f.rule, f"{f.message}. {f.fix}")
+        for f in load_pipeline(path).findings
     ]
 
 
@@ -63,7 +64,7 @@ def test_a_good_file_becomes_a_pipeline(tmp_path: Path) -> None:
     assert pipeline.name == "shop"
     assert [entry.name for entry in pipeline.inputs] == ["orders", "customers"]
     assert pipeline.inputs[0].watermark == Watermark("_timestamp", 600_000)
-    assert [step.name for step in pipeline.steps] == ["known", "named"], "in the order in which they are made"
+    assert [step.name for step in pipeline.steps] == ["known", "named"], "each step follows what it reads"
     assert pipeline.steps[1].reads == ("known", "Customers")
     assert pipeline.outputs[0].view == "named"
     assert pipeline.trigger_ms == 10_000
@@ -75,34 +76,34 @@ def test_a_good_file_becomes_a_pipeline(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "column", "rule", "says"),
     [
-        ("trigger: 10s", "triger: 10s", 17, 1, "unknown-key", "no key 'triger'. Did you mean 'trigger'?"),
+        ("trigger: 10s", "triger: 10s", 17, 1, "unknown-key", "Did you mean 'trigger'?"),
         ("trigger: 10s", "trigger: often", 17, 10, "duration", "Write 500ms, 10s, 5m, 1h30m or 7d or once"),
-        ("type: table", "type: tabel", 8, 21, "unknown-type", "Did you mean 'table'?"),
-        ("    type: topic\n", "", 4, 5, "missing-key", "source 'orders' has no 'type'"),
+        ("type: table", "type: tabel", 8, 21, "unknown-type", "unknown type 'tabel' of source"),
+        ("    type: topic\n", "", 4, 5, "missing-key", "source 'orders' needs a 'type'"),
         ("checkpoint: checkpoints/shop\n", "", 1, 1, "missing-checkpoint", "Add 'checkpoint: checkpoints/"),
         ("FROM orders", "FROM order", 14, 21, "undefined-view", "Did you mean 'orders'?"),
         ("from: named", "from: nmaed", 16, 44, "undefined-view", "Did you mean 'named'?"),
         ("FROM known o", "FROM named o", 10, 5, "cycle", "named → named"),
-        ("customer IS NOT NULL", "(customer IS NOT NULL", 15, 13, "sql", "'(' is never closed"),
+        ("customer IS NOT NULL", "(customer IS NOT NULL", 15, 13, "sql", "unclosed '('"),
         ("id: BIGINT", "id: BIGINTT", 6, 18, "schema", "Did you mean 'bigint'?"),
-        ("name: known", "name: Orders", 12, 5, "duplicate-view", "also the name of a view in line 3"),
+        ("name: known", "name: Orders", 12, 5, "duplicate-view", "first defined in line 3"),
         ("name: known", "name: not-a-name", 12, 11, "view-name", "letters, digits and underscores"),
-        ("name: shop", "name: my shop", 1, 1, "name", "cannot be a pipeline's name"),
+        ("name: shop", "name: my shop", 1, 1, "name", "invalid pipeline name 'my shop'"),
         ("topic: named,", "topic: orders,", 16, 45, "loop", "read and written"),
-        ("topic: named,", "topic: 'a b',", 16, 28, "topic-name", "can be no topic's name"),
-        ("key: id,", "key: [id],", 16, 40, "wrong-type", "must be text, this is a list"),
-        ("trigger: 10s", "dead_letters: orders", 17, 1, "loop", "which is read"),
+        ("topic: named,", "topic: 'a b',", 16, 28, "topic-name", "invalid topic name"),
+        ("key: id,", "key: [id],", 16, 40, "wrong-type", "must be text, not a list"),
+        ("trigger: 10s", "dead_letters: orders", 17, 1, "loop", "is also read"),
         ("restarts: 3", "restarts: -1", 19, 22, "out-of-range", "at least 0"),
         ("on_error: {restarts: 3, delay: 2s}", "on_error: sotp", 19, 11, "choice", "Did you mean 'stop'?"),
         ("delay: 10m}", "dealy: 10m}", 7, 37, "unknown-key", "Did you mean 'delay'?"),
-        ("{orders: [{id: 1, customer: a}]", "{orders: [{idd: 1}]", 21, 5, "example", "no column 'idd'"),
+        ("{orders: [{id: 1, customer: a}]", "{orders: [{idd: 1}]", 21, 5, "example", "unknown column 'idd'"),
         ("given: {orders:", "given: {ordres:", 21, 5, "example", "Did you mean 'orders'?"),
-        (BLOCK, "    python: nope:f\n", 13, 13, "python", "no module 'nope'"),
+        (BLOCK, "    python: nope:f\n", 13, 13, "python", "unknown module 'nope'"),
         ("sink: {type: topic,", "sink: {mode: complete, type: topic,", 16, 8, "sink", "mode: update"),
         ("type: topic\n", "type: topic\n    on_decode_error: deadletter\n", 3, 3, "missing-key", "dead_"),
     ],
 )  # fmt: skip
-def test_mistakes_have_a_place_and_a_fix(
+def test_findings_have_a_location_and_a_fix(
     tmp_path: Path, old: str, new: str, line: int, column: int, rule: str, says: str
 ) -> None:
     findings = found(tmp_path, changed(old, new))
@@ -122,7 +123,7 @@ def test_mistakes_have_a_place_and_a_fix(
         ("c:1", None, "c:1", True),
     ],
 )
-def test_a_topic_may_have_its_name_in_another_cluster_too(
+def test_topics_of_different_clusters_may_have_the_same_name(
     tmp_path: Path, source: str | None, sink: str | None, own: str, loops: bool
 ) -> None:
     def at(cluster: str | None) -> str:
@@ -137,7 +138,7 @@ def test_a_topic_may_have_its_name_in_another_cluster_too(
     assert [rule for _, _, rule, _ in found(tmp_path, text)] == (["loop"] if loops else [])
 
 
-def test_all_mistakes_are_told_at_once_and_in_order(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_and_in_order(tmp_path: Path) -> None:
     text = (
         changed("topic: customers", "topik: customers")
         .replace("10s", "soon")
@@ -151,12 +152,12 @@ def test_all_mistakes_are_told_at_once_and_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_a_broken_part_does_not_make_others_look_broken(tmp_path: Path) -> None:
+def test_an_error_does_not_cause_errors_elsewhere(tmp_path: Path) -> None:
     rules = [rule for _, _, rule, _ in found(tmp_path, changed("schema: name STRING", "schema: name STRNG"))]
-    assert rules == ["schema"], "the step that reads customers is in order"
+    assert rules == ["schema"], "the step that reads customers is valid"
 
 
-def test_views_that_reach_no_sink_are_warnings(tmp_path: Path) -> None:
+def test_unused_views_are_warnings(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(changed("from: named", "from: known"))
     loaded = load_pipeline(path)
@@ -176,7 +177,7 @@ def test_a_pipeline_of_tables_needs_no_checkpoint(tmp_path: Path) -> None:
     assert not good(tmp_path, text).is_stream
 
 
-def test_a_file_that_is_no_mapping(tmp_path: Path) -> None:
+def test_a_file_must_be_a_mapping(tmp_path: Path) -> None:
     assert found(tmp_path, "- a\n- b\n")[0][2] == "wrong-type"
 
 
@@ -219,20 +220,21 @@ def test_a_python_module_is_a_pipeline_too(tmp_path: Path) -> None:
     assert pipeline.steps[0].arguments == {"least": "5"}
 
 
-def test_mistakes_in_a_python_module_have_places(tmp_path: Path) -> None:
+def test_findings_in_a_python_module_have_locations(tmp_path: Path) -> None:
     findings = found(tmp_path, MODULE.replace('"topic": "a"', '"topik": "a"'), "m1.py")
     assert (5, 51, "unknown-key") in [finding[:3] for finding in findings]
     findings = found(tmp_path, MODULE.replace('{"least": 5}', '{"lesst": 5}'), "m2.py")
-    assert findings == [(7, 40, "python", "the function has no parameter 'lesst'. Did you mean 'least'?")]
+    assert findings == [(7, 40, "python", "unknown parameter 'lesst' of the function. Did you mean 'least'?")]
     assert found(tmp_path, "x = 1\n", "m3.py")[0][2:] == (
         "python",
-        "the module sets no variable 'pipeline'. Write pipeline = {…} with the keys of a pipeline file.",
+        "the module does not set the variable 'pipeline'. "
+        "Write pipeline = {…} with the keys of a pipeline file.",
     )
     assert "ZeroDivisionError" in found(tmp_path, "pipeline = {}\n1 / 0\n", "m4.py")[0][3]
     assert found(tmp_path, "pipeline = {\n", "m5.py")[0][0] == 1
 
 
-def test_a_function_gets_as_many_views_as_it_takes(tmp_path: Path) -> None:
+def test_a_function_needs_one_view_per_parameter(tmp_path: Path) -> None:
     (tmp_path / "fs.py").write_text("def join(left, right, spark): ...\n")
     text = changed(BLOCK, "    python: fs:join\n    inputs: [orders]\n")
     assert found(tmp_path, text)[0][:3] == (14, 5, "python")

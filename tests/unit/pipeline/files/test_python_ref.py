@@ -28,7 +28,7 @@ def test_the_parameters_are_found_without_running_the_module(folder: Path) -> No
     assert function_shape("explodes:f", folder).parameters == ("a",)
 
 
-def test_names_that_are_bound_otherwise_are_looked_at_by_running(folder: Path) -> None:
+def test_imported_and_assigned_names_are_inspected_by_loading_the_module(folder: Path) -> None:
     assert function_shape("steps:alias", folder).parameters[0] == "orders"
     assert function_shape("steps:dumps", folder).parameters[0] == "obj"
 
@@ -40,21 +40,21 @@ def test_functions_of_installed_packages(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("reference", "message", "fix"),
     [
-        ("steps", "names no function", "module:function"),
-        ("steps:not a name", "names no function", "module:function"),
-        ("nowhere:f", "no module 'nowhere'", "nowhere.py"),
+        ("steps", "invalid function reference", "module:function"),
+        ("steps:not a name", "invalid function reference", "module:function"),
+        ("nowhere:f", "unknown module 'nowhere'", "nowhere.py"),
         ("steps:enrch", "no function 'enrch'", "'enrich'"),
-        ("broken:f", "is no Python", "Correct"),
+        ("broken:f", "is invalid Python", "Correct"),
     ],
 )
-def test_mistakes(folder: Path, reference: str, message: str, fix: str) -> None:
+def test_invalid_references(folder: Path, reference: str, message: str, fix: str) -> None:
     with pytest.raises(ReferenceProblem) as caught:
         function_shape(reference, folder)
     assert message in caught.value.message
     assert fix in caught.value.fix
 
 
-def test_modules_of_two_folders_may_have_one_name(
+def test_modules_of_two_folders_may_have_the_same_name(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = tmp_path_factory.mktemp("other")

@@ -40,31 +40,31 @@ def test_the_tables_that_a_query_reads(sql: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("sql", "message", "line", "column"),
     [
-        ("SELCT a FROM b", "does not begin with 'SELCT'", 1, 1),
-        ("INSERT INTO a SELECT 1", "does not begin with 'INSERT'", 1, 1),
-        ("SELECT (a FROM b", "'(' is never closed", 1, 8),
-        ("SELECT a)\nFROM b", "')' closes nothing", 1, 9),
-        ("SELECT xs[0) FROM b", "')' closes nothing", 1, 12),
+        ("SELCT a FROM b", "cannot start with 'SELCT'", 1, 1),
+        ("INSERT INTO a SELECT 1", "cannot start with 'INSERT'", 1, 1),
+        ("SELECT (a FROM b", "unclosed '('", 1, 8),
+        ("SELECT a)\nFROM b", "unmatched ')'", 1, 9),
+        ("SELECT xs[0) FROM b", "unmatched ')'", 1, 12),
         ("SELECT a,\n  b,\nFROM c", "nothing comes after this comma", 2, 4),
         ("SELECT a,, b FROM c", "nothing comes after this comma", 1, 9),
-        ("SELECT 'it''s FROM b", "text is never closed", 1, 12),
-        ("SELECT `a FROM b", "backquotes is never closed", 1, 8),
-        ("SELECT 1 /* and", "comment is never closed", 1, 10),
-        ("SELECT 1; SELECT 2", "more than one statement", 1, 9),
-        ("  ", "no statement", 1, 1),
+        ("SELECT 'it''s FROM b", "unclosed text", 1, 12),
+        ("SELECT `a FROM b", "unclosed name in backquotes", 1, 8),
+        ("SELECT 1 /* and", "unclosed comment", 1, 10),
+        ("SELECT 1; SELECT 2", "must be one statement", 1, 9),
+        ("  ", "the query is empty", 1, 1),
     ],
 )
-def test_problems_have_a_place(sql: str, message: str, line: int, column: int) -> None:
+def test_problems_have_a_line_and_a_column(sql: str, message: str, line: int, column: int) -> None:
     (problem,) = problems_of(sql)
     assert message in problem.message
     assert (problem.line, problem.column) == (line, column)
 
 
-def test_the_place_of_a_table() -> None:
+def test_the_position_of_a_table() -> None:
     (read,) = tables_of("SELECT a,\n       b\nFROM   orders")
     assert (read.line, read.column) == (3, 8)
 
 
-def test_a_misspelt_beginning_has_a_suggestion() -> None:
+def test_a_misspelt_first_word_has_a_suggestion() -> None:
     assert problems_of("SELCT 1")[0].fix == "Did you mean 'SELECT'?"
-    assert problems_of("MERGE INTO x")[0].fix == "A step is one query: begin with SELECT or WITH."
+    assert problems_of("MERGE INTO x")[0].fix == "Start the query with SELECT or WITH."

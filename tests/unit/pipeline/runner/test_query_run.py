@@ -1,4 +1,4 @@
-"""Restarts, by the clock; what Spark's queries themselves do is in tests/pipeline."""
+"""Restarts with a fake clock; tests/pipeline runs real queries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.spark_format import ConsoleSink
-from ruslo.pipeline.files.finding import Place
+from ruslo.pipeline.files.finding import Location
 from ruslo.pipeline.files.model import OnError, Output
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-OUTPUT = Output("out", "view", ConsoleSink(), "append", Place(Path("p.yaml"), 1, 1))
+OUTPUT = Output("out", "view", ConsoleSink(), "append", Location(Path("p.yaml"), 1, 1))
 
 
 class Clock:
@@ -34,7 +34,7 @@ def failing(error: Exception, on_error: OnError, clock: Clock) -> tuple[QueryRun
     return QueryRun(OUTPUT, (Phase.LIVE,), on_error, start, clock), starts
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_delays_double_up_to_the_maximum() -> None:
     clock = Clock()
     run, starts = failing(OSError("not now"), OnError(None, 1_000, 5_000), clock)
     for _ in range(100):
@@ -44,7 +44,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert (run.state, run.error) == (QueryState.WAITING, "not now")
 
 
-def test_after_the_last_restart_it_is_given_up() -> None:
+def test_a_query_fails_after_its_last_restart() -> None:
     clock = Clock()
     run, starts = failing(OSError("not now"), OnError(2, 1_000, 5_000), clock)
     for _ in range(20):
@@ -53,14 +53,14 @@ def test_after_the_last_restart_it_is_given_up() -> None:
     assert (run.state, len(starts), run.restarts) == (QueryState.FAILED, 3, 2)
 
 
-def test_a_mistake_of_the_pipeline_is_given_up_at_once() -> None:
+def test_a_config_error_is_not_retried() -> None:
     run, starts = failing(ConfigError("no such column"), OnError(), Clock())
     run.tick()
     run.tick()
     assert (run.state, len(starts), run.error) == (QueryState.FAILED, 1, "no such column")
 
 
-def test_a_query_that_waits_can_be_stopped() -> None:
+def test_a_waiting_query_can_be_stopped() -> None:
     run, starts = failing(OSError("not now"), OnError(), Clock())
     run.tick()
     run.stop(1, lambda: False)

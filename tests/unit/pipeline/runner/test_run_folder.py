@@ -18,7 +18,9 @@ def pipeline(tmp_path: Path, checkpoint: str) -> Pipeline:
     return load_pipeline(path).valid()
 
 
-def test_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_folder_is_in_a_local_checkpoint_or_in_the_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert run_folder(pipeline(tmp_path, "state/p")) == tmp_path / "state" / "p" / ".ruslo"
     assert local_checkpoint(pipeline(tmp_path, "file:///data/p")) == Path("/data/p")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))

@@ -13,7 +13,7 @@ resources: {driver_memory: 1g, spark: {spark.sql.ansi.enabled: "false", spark.ta
 """
 
 
-def test_over_connect_only_what_belongs_to_a_session_is_set(tmp_path: Path) -> None:
+def test_over_connect_only_session_settings_are_set(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(PIPELINE)
     given = {"spark.sql.shuffle.partitions": "3", "spark.executor.memory": "2g", "spark.log.level": "INFO"}

@@ -25,8 +25,8 @@ checkpoint: state
 """
 
 
-def test_a_run_is_seen_while_its_queries_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else `ruslo pipeline stop` takes the last state of the run before for this one's."""
+def test_a_run_has_a_status_while_its_queries_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ruslo pipeline stop` must not read the last state of the previous run."""
     path = tmp_path / "p.yaml"
     path.write_text(TEXT)
     pipeline = load_pipeline(path).valid()

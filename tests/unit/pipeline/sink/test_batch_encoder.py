@@ -1,4 +1,4 @@
-"""Compiled encoding gives what the plain builder gives, for every kind of column."""
+"""Compares the compiled encoder with the plain builder, for every type of column."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def arrow_of(rows: list[Record], *, large: bool = False) -> pa.RecordBatch:
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("large", [False, True])
-def test_a_batch_is_byte_for_byte_what_the_builder_makes(seed: int, large: bool) -> None:
+def test_a_batch_equals_that_of_the_builder(seed: int, large: bool) -> None:
     rows = random_rows(random.Random(seed), 40)
     (batch,) = encode(encoder(batch_bytes=10_000_000), arrow_of(rows, large=large))
     assert batch.records == build_batch(rows)
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_compressed_batches_hold_the_same_records(codec: Codec) -> None:
+def test_compressed_batches_contain_the_same_records(codec: Codec) -> None:
     rows = random_rows(random.Random(7), 60)
     found = records_by_target(encode(encoder(codec=codec), arrow_of(rows)))
     assert [(r.timestamp, r.key, r.value, r.headers) for r in found[TopicPartition("t", 0)]] == [
@@ -97,20 +97,20 @@ def test_compressed_batches_hold_the_same_records(codec: Codec) -> None:
     ]
 
 
-def test_rows_cut_out_of_a_larger_table_are_the_right_ones() -> None:
+def test_a_slice_of_a_larger_table_is_encoded() -> None:
     rows = random_rows(random.Random(3), 50)
     (batch,) = encode(encoder(batch_bytes=10_000_000), arrow_of(rows).slice(20, 10))
     renumbered = [row._replace(offset=n) for n, row in enumerate(rows[20:30])]
     assert batch.records == build_batch(renumbered)
 
 
-def test_text_is_written_as_utf8_and_without_a_time_it_is_now() -> None:
+def test_text_is_written_as_utf8_and_the_default_timestamp_is_now() -> None:
     rows = pa.record_batch({"key": pa.array(["ключ"]), "value": pa.array(["значение"])})
     found = records_by_target(encode(encoder(), rows))
     assert found[TopicPartition("t", 0)] == [Record(0, NOW_MS, "ключ".encode(), "значение".encode(), ())]
 
 
-def test_batches_stay_within_their_size_but_a_large_record_has_its_own() -> None:
+def test_only_a_large_record_exceeds_the_batch_size() -> None:
     values = [b"x" * 100] * 50 + [b"y" * 5000] + [b"z" * 100] * 50
     batches = encode(encoder(batch_bytes=1000), pa.record_batch({"value": pa.array(values)}))
     assert [len(batch.records) <= 1000 for batch in batches].count(False) == 1
@@ -118,13 +118,13 @@ def test_batches_stay_within_their_size_but_a_large_record_has_its_own() -> None
 
 
 @pytest.mark.parametrize("batch_bytes", [2, 60, 61, 62])
-def test_batches_smaller_than_their_header_hold_a_record_each(batch_bytes: int) -> None:
+def test_batches_smaller_than_their_header_have_one_record_each(batch_bytes: int) -> None:
     rows = random_rows(random.Random(1), 3)
     batches = encode(encoder(batch_bytes=batch_bytes), arrow_of(rows))
     assert [batch.record_count for batch in batches] == [1, 1, 1]
 
 
-def test_order_within_a_partition_is_the_order_of_rows() -> None:
+def test_rows_of_a_partition_stay_in_order() -> None:
     rows = [
         pa.record_batch(
             {"key": pa.array([str(n % 7)] * 50), "value": pa.array([f"{n}-{i}" for i in range(50)])}
@@ -133,12 +133,12 @@ def test_order_within_a_partition_is_the_order_of_rows() -> None:
     ]
     found = records_by_target(encode(encoder(partitions=lambda topic: 5, batch_bytes=300), *rows))
     for records in found.values():
-        places = [tuple(map(int, (record.value or b"").split(b"-"))) for record in records]
-        assert places == sorted(places)
+        numbers = [tuple(map(int, (record.value or b"").split(b"-"))) for record in records]
+        assert numbers == sorted(numbers)
     assert sum(map(len, found.values())) == 1000
 
 
-def test_records_without_a_key_fill_one_partition_after_the_other() -> None:
+def test_records_without_a_key_fill_one_partition_after_another() -> None:
     values = pa.array([b"v" * 100] * 90)
     batches = encode(
         encoder(partitions=lambda topic: 3, batch_bytes=1000, seed=1), pa.record_batch({"value": values})
@@ -149,15 +149,15 @@ def test_records_without_a_key_fill_one_partition_after_the_other() -> None:
     assert batches[0].target.partition in (0, 1, 2)
 
 
-def test_a_few_records_without_a_key_stay_together_and_tasks_begin_elsewhere() -> None:
+def test_tasks_start_with_different_partitions_for_records_without_a_key() -> None:
     rows = pa.record_batch({"value": pa.array([b"v"] * 10)})
-    places = [
+    partitions = [
         encode(encoder(partitions=lambda topic: 3, seed=seed), rows)[0].target.partition for seed in range(3)
     ]
-    assert places == [0, 1, 2]
+    assert partitions == [0, 1, 2]
 
 
-def test_rows_go_to_the_topic_of_their_column() -> None:
+def test_the_topic_column_selects_the_topic() -> None:
     rows = pa.record_batch({"topic": pa.array(["a", "b", "a"]), "value": pa.array(["1", "2", "3"])})
     found = records_by_target(encode(encoder(topic=None), rows))
     assert {target.topic: [r.value for r in records] for target, records in found.items()} == {
@@ -166,18 +166,18 @@ def test_rows_go_to_the_topic_of_their_column() -> None:
     }
 
 
-def test_the_option_wins_over_the_column_of_topics() -> None:
+def test_the_topic_option_overrides_the_column() -> None:
     rows = pa.record_batch({"topic": pa.array(["a", None]), "value": pa.array(["1", "2"])})
     assert {batch.target.topic for batch in encode(encoder(topic="chosen"), rows)} == {"chosen"}
 
 
-def test_a_row_without_topic_is_refused() -> None:
+def test_a_row_without_a_topic_is_rejected() -> None:
     rows = pa.record_batch({"topic": pa.array(["a", None]), "value": pa.array(["1", "2"])})
     with pytest.raises(ConfigError, match="a row has no topic"):
         encode(encoder(topic=None), rows)
 
 
-def test_the_column_of_partitions_decides_where_it_is_not_null() -> None:
+def test_the_partition_column_overrides_the_key() -> None:
     rows = pa.record_batch(
         {
             "key": pa.array(["21", "21"]),
@@ -194,23 +194,23 @@ def test_the_column_of_partitions_decides_where_it_is_not_null() -> None:
 
 
 @pytest.mark.parametrize("partition", [3, -2])
-def test_a_partition_that_does_not_exist_is_refused(partition: int) -> None:
+def test_an_unknown_partition_is_rejected(partition: int) -> None:
     rows = pa.record_batch({"value": pa.array(["v"]), "partition": pa.array([partition], pa.int32())})
-    with pytest.raises(ConfigError, match=f"asks for partition {partition} of topic 't', which has 3"):
+    with pytest.raises(ConfigError, match=f"names partition {partition} of topic 't', which has 3"):
         encode(encoder(partitions=lambda topic: 3), rows)
 
 
-def test_a_header_without_a_name_is_refused() -> None:
+def test_a_header_without_a_key_is_rejected() -> None:
     headers = pa.array([[{"key": None, "value": b"x"}]], HEADERS)
-    with pytest.raises(ConfigError, match="header without a name"):
+    with pytest.raises(ConfigError, match="a header whose key is null"):
         encode(encoder(), pa.record_batch({"value": pa.array(["v"]), "headers": headers}))
 
 
-def test_a_column_that_is_always_null_is_no_key() -> None:
+def test_a_key_column_of_type_null() -> None:
     rows = pa.record_batch({"key": pa.nulls(2), "value": pa.array(["1", None])})
     found = records_by_target(encode(encoder(), rows))
     assert [(r.key, r.value) for r in found[TopicPartition("t", 0)]] == [(None, b"1"), (None, None)]
 
 
-def test_nothing_comes_of_no_rows() -> None:
+def test_no_rows_result_in_no_batches() -> None:
     assert encode(encoder(), pa.record_batch({"value": pa.array([], pa.string())})) == []

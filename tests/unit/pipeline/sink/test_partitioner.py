@@ -1,4 +1,4 @@
-"""Keys land where other producers put them."""
+"""Keys go to the same partitions as with other producers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def partitions(keys: list[bytes | None], count: int) -> list[int]:
     return found
 
 
-def test_murmur2_is_that_of_another_client() -> None:
+def test_murmur2_agrees_with_another_client() -> None:
     rng = random.Random(1)
     keys: list[bytes | None] = [rng.randbytes(rng.randint(0, 40)) for _ in range(500)]
     assert partitions(keys, 97) == [(murmur2(key) & 0x7FFFFFFF) % 97 for key in keys]
 
 
-def test_known_hashes_of_javas_client() -> None:
+def test_known_hashes_of_the_java_client() -> None:
     hashes = {b"21": -973932308, b"foobar": -790332482, b"a-little-bit-long-string": -985981536}
     assert partitions(list(hashes), 1 << 30) == [
         (value & 0x7FFFFFFF) % (1 << 30) for value in hashes.values()
     ]
 
 
-def test_no_key_is_not_the_empty_key() -> None:
+def test_null_and_empty_keys_differ() -> None:
     assert partitions([None, b""], 8) == [-1, (murmur2(b"") & 0x7FFFFFFF) % 8]
 
 

@@ -31,33 +31,33 @@ def schema(**columns: DataType) -> StructType:
         {"value": StringType()},
         {"value": BinaryType(), "key": NullType()},
         {"key": StringType(), "value": BinaryType(), "headers": ArrayType(NAME_AND_BYTES)},
-        # Columns of the source, which a copy may hand on as they are.
+        # Columns of the source, which a copy passes on unchanged.
         {"value": BinaryType(), "topic": StringType(), "partition": IntegerType(), "offset": LongType()},
         {"value": BinaryType(), "timestamp": TimestampType(), "timestampType": IntegerType()},
         {"value": StringType(), "timestamp": TimestampNTZType()},
     ],
 )
-def test_these_rows_are_records(columns: dict[str, DataType]) -> None:
+def test_valid_schemas(columns: dict[str, DataType]) -> None:
     check_schema(schema(**columns), has_topic_option=True)
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"key": StringType()}, "no column 'value' to write .columns: key."),
-        ({"value": IntegerType()}, "column 'value' is int, it must be binary or string"),
+        ({"key": StringType()}, "the column 'value' is missing .columns: key."),
+        ({"value": IntegerType()}, "column 'value' is int but must be binary or string"),
         ({"value": StringType(), "key": LongType()}, "column 'key' is bigint"),
-        ({"value": StringType(), "partition": LongType()}, "column 'partition' is bigint, it must be int"),
+        ({"value": StringType(), "partition": LongType()}, "column 'partition' is bigint but must be int"),
         ({"value": StringType(), "headers": NAME_AND_BYTES}, "column 'headers' is struct"),
         ({"value": StringType(), "timestamp": StringType()}, "column 'timestamp' is string"),
     ],
 )
-def test_these_are_refused_with_the_way_out(columns: dict[str, DataType], message: str) -> None:
+def test_invalid_schemas_are_rejected_with_a_fix(columns: dict[str, DataType], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_schema(schema(**columns), has_topic_option=True)
 
 
-def test_a_topic_must_come_from_somewhere() -> None:
+def test_a_topic_option_or_column_is_required() -> None:
     check_schema(schema(value=StringType(), topic=StringType()), has_topic_option=False)
     with pytest.raises(ConfigError, match="set option 'topic', or add a column 'topic'"):
         check_schema(schema(value=StringType()), has_topic_option=False)

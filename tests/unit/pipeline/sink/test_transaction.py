@@ -8,12 +8,15 @@ import pytest
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.dead_letters.record import origin_headers
+from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.batch_encoder import EncodedBatch
-from ruslo.pipeline.sink.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.sink.options import SinkOptions
-from ruslo.pipeline.sink.staging import Stage, StagingPlace, TaskBatch
 from ruslo.pipeline.sink.transaction import commit_staged, transaction_timeout_ms
-from ruslo.pipeline.staged_letters import LetterBox, about
+from ruslo.pipeline.staging.folder import StagingFolder
+from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.staging.staged_rows import Stage
+from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
@@ -24,35 +27,35 @@ from tests.support.checks.cli_checks import Cli
     ("size", "timeout_ms"),
     [(0, 60_000), (10_000_000, 60_000), (120_000_000, 120_000), (100_000_000_000, 900_000)],
 )
-def test_large_transactions_get_more_time(size: int, timeout_ms: int) -> None:
+def test_large_transactions_get_a_longer_timeout(size: int, timeout_ms: int) -> None:
     assert transaction_timeout_ms(size) == timeout_ms
 
 
-def test_a_new_checkpoint_is_another_producer_and_another_marker() -> None:
-    """It begins at batch 0 again, which must not be taken for a batch that was written."""
+def test_a_new_checkpoint_has_its_own_producer_and_marker() -> None:
+    """It starts at batch 0 again, which must not count as already written."""
     one, other = BatchIdentity("sink", "checkpoint-1", 0), BatchIdentity("sink", "checkpoint-2", 0)
     assert one.transactional_id != other.transactional_id
     assert one.marker_group != other.marker_group
     assert one.query_folder != other.query_folder
 
 
-def test_batches_of_a_query_share_all_but_the_folder() -> None:
+def test_batches_of_a_query_differ_only_in_their_staging_folder() -> None:
     one, other = BatchIdentity("sink", "q", 1), BatchIdentity("sink", "q", 2)
     assert one.transactional_id == other.transactional_id
     assert one.marker_group == other.marker_group
     assert one.staging_folder != other.staging_folder
 
 
-def test_jobs_have_nothing_in_common() -> None:
+def test_jobs_share_no_names() -> None:
     one, other = JobIdentity("sink", "1"), JobIdentity("sink", "2")
     assert one.transactional_id != other.transactional_id
     assert one.staging_folder != other.staging_folder
 
 
-def test_letters_that_go_where_rows_go_replace_none_of_them(
+def test_rows_and_dead_letters_may_go_to_the_same_partition(
     ruslo_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """As when rows that a query has refused itself go to the topic of those that cannot be decoded."""
+    """A query may write rows that it rejects to its dead-letter topic."""
     bootstrap, topic = ruslo_broker.bootstrap, "refused"
 
     async def create() -> None:
@@ -60,22 +63,22 @@ def test_letters_that_go_where_rows_go_replace_none_of_them(
             await admin.topics.create([NewTopic(topic, partitions=1)])
 
     asyncio.run(create())
-    place = StagingPlace.prepare(str(tmp_path))
-    identity = BatchIdentity("sink", "query-with-letters", 0)
-    stage = Stage(place, "task", 0)
+    folder = StagingFolder.prepare(str(tmp_path))
+    identity = BatchIdentity("sink", "query-with-dead-letters", 0)
+    stage = Stage(folder, "task", 0)
     stage.add(EncodedBatch(TopicPartition(topic, 0), build_batch([Record(0, 1000, None, b"a row")]), 1))
-    box = LetterBox.of(place.location, identity, "run")
-    letter = Record(0, 1000, None, b"a letter", about(TopicPartition("orders", 0), 7, "not JSON"))
-    box.put([letter])
+    dead_letters = DeadLetterStaging.of(folder.location, identity, "run")
+    headers = origin_headers(TopicPartition("orders", 0), 7, "not JSON")
+    dead_letters.add([Record(0, 1000, None, b"a dead letter", headers)])
     options = SinkOptions.parse(
         {
             "kafka.bootstrap.servers": bootstrap,
             "topic": topic,
             "deadLetterTopic": topic,
-            "stagingPath": place.location,
+            "stagingPath": folder.location,
             "sinkName": "sink",
         }
     )
-    assert commit_staged(options, place.location, identity, [stage.close(TaskBatch())], box)
+    assert commit_staged(options, folder.location, identity, [stage.close(TaskBatch())], dead_letters)
     found = Cli(bootstrap).lines("consume", topic, "--exit", "-X", "isolation.level=read_committed")
-    assert [line["value"] for line in found] == ["a row", "a letter"]
+    assert [line["value"] for line in found] == ["a row", "a dead letter"]

@@ -18,34 +18,34 @@ def taken(
     return {partition: end - STARTS[partition] for partition, end in ends.items()}
 
 
-def test_shares_are_in_proportion_to_the_lag() -> None:
+def test_shares_are_proportional_to_the_lag() -> None:
     assert taken(TriggerLimits(max_offsets=400)) == {A0: 100, A1: 300, B0: 0}
 
 
-def test_no_limit_is_reached() -> None:
+def test_a_limit_above_the_lag() -> None:
     assert taken(TriggerLimits(max_offsets=10_000)) == {A0: 1000, A1: 3000, B0: 0}
 
 
-def test_bytes() -> None:
+def test_a_limit_in_bytes() -> None:
     assert taken(TriggerLimits(max_bytes=200_000), {A0: 100.0, A1: 100.0}) == {A0: 500, A1: 1500, B0: 0}
 
 
-def test_topics_have_limits_of_their_own() -> None:
+def test_limits_per_topic() -> None:
     starts, ends = {A0: 0, B0: 0}, {A0: 1000, B0: 1000}
     limits = TriggerLimits(max_offsets_of_topic={"a": 10}, max_bytes_of_topic={"b": 500})
     assert limit_ends(starts, ends, limits, {B0: 10.0}) == {A0: 10, B0: 50}
 
 
-def test_the_tightest_limit_counts() -> None:
+def test_the_lowest_limit_applies() -> None:
     limits = TriggerLimits(max_offsets=100, max_bytes=1000, max_offsets_of_topic={"a": 50})
     assert sum(taken(limits, {A0: 100.0, A1: 100.0}).values()) == 10
 
 
-def test_a_query_never_stands_still() -> None:
+def test_a_query_always_advances() -> None:
     assert sum(taken(TriggerLimits(max_bytes=1), {A0: 1e6, A1: 1e6}).values()) == 1
 
 
-def test_nothing_new_stays_nothing() -> None:
+def test_without_new_records_nothing_is_read() -> None:
     assert limit_ends(STARTS, STARTS, TriggerLimits(max_offsets=1), {}) == STARTS
 
 
@@ -53,9 +53,9 @@ def test_nothing_new_stays_nothing() -> None:
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=20),
     st.integers(1, 10**6),
 )
-def test_the_limit_is_kept_and_used(spans: list[tuple[int, int]], limit: int) -> None:
-    starts = {TopicPartition("t", n): start for n, (start, _) in enumerate(spans)}
-    ends = {TopicPartition("t", n): start + lag for n, (start, lag) in enumerate(spans)}
+def test_the_limit_is_used_up_and_not_exceeded(ranges: list[tuple[int, int]], limit: int) -> None:
+    starts = {TopicPartition("t", n): start for n, (start, _) in enumerate(ranges)}
+    ends = {TopicPartition("t", n): start + lag for n, (start, lag) in enumerate(ranges)}
     found = limit_ends(starts, ends, TriggerLimits(max_offsets=limit), {})
     assert all(starts[p] <= found[p] <= ends[p] for p in starts)
-    assert sum(found[p] - starts[p] for p in starts) == min(limit, sum(lag for _, lag in spans))
+    assert sum(found[p] - starts[p] for p in starts) == min(limit, sum(lag for _, lag in ranges))

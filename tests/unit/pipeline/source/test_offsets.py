@@ -12,7 +12,7 @@ from ruslo.pipeline.source.offsets import SourceOffsets
 ID = bytes(range(16))
 
 
-def test_the_text_is_always_the_same() -> None:
+def test_the_json_is_sorted() -> None:
     offsets = {TopicPartition("b", 0): 3, TopicPartition("a", 10): 2, TopicPartition("a", 2): 1}
     found = SourceOffsets({"b": ZERO_UUID, "a": ID}, offsets)
     text = json.dumps(found.to_json())
@@ -24,7 +24,7 @@ def test_the_text_is_always_the_same() -> None:
     assert SourceOffsets.from_json(text) == SourceOffsets.from_json(json.loads(text))
 
 
-def test_topics_are_told_apart_by_their_ids() -> None:
+def test_topics_are_compared_by_id() -> None:
     one = SourceOffsets({"a": ID}, {})
     assert one.same_topic("a", SourceOffsets({"a": ID}, {}))
     assert not one.same_topic("a", SourceOffsets({"a": bytes(reversed(ID))}, {}))
@@ -32,6 +32,6 @@ def test_topics_are_told_apart_by_their_ids() -> None:
 
 
 @pytest.mark.parametrize("value", [{"t": {"0": 5}}, {"t": 5}, [], {"t": {"id": "short", "offsets": {}}}])
-def test_offsets_of_another_source_are_refused(value: object) -> None:
+def test_offsets_of_another_source_are_rejected(value: object) -> None:
     with pytest.raises(ConfigError, match="offsets of another source"):
         SourceOffsets.from_json(value)

@@ -10,14 +10,14 @@ from ruslo.pipeline.source.options import Payload, SourceOptions
 from ruslo.pipeline.source.positions import EARLIEST, LATEST
 from ruslo.pipeline.source.schema import schema_ddl
 
-NEEDED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+REQUIRED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
 def parse(streaming: bool | None = False, /, **options: str) -> SourceOptions:
-    return SourceOptions.parse({**NEEDED, **options}, streaming=streaming)
+    return SourceOptions.parse({**REQUIRED, **options}, streaming=streaming)
 
 
-def test_the_defaults_are_those_of_spark_s_connector_but_for_isolation() -> None:
+def test_the_defaults_are_those_of_sparks_connector_except_isolation() -> None:
     batch, stream = parse(False), parse(True)
     assert (batch.starting.everywhere, batch.ending.everywhere) == (EARLIEST, LATEST)
     assert stream.starting.everywhere == LATEST
@@ -27,7 +27,7 @@ def test_the_defaults_are_those_of_spark_s_connector_but_for_isolation() -> None
     assert batch.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
 
-def test_options_travel_to_other_processes() -> None:
+def test_options_can_be_pickled() -> None:
     options = parse(startingOffsets='{"orders": {"0": 5}}', maxOffsetsPerTopic='{"orders": 5}')
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -49,12 +49,12 @@ def test_columns() -> None:
     assert parse(columns="headers").columns == ("headers",)
     assert parse(includeHeaders="true").columns[-1] == "headers"
     assert parse(onDecodeError="column", valueFormat="string").columns[-1] == "decodeError"
-    for bad, problem in (("nope", "no column 'nope'"), ("key,KEY", "twice")):
+    for bad, problem in (("nope", "unknown column 'nope'"), ("key,KEY", "twice")):
         with pytest.raises(ConfigError, match=problem):
             parse(columns=bad)
 
 
-def test_the_schema_is_that_of_the_columns() -> None:
+def test_the_schema_has_the_selected_columns() -> None:
     assert schema_ddl(parse(None)) == (
         "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
         "timestampType INT"
@@ -77,29 +77,29 @@ def test_payloads() -> None:
     ("streaming", "options", "problem"),
     [
         (False, {"subscribePattern": "o.*"}, "exclude each other"),
-        (False, {"startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
+        (False, {"startingOffset": "earliest"}, "Did you mean 'startingOffsets'"),
         (False, {"startingOffsets": "latest"}, "latest.*in a batch query"),
         (False, {"startingOffsets": '{"orders": {"0": -1}}'}, "latest.*in a batch query"),
         (False, {"endingOffsets": "earliest"}, "earliest"),
-        (False, {"startingOffsets": "first"}, "not JSON as in"),
-        (False, {"startingOffsets": '{"orders": {"0": -3}}'}, "-2 is earliest"),
+        (False, {"startingOffsets": "first"}, "write it as JSON, such as"),
+        (False, {"startingOffsets": '{"orders": {"0": -3}}'}, "-2 for earliest"),
         (False, {"startingTimestamp": '{"orders": {"0": -3}}'}, "milliseconds since 1970"),
         (True, {"endingOffsets": "latest"}, "a streaming query has no end"),
         (True, {"endingTimestamp": "5"}, "a streaming query has no end"),
         (True, {"maxOffsetsPerTrigger": "0"}, "1 or more"),
         (True, {"minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "5"}, "is above"),
         (False, {"scan": "fast"}, "use wire or direct"),
-        (False, {"valueFormat": "json"}, "needs valueSchema"),
-        (False, {"valueSchema": "id INT"}, "binary needs none"),
-        (False, {"onDecodeError": "deadletter"}, "needs deadLetterTopic"),
-        (False, {"deadLetterTopic": "d"}, "onDecodeError=deadletter only"),
+        (False, {"valueFormat": "json"}, "set valueSchema"),
+        (False, {"valueSchema": "id INT"}, "binary has no schema"),
+        (False, {"onDecodeError": "deadletter"}, "set deadLetterTopic"),
+        (False, {"deadLetterTopic": "d"}, "set onDecodeError=deadletter as well"),
         (True, {"stagingPath": "/s", "sinkName": "a"}, "together with onDecodeError=deadletter"),
         (False, {"onDecodeError": "deadletter", "deadLetterTopic": "a b"}, "characters other than"),
         (False, {"subscribe": " , "}, "subscribe is empty"),
         (False, {"subscribe": "a/b"}, "characters other than"),
     ],
 )
-def test_mistakes_are_named(streaming: bool, options: dict[str, str], problem: str) -> None:
+def test_invalid_options_are_rejected(streaming: bool, options: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse(streaming, **options)
 
@@ -119,7 +119,7 @@ def test_positions_by_partition_and_by_time() -> None:
 def test_every_partition_must_have_a_position() -> None:
     positions = parse(startingOffsets='{"orders": {"0": 5}}').starting
     assert positions.of([TopicPartition("orders", 0)]) == {TopicPartition("orders", 0): 5}
-    with pytest.raises(ConfigError, match="says nothing about orders-1"):
+    with pytest.raises(ConfigError, match="does not name orders-1"):
         positions.of([TopicPartition("orders", 0), TopicPartition("orders", 1)])
-    with pytest.raises(ConfigError, match="names orders-0, which is not read"):
+    with pytest.raises(ConfigError, match="names orders-0, which the query does not read"):
         positions.of([])

@@ -4,45 +4,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.source.planning import Span, plan_tasks
+from ruslo.pipeline.source.planning import OffsetRange, plan_tasks
 
 ID = bytes(16)
 
 
-def span(number: int, start: int, end: int, bytes_per_offset: float = 1.0) -> Span:
-    return Span(TopicPartition("t", number), ID, start, end, bytes_per_offset)
+def offset_range(number: int, start: int, end: int, bytes_per_offset: float = 1.0) -> OffsetRange:
+    return OffsetRange(TopicPartition("t", number), ID, start, end, bytes_per_offset)
 
 
-def bounds(tasks: list[tuple[Span, ...]]) -> list[list[tuple[int, int, int]]]:
+def bounds(tasks: list[tuple[OffsetRange, ...]]) -> list[list[tuple[int, int, int]]]:
     return [[(s.partition.partition, s.start, s.end) for s in task] for task in tasks]
 
 
 def test_small_partitions_share_a_task() -> None:
-    assert bounds(plan_tasks([span(0, 0, 10), span(1, 5, 15), span(2, 0, 80)], 100)) == [
-        [(0, 0, 10), (1, 5, 15), (2, 0, 80)]
+    assert bounds(
+        plan_tasks([offset_range(0, 0, 10), offset_range(1, 5, 15), offset_range(2, 0, 80)], 100)
+    ) == [[(0, 0, 10), (1, 5, 15), (2, 0, 80)]]
+
+
+def test_a_large_partition_is_split_into_equal_ranges() -> None:
+    assert bounds(plan_tasks([offset_range(0, 50, 310)], 100)) == [
+        [(0, 50, 136)],
+        [(0, 136, 223)],
+        [(0, 223, 310)],
     ]
 
 
-def test_a_large_partition_is_cut_into_spans_of_one_size() -> None:
-    assert bounds(plan_tasks([span(0, 50, 310)], 100)) == [[(0, 50, 136)], [(0, 136, 223)], [(0, 223, 310)]]
-
-
-def test_what_is_a_little_too_large_stays_whole_unless_more_tasks_are_asked_for() -> None:
-    assert len(plan_tasks([span(0, 0, 140), span(1, 0, 140)], 100)) == 2
-    assert len(plan_tasks([span(0, 0, 160)], 100)) == 2
-    assert len(plan_tasks([span(0, 0, 140), span(1, 0, 140), span(2, 0, 140)], 400, min_tasks=4)) >= 4
+def test_a_slightly_larger_range_is_split_only_for_min_tasks() -> None:
+    assert len(plan_tasks([offset_range(0, 0, 140), offset_range(1, 0, 140)], 100)) == 2
+    assert len(plan_tasks([offset_range(0, 0, 160)], 100)) == 2
+    assert (
+        len(
+            plan_tasks(
+                [offset_range(0, 0, 140), offset_range(1, 0, 140), offset_range(2, 0, 140)], 400, min_tasks=4
+            )
+        )
+        >= 4
+    )
 
 
 def test_empty_partitions_need_no_task() -> None:
-    assert plan_tasks([span(0, 5, 5), span(1, 0, 0)], 100) == []
+    assert plan_tasks([offset_range(0, 5, 5), offset_range(1, 0, 0)], 100) == []
 
 
-def test_more_tasks_when_asked_for() -> None:
-    assert len(plan_tasks([span(0, 0, 100)], 1000, min_tasks=4)) == 4
+def test_min_tasks() -> None:
+    assert len(plan_tasks([offset_range(0, 0, 100)], 1000, min_tasks=4)) == 4
 
 
-def test_few_records_per_task_when_asked_for() -> None:
-    tasks = plan_tasks([span(0, 0, 100), span(1, 0, 5)], 10**9, max_records_per_task=30)
+def test_max_records_per_task() -> None:
+    tasks = plan_tasks([offset_range(0, 0, 100), offset_range(1, 0, 5)], 10**9, max_records_per_task=30)
     assert all(sum(s.count for s in task) <= 30 for task in tasks)
 
 
@@ -52,12 +63,12 @@ def test_few_records_per_task_when_asked_for() -> None:
     st.integers(0, 10),
     st.none() | st.integers(1, 1000),
 )
-def test_every_offset_is_read_once_and_no_task_is_much_too_large(
+def test_every_offset_is_read_once_and_tasks_keep_their_size(
     parts: list[tuple[int, int, float]], bytes_per_task: int, min_tasks: int, max_records: int | None
 ) -> None:
-    spans = [span(n, start, start + count, size) for n, (start, count, size) in enumerate(parts)]
-    tasks = plan_tasks(spans, bytes_per_task, min_tasks=min_tasks, max_records_per_task=max_records)
-    for whole in spans:
+    ranges = [offset_range(n, start, start + count, size) for n, (start, count, size) in enumerate(parts)]
+    tasks = plan_tasks(ranges, bytes_per_task, min_tasks=min_tasks, max_records_per_task=max_records)
+    for whole in ranges:
         pieces = sorted((s.start, s.end) for task in tasks for s in task if s.partition == whole.partition)
         covered = whole.start
         for start, end in pieces:

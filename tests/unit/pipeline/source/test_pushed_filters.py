@@ -30,7 +30,7 @@ def test_topics_and_partitions() -> None:
     assert (found.topics, found.partitions) == (frozenset({"b"}), frozenset({3}))
 
 
-def test_nothing_is_equal_to_null() -> None:
+def test_null_matches_no_offset() -> None:
     found = pushed(In(("offset",), (3, None, 9)), In(("partition",), (1, None)))
     assert (found.first_offset, found.end_offset) == (3, 10)
     assert found.partitions == frozenset({1, None})
@@ -46,13 +46,13 @@ def test_offsets() -> None:
     assert (found.first_offset, found.end_offset) == (3, 10)
 
 
-def test_only_a_lower_bound_of_time_narrows() -> None:
+def test_only_a_lower_time_bound_narrows() -> None:
     assert pushed(GreaterThan(("timestamp",), MOMENT)).min_timestamp == 1_769_860_800_000
     naive = MOMENT.replace(tzinfo=None)
     assert pushed(EqualTo(("timestamp",), naive)).min_timestamp == 1_769_860_800_000
-    # Producers set times as they like: a record behind a younger one may be older.
+    # Producers set timestamps, so a record may be older than the one before it.
     assert pushed(LessThan(("timestamp",), MOMENT)) == PushedFilters()
 
 
-def test_other_filters_say_nothing() -> None:
+def test_filters_on_other_columns_are_ignored() -> None:
     assert pushed(IsNotNull(("value",)), EqualTo(("key",), b"k")) == PushedFilters()

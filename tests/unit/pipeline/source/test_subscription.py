@@ -24,21 +24,21 @@ def selected(subscription: Subscription, metadata: ClusterMetadata) -> list[str]
 
 def test_topics_by_name() -> None:
     found = parse_subscription(OptionValues({"subscribe": "b, a"}))
-    assert found.topics_to_ask() == ["a", "b"]
+    assert found.metadata_topics() == ["a", "b"]
     assert selected(found, cluster(b=1, a=2, c=1)) == ["a-0", "a-1", "b-0"]
     assert found.missing(found.select(cluster(a=1))) == ["b"]
 
 
-def test_topics_by_pattern_match_whole_names_and_no_internal_ones() -> None:
+def test_a_pattern_matches_whole_names_and_no_internal_topics() -> None:
     found = parse_subscription(OptionValues({"subscribePattern": "or.*|__.*"}))
-    assert found.topics_to_ask() is None
+    assert found.metadata_topics() is None
     assert selected(found, cluster(orders=1, xorders=1, __consumer_offsets=1)) == ["orders-0"]
     assert found.missing({}) == []
 
 
-def test_partitions_one_by_one() -> None:
+def test_assigned_partitions() -> None:
     found = parse_subscription(OptionValues({"assign": '{"a": [1, 0], "b": [5]}'}))
-    assert found.topics_to_ask() == ["a", "b"]
+    assert found.metadata_topics() == ["a", "b"]
     assert selected(found, cluster(a=3, b=1)) == ["a-0", "a-1"]
     assert found.missing(found.select(cluster(a=3, b=1))) == ["b-5"]
 
@@ -46,13 +46,13 @@ def test_partitions_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "no topic is named"),
-        ({"assign": "a"}, "not JSON as in"),
+        ({}, "the topics to read are missing"),
+        ({"assign": "a"}, "write it as JSON, such as"),
         ({"assign": "{}"}, "names no partition"),
         ({"assign": '{"a b": [0]}'}, "characters other"),
-        ({"subscribePattern": "("}, "not a regular expression"),
+        ({"subscribePattern": "("}, "invalid regular expression"),
     ],
 )
-def test_mistakes(options: dict[str, str], problem: str) -> None:
+def test_invalid_subscriptions(options: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_subscription(OptionValues(options))
