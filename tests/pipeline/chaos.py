@@ -1,4 +1,4 @@
-"""Kills Spark drivers, their Python workers and brokers, and counts what arrived."""
+"""Kills Spark drivers, their Python workers and brokers, and counts the records that arrived."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Process(NamedTuple):
 
 
 class Driver:
-    """The copy job in a process (and session) of its own, with its JVM and Python workers."""
+    """The copy job in its own process and session, with its JVM and Python workers."""
 
     def __init__(self, bootstrap: str, checkpoint: Path, delivery: str, records_per_batch: int) -> None:
         job = [sys.executable, "-m", "tests.pipeline.copy_job", bootstrap, SOURCE, TARGET]
@@ -72,7 +72,7 @@ class Driver:
         return self._process is not None and self._process.poll() is None
 
     def wait_started(self) -> None:
-        """Until the query runs, or the job is at its end."""
+        """Wait until the query runs."""
         while not self._started.wait(0.05):
             assert self.running, f"the driver ended before its query: {self.tail()}"
 
@@ -82,7 +82,7 @@ class Driver:
         assert code == 0, f"the driver ended with {code}: {self.tail()}"
 
     def kill(self, *, leave_workers: bool = False) -> None:
-        """kill -9 of the whole driver, or of all but its Python workers, which then live on for a moment."""
+        """kill -9 the whole driver, or all but its Python workers, which then live a moment longer."""
         assert self._process is not None
         for process in self._family():
             if not (leave_workers and "pyspark.daemon" in process.command):
@@ -94,7 +94,7 @@ class Driver:
                 time.sleep(0.05)
 
     def kill_a_worker(self, rng: random.Random) -> bool:
-        """kill -9 of one Python worker: a task's, the source's or the one that commits."""
+        """kill -9 one Python worker: that of a task, of the source, or of the commit."""
         family = self._family()
         daemons = {process.pid for process in family if "pyspark.daemon" in process.command}
         workers = [process.pid for process in family if process.pid in daemons and process.parent in daemons]
@@ -118,7 +118,7 @@ class Driver:
         found = []
         for entry in os.listdir("/proc"):
             if entry.isdecimal():
-                with suppress(OSError):  # processes come and go
+                with suppress(OSError):  # processes may end meanwhile
                     if os.getsid(int(entry)) == self._process.pid:
                         stat = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
                         command = Path("/proc", entry, "cmdline").read_bytes().replace(b"\0", b" ")
@@ -133,7 +133,7 @@ def _kill(pid: int) -> None:
 
 @dataclass
 class Chaos:
-    """What is done to a copy job; ``run`` does it, restarts what was killed and waits for the end."""
+    """The faults of a copy job; ``run`` injects them, restarts what was killed and waits for the end."""
 
     node: Node
     checkpoint: Path
@@ -171,12 +171,12 @@ class Chaos:
         self._driver.wait_done(timeout_s)
 
     def _kill_driver(self) -> None:
-        """By turns at the very moment when something of a batch arrives, and at a random moment after it."""
+        """Alternates between the moment when records of a batch arrive and a random moment after it."""
         for _ in range(self._rng.randint(1, 8)):
-            self._watcher.wait_for_growth(lambda: self._driver.running)
+            self._watcher.wait_for_records(lambda: self._driver.running)
         if self.done["driver"] % 2:
             time.sleep(self._rng.uniform(0, 1))
-        assert self._driver.running, "the job was through before all kills were done: give it more records"
+        assert self._driver.running, "the job finished before all kills: give it more records"
         self._driver.kill(leave_workers=self.done["driver"] % 3 == 2)
         self.done["driver"] += 1
         self._driver.start()
@@ -188,7 +188,7 @@ class Chaos:
         self.done["worker"] += 1
 
     def _kill_broker(self) -> None:
-        self._watcher.wait_for_growth(lambda: self._driver.running)
+        self._watcher.wait_for_records(lambda: self._driver.running)
         self.node.kill()
         time.sleep(self._rng.uniform(0, 1))
         self.node.start()
@@ -196,16 +196,16 @@ class Chaos:
 
 
 class Watcher:
-    """Sees records arrive in the target, those of open transactions too."""
+    """Waits for records in the target, including those of open transactions."""
 
     def __init__(self, bootstrap: str) -> None:
         self._runner = asyncio.Runner()
         self._admin = Admin(bootstrap)
 
-    def wait_for_growth(self, is_running: Callable[[], bool]) -> None:
-        self._runner.run(self._wait_for_growth(is_running))
+    def wait_for_records(self, is_running: Callable[[], bool]) -> None:
+        self._runner.run(self._wait_for_records(is_running))
 
-    async def _wait_for_growth(self, is_running: Callable[[], bool]) -> None:
+    async def _wait_for_records(self, is_running: Callable[[], bool]) -> None:
         before = await self._end()
         while is_running() and await self._end() == before:
             pass
@@ -229,7 +229,7 @@ def make_topics(bootstrap: str, records: int) -> None:
             "bootstrap.servers": bootstrap,
             "linger.ms": 20,
             "partitioner": "murmur2_random",
-            # A slow broker must not find the queue full: nobody waits for it here.
+            # The queue must hold all records, because this loop does not wait for a slow broker.
             "queue.buffering.max.messages": records,
         }
     )
@@ -241,7 +241,7 @@ def make_topics(bootstrap: str, records: int) -> None:
 
 
 def read_committed(bootstrap: str, topic: str) -> list[list[int]]:
-    """By partition the numbers that a read_committed reader sees, in their order."""
+    """The numbers that a read_committed consumer reads from each partition, in order."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

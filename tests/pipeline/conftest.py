@@ -1,4 +1,4 @@
-"""One real Spark session for the tests of this folder."""
+"""A real Spark session for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BRIEF_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For a Spark that lives for seconds and would not get back what Java's best compiler costs: a session of
-twelve small queries takes 16 s of processor time this way, 35 s otherwise."""
+SHORT_LIVED_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For a Spark that runs for seconds, in which optimized compilation does not pay off: a session of twelve
+small queries takes 16 s of CPU time this way, 35 s otherwise."""
 SPARK_TEST_CONFIG = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": BRIEF_JAVA,
+    "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.log.level": "ERROR",
-    # Idle Python workers would outlive the tests that used them.
+    # Idle Python workers would otherwise outlive the tests.
     "spark.python.worker.idleTimeoutSeconds": "60",
 }
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Spark on two threads of this machine, stopped when the tests of this process are over."""
+    """Spark on two local threads, stopped at the end of the test session."""
     from ruslo.pipeline.session import new_session
 
-    places = {
+    folders = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
     }
-    session = new_session("ruslo-tests", "local[2]", {**SPARK_TEST_CONFIG, **places})
+    session = new_session("ruslo-tests", "local[2]", {**SPARK_TEST_CONFIG, **folders})
     yield session
     session.stop()

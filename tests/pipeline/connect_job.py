@@ -1,9 +1,9 @@
-"""A job over Spark Connect, in a process of its own: one that has a classic session cannot have both.
+"""A job over Spark Connect, in its own process: a process with a classic session cannot use both.
 
     python -m tests.pipeline.connect_job ADDRESS BOOTSTRAP CHECKPOINT
 
-Writes numbers to a topic, reads them decoded, and copies them to another topic: first whole, then again from
-a checkpoint that lacks the note of its last batch. Prints what it saw as one line of JSON.
+Writes numbers to a topic, reads them decoded, and copies them to another topic: first all of them, then again
+from a checkpoint without the commit of its last batch. Prints the results as one line of JSON.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def main(arguments: list[str]) -> int:
     decoded = spark.read.format("ruslo").options(
         **broker, subscribe=NUMBERS, valueFormat="json", valueSchema="n BIGINT", columns="value,partition"
     )
-    (told,) = decoded.load().selectExpr("count(*)", "sum(value.n)", "count(DISTINCT partition)").collect()
+    (sums,) = decoded.load().selectExpr("count(*)", "sum(value.n)", "count(DISTINCT partition)").collect()
     copied = [_copy(address, bootstrap, checkpoint)]
     forget_last_commit(Path(checkpoint))
     copied.append(_copy(address, bootstrap, checkpoint))
-    print(json.dumps({"decoded": list(told), "copied": copied}))
+    print(json.dumps({"decoded": list(sums), "copied": copied}))
     return 0
 
 
 def _copy(address: str, bootstrap: str, checkpoint: str) -> list[int]:
-    """The sizes of the batches; the session ends with them."""
+    """Returns the sizes of the batches, and stops the session."""
     spark = new_session("connect", address)
     query = start_copy(spark, bootstrap, NUMBERS, COPY, checkpoint, "exactly_once", str(RECORDS_PER_BATCH))
     query.awaitTermination()

@@ -1,4 +1,4 @@
-"""A real Spark Connect server on this machine: what pyspark's own start script runs."""
+"""Starts a real Spark Connect server on this machine, as pyspark's own script does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
-    """Its address, ``sc://…``; it has this environment's packages, Ruslo among them."""
+    """Yields the server's address, ``sc://…``. The server has the packages of this environment."""
     port = free_port()
     settings = {
         **_SETTINGS,

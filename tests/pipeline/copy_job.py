@@ -1,8 +1,8 @@
-"""A Spark driver made to be killed: copies a topic to another in micro-batches, and ends when all is copied.
+"""A Spark driver for kill tests: copies a topic to another in micro-batches, and ends when all is copied.
 
     python -m tests.pipeline.copy_job BOOTSTRAP SOURCE TARGET CHECKPOINT DELIVERY RECORDS_PER_BATCH
 
-A query that fails (a broker was away, a worker was killed) is started again from its checkpoint.
+A query that fails, because a broker or a worker was killed, is restarted from its checkpoint.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def start_copy(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("delivery", delivery)
-        .option("stagingMemory", "1k")  # so that files are used too
+        .option("stagingMemory", "1k")  # small, to use files too
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()

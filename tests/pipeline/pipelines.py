@@ -1,4 +1,4 @@
-"""Running the example pipelines in tests: copies of them, records for them, and what comes out."""
+"""Runs pipelines in tests: copies of the examples, their records, and their results."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ruslo.pipeline.files.load import load_pipelines
 from ruslo.pipeline.runner.pipeline_run import PipelineRun, RunOptions
 from ruslo.pipeline.runner.stop_signals import StopSignals
 from ruslo.pipeline.runner.supervisor import Supervisor
-from tests.pipeline.conftest import BRIEF_JAVA
+from tests.pipeline.conftest import SHORT_LIVED_JAVA
 from tests.support.checks.cli_checks import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BRIEF_SPARK = (
+SHORT_LIVED_SPARK = (
     *("--conf", "spark.ui.enabled=false"),
-    *("--conf", f"spark.driver.extraJavaOptions={BRIEF_JAVA}"),
+    *("--conf", f"spark.driver.extraJavaOptions={SHORT_LIVED_JAVA}"),
 )
 """Options of ``ruslo pipeline run``."""
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "pipelines"
 
 
 def example(folder: Path, *names: str) -> list[Path]:
-    """Copies of example pipelines, so that their checkpoints are the test's own."""
+    """Copies of example pipelines, whose checkpoints belong to the test."""
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     return [folder / name for name in names]
 
 
 def send(bootstrap: str, topic: str, values: Iterable[Any], *, key: str | None = None) -> None:
-    """JSON records, keyed by one of their fields."""
+    """Send JSON records, with one of their fields as key."""
     with Producer({"bootstrap.servers": bootstrap}) as producer:
         for value in values:
             text = value if isinstance(value, str) else json.dumps(value)
@@ -46,7 +46,7 @@ def send(bootstrap: str, topic: str, values: Iterable[Any], *, key: str | None =
 
 
 def received(bootstrap: str, topic: str) -> list[Any]:
-    """The values that a reader of committed records sees."""
+    """The values that a read_committed consumer reads."""
     lines = Cli(bootstrap).lines("consume", topic, "--exit", "-X", "isolation.level=read_committed")
     return [json.loads(line["value"]) for line in lines]
 
@@ -56,7 +56,7 @@ def create(bootstrap: str, *topics: str, partitions: int = 2) -> None:
 
 
 def forget_last_commit(checkpoint: Path) -> None:
-    """As if the driver had died between the sink's commit and Spark's own note of it."""
+    """Simulate a driver that died between the sink's commit and Spark's own commit."""
     commits = checkpoint / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdecimal())
     (commits / str(last)).unlink()
@@ -71,7 +71,7 @@ def supervise(
     watch: Callable[[Sequence[PipelineRun]], None] = lambda runs: None,
     **options: bool,
 ) -> list[PipelineRun]:
-    """Run until all are over; ``watch`` is called again and again, and may ask them to stop."""
+    """Run until all are over; ``watch`` is called repeatedly, and may request a stop."""
     pipelines = [loaded.valid() for loaded in load_pipelines(paths)]
     runs = [PipelineRun(spark, pipeline, RunOptions(bootstrap, **options)) for pipeline in pipelines]
     with StopSignals() as signals:
@@ -83,7 +83,7 @@ def supervise(
 
 
 class RunningPipeline:
-    """``ruslo pipeline run`` in a process of its own."""
+    """``ruslo pipeline run`` in its own process."""
 
     def __init__(self, log: Path, *arguments: str, environment: Mapping[str, str]) -> None:
         self._log = log
@@ -99,12 +99,12 @@ class RunningPipeline:
     def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 400) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
-            assert self.process.poll() is None, f"it ended by itself:\n{self.log()}"
+            assert self.process.poll() is None, f"the pipeline ended:\n{self.log()}"
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}\n{self.log()}"
             time.sleep(0.2)
 
     def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 300) -> tuple[int, str]:
-        """The exit code and what it printed."""
+        """The exit code and the output."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         output, _ = self.process.communicate(timeout=within_s)

@@ -1,4 +1,4 @@
-"""Topics to read, and the source read in this very process: the same code as in Spark's, minus Spark."""
+"""Creates topics, and reads them with the source in this process, without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 
 NOW = time.time_ns() // 1_000_000 - 60_000
-"""A minute ago: retention would take records of long ago from under the tests."""
+"""A minute ago: retention would delete old records during the tests."""
 
 _TYPES: Mapping[str, DataType] = {
     "key": BinaryType(),
@@ -48,7 +48,7 @@ _TYPES: Mapping[str, DataType] = {
 
 
 def new_topic(bootstrap: str, partitions: int = 1, name: str | None = None, **config: str) -> str:
-    """Settings are written with underscores."""
+    """Topic configs are given with underscores."""
     topic = name or f"source-{uuid.uuid4().hex[:8]}"
     settings = {key.replace("_", "."): value for key, value in config.items()}
 
@@ -79,11 +79,11 @@ def delete_before(bootstrap: str, topic: str, offset: int, partition: int = 0) -
 
 
 def _with_admin(bootstrap: str, work: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
-    async def story() -> None:
+    async def run() -> None:
         async with Admin(bootstrap) as admin:
             await work(admin)
 
-    asyncio.run(story())
+    asyncio.run(run())
 
 
 def produce(
@@ -98,7 +98,7 @@ def produce(
     codec: int = 0,
     per_batch: int = 100,
 ) -> None:
-    """Batches of ``per_batch`` records; timestamps rise by one."""
+    """Produce batches of ``per_batch`` records; timestamps increase by one."""
     batches = [
         build_batch(
             [
@@ -136,7 +136,7 @@ def plan(bootstrap: str, **options: str) -> list[ScanTask]:
 
 
 def read(bootstrap: str, **options: str) -> list[dict[str, Any]]:
-    """The rows of a batch query, by topic, partition and offset."""
+    """The rows of a batch query, sorted by topic, partition and offset."""
     wanted = parse(bootstrap, streaming=False, **options)
     reader = BatchReader(wanted, schema_of(wanted))
     tables = [batch for task in reader.partitions() for batch in reader.read(task)]

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of real processes on this machine: a master and workers."""
+"""Starts a standalone Spark cluster on this machine: a master and workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 from ruslo.pipeline.java import find_java_home
-from tests.pipeline.conftest import BRIEF_JAVA
+from tests.pipeline.conftest import SHORT_LIVED_JAVA
 from tests.support.network.ports import free_port
 
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -25,7 +25,7 @@ _OPENS = tuple(
 
 
 class StandaloneCluster:
-    """Workers have a Python, but none of the packages of this environment."""
+    """Workers have Python, but not the packages of this environment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -57,7 +57,7 @@ class StandaloneCluster:
         return found
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """kill -9 of a process and of those it has started."""
+        """kill -9 a process and its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -77,7 +77,7 @@ class StandaloneCluster:
             "RUSLO_PYTHON": str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"),
         }
         command = [
-            f"{java}/bin/java", "-Xmx256m", *BRIEF_JAVA.split(), *_OPENS, "-cp", f"{SPARK_HOME}/jars/*",
+            f"{java}/bin/java", "-Xmx256m", *SHORT_LIVED_JAVA.split(), *_OPENS, "-cp", f"{SPARK_HOME}/jars/*",
             f"org.apache.spark.deploy.{main_class}", *arguments,
         ]  # fmt: skip
         with (self._folder / f"{name}.log").open("wb") as log:

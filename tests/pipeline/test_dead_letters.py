@@ -1,4 +1,4 @@
-"""Records that cannot be decoded, in a pipeline whose batches are repeated."""
+"""Dead letters of a pipeline whose batches are repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ruslo.testing import EmbeddedBroker
-from tests.pipeline.pipelines import create, received, send, supervise
+from tests.pipeline.pipelines import create, forget_last_commit, received, send, supervise
 from tests.support.checks.cli_checks import Cli
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def bootstrap() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("topic", "mode", "sql", "delivery", "letters"),
+    ("topic", "mode", "sql", "delivery", "dead_letters"),
     [
         ("once", "append", PLAIN, "exactly_once", ["{bad"]),
         ("counted", "update", COUNTED, "exactly_once", ["{bad"]),
-        # Proof that the others can fail.
+        # Proof that the other cases can fail.
         ("twice", "append", PLAIN, "at_least_once", ["{bad", "{bad"]),
     ],
 )
-def test_a_batch_that_is_repeated_sends_its_letters_once_where_the_sink_is_exactly_once(
+def test_a_repeated_batch_sends_its_dead_letters_once_if_the_sink_is_exactly_once(
     spark: SparkSession,
     bootstrap: str,
     tmp_path: Path,
@@ -50,7 +50,7 @@ def test_a_batch_that_is_repeated_sends_its_letters_once_where_the_sink_is_exact
     mode: str,
     sql: str,
     delivery: str,
-    letters: list[str],
+    dead_letters: list[str],
 ) -> None:
     create(bootstrap, topic, f"{topic}-out", f"{topic}-dead")
     send(bootstrap, topic, [{"n": 1}, {"n": 2}])
@@ -58,14 +58,12 @@ def test_a_batch_that_is_repeated_sends_its_letters_once_where_the_sink_is_exact
     path = tmp_path / "pipeline.yaml"
     path.write_text(PIPELINE.format(topic=topic, mode=mode, sql=sql, delivery=delivery))
     (first,) = supervise(spark, [path], bootstrap, once=True)
-    assert first.dead_letters == 1, "markers of transactions are not counted"
-    # As if the driver had died between its commit and Spark's note of it.
-    (tmp_path / "state" / "sink" / "commits" / "0").unlink()
-    (tmp_path / "state" / "sink" / "commits" / ".0.crc").unlink(missing_ok=True)
+    assert first.dead_letters == 1, "control records are not counted"
+    forget_last_commit(tmp_path / "state" / "sink")
     (again,) = supervise(spark, [path], bootstrap, once=True)
-    assert again.runs[0].metrics.batches >= 1, "the batch was done again"
+    assert again.runs[0].metrics.batches >= 1, "the batch was repeated"
     found = Cli(bootstrap).lines("consume", f"{topic}-dead", "--exit", "-X", "isolation.level=read_committed")
-    assert [line["value"] for line in found] == letters
+    assert [line["value"] for line in found] == dead_letters
     rows = sorted(row["n"] for row in received(bootstrap, f"{topic}-out"))
     assert rows == ([1, 2] if delivery == "exactly_once" else [1, 1, 2, 2])
-    assert not list((tmp_path / "state" / ".staging").rglob("*.batches")), "nothing stays behind"
+    assert not list((tmp_path / "state" / ".staging").rglob("*.batches")), "staged files are removed"

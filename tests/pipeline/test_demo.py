@@ -1,4 +1,4 @@
-"""The demo with everything: broker, events, pipelines on Spark, and the count at the end."""
+"""The whole demo: broker, events, pipelines on Spark, and the counts at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from ruslo.cli.demo.spark import PIPELINES
 from ruslo.pipeline.examples.example_run import run_example
 from ruslo.pipeline.files.load import load_pipeline
-from tests.pipeline.conftest import BRIEF_JAVA
+from tests.pipeline.conftest import SHORT_LIVED_JAVA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ def pipeline_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_the_examples_in_its_pipelines(spark: SparkSession, pipeline_folder: Path, name: str) -> None:
+def test_the_examples_of_the_pipelines_pass(spark: SparkSession, pipeline_folder: Path, name: str) -> None:
     pipeline = load_pipeline(pipeline_folder / f"{name}.yaml").valid()
     assert pipeline.examples
     for example in pipeline.examples:
@@ -42,34 +42,34 @@ def test_the_examples_in_its_pipelines(spark: SparkSession, pipeline_folder: Pat
 
 
 @pytest.mark.timeout(1200)
-def test_every_order_and_payment_gives_one_receipt_after_ctrl_c() -> None:
+def test_every_order_and_payment_has_one_receipt_after_ctrl_c() -> None:
     demo = subprocess.Popen(
         [*DEMO, "--rate", "500"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "JDK_JAVA_OPTIONS": BRIEF_JAVA},
+        env={**os.environ, "JDK_JAVA_OPTIONS": SHORT_LIVED_JAVA},
     )
     assert demo.stderr is not None
-    told = ""
+    printed = ""
     for line in demo.stderr:
-        told += line
+        printed += line
         acked = re.search(r"acked (\d+)", line)
         if acked is not None and int(acked[1]) > 1000:
             break
     demo.send_signal(signal.SIGINT)
     output, rest = demo.communicate(timeout=400)
-    assert demo.returncode == 0, told + rest
+    assert demo.returncode == 0, printed + rest
     summary = json.loads(output)
     assert summary["acked"] == summary["read"] == summary["sent"] > 1000
     spark = summary["spark"]
     assert spark["orders"] == spark["payments"] == spark["receipts_due"] == spark["receipts"] > 100
     assert (spark["missing"], spark["repeated"], spark["unknown"]) == (0, 0, 0)
     assert spark["exactly_once"]
-    assert "Spark starting; that takes ten seconds" in told
+    assert "Spark starting; that takes ten seconds" in printed
 
 
-def test_without_java_it_says_so_in_a_line_and_goes_on(
+def test_without_java_the_demo_continues_without_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from click.testing import CliRunner
@@ -77,10 +77,10 @@ def test_without_java_it_says_so_in_a_line_and_goes_on(
     from ruslo.cli.main import cli
     from ruslo.pipeline import java
 
-    monkeypatch.setattr(java, "_USUAL_PLACES", ())
+    monkeypatch.setattr(java, "_JVM_FOLDERS", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     result = CliRunner().invoke(cli, ["demo", "--seconds", "1", "-o", "json"])
     assert result.exit_code == 0, result.output
-    assert "The demo goes on without Spark. Spark needs Java 17 or 21, and none was found" in result.stderr
+    assert "The demo goes on without Spark. Spark needs Java 17 or 21, but none was found" in result.stderr
     assert json.loads(result.stdout)["spark"] is None

@@ -1,6 +1,6 @@
-"""Exactly once under fire: drivers, workers and brokers are killed while a topic is copied to another.
+"""Exactly once: drivers, workers and brokers are killed while a topic is copied to another.
 
-RUSLO_SPARK_SOAK=1 (`make soak-spark`) takes the long form.
+RUSLO_SPARK_SOAK=1 (`make soak-spark`) runs the long version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.tools.programs import require_tool
 
 SOAK = os.environ.get("RUSLO_SPARK_SOAK") == "1"
 WITHIN_S = 3000 if SOAK else 600
-"""For what is left after the last kill, on a machine that is busy with other things too."""
+"""The time for the rest after the last kill, on a busy machine."""
 pytestmark = pytest.mark.timeout(7200 if SOAK else 1200)
 
 
@@ -28,7 +28,7 @@ def counts_of(seen: list[list[int]]) -> Counter[int]:
     return Counter(number for partition in seen for number in partition)
 
 
-def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
+def test_each_record_arrives_once_despite_kills(tmp_path: Path) -> None:
     records, per_batch = (200_000, 2_000) if SOAK else (7_200, 400)
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
@@ -47,13 +47,13 @@ def test_each_record_arrives_once_whatever_is_killed(tmp_path: Path) -> None:
         seen = read_committed(node.bootstrap, TARGET)
         source = read_committed(node.bootstrap, SOURCE)
     assert counts_of(seen) == Counter(range(records))
-    # The same keys, the same partitioner: each partition is a copy, in order.
+    # With the same keys and partitioner each partition is a copy, in order.
     assert seen == source
 
 
-def test_at_least_once_repeats_records_in_the_same_fire(tmp_path: Path) -> None:
-    """Proof that the test above can fail: nothing is lost, but what a killed batch had sent comes twice."""
-    # Several times if need be, for a kill may come between two batches.
+def test_at_least_once_repeats_records_after_kills(tmp_path: Path) -> None:
+    """Proof that the test above can fail: nothing is lost, but records of a killed batch arrive twice."""
+    # Repeated, because a kill may fall between two batches.
     assert any(repeats_records_when_killed(tmp_path / str(seed), seed) for seed in range(1, 5))
 
 
@@ -69,7 +69,7 @@ def repeats_records_when_killed(path: Path, seed: int) -> bool:
     return any(count > 1 for count in counts.values())
 
 
-def test_it_holds_against_apache_kafka(tmp_path: Path) -> None:
+def test_each_record_arrives_once_with_apache_kafka(tmp_path: Path) -> None:
     require_tool("java")
     records = 200_000 if SOAK else 4_800
     node: Node = ApacheKafka(tmp_path / "node")
@@ -86,13 +86,13 @@ def test_it_holds_against_apache_kafka(tmp_path: Path) -> None:
         ) as chaos:
             chaos.run(WITHIN_S)
         counts = counts_of(read_committed(node.bootstrap, TARGET))
-        told = run_tool(
+        described = run_tool(
             "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
             *("--bootstrap-server", node.bootstrap, "--describe", "--group", GROUP),
         )
     assert counts == Counter(range(records))
-    # Kafka's own tool shows how far the query is: GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …
-    lines = [line.split() for line in told.stdout.splitlines() if line.startswith(GROUP)]
+    # Kafka's own tool shows the query's progress: GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …
+    lines = [line.split() for line in described.stdout.splitlines() if line.startswith(GROUP)]
     assert {(topic, int(partition), int(lag)) for _, topic, partition, _, _, lag, *_ in lines} == {
         (SOURCE, number, 0) for number in range(PARTITIONS)
-    }, told
+    }, described

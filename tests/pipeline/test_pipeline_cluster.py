@@ -1,4 +1,4 @@
-"""A pipeline on a real Spark cluster, with a packed environment, one worker killed while it runs."""
+"""A pipeline on a real Spark cluster, with a packed environment, during which a worker is killed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ruslo.testing import EmbeddedBroker
-from tests.pipeline.conftest import BRIEF_JAVA
-from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, received, send
+from tests.pipeline.conftest import SHORT_LIVED_JAVA
+from tests.pipeline.pipelines import SHORT_LIVED_SPARK, RunningPipeline, create, received, send
 from tests.pipeline.standalone_cluster import standalone_cluster
 from tests.support.checks.cli_checks import Cli
 
@@ -28,7 +28,7 @@ resources:
   executor_cores: 1
 """
 STEPS = '''\
-"""Tells where Ruslo comes from on the machine that does the work."""
+"""Returns the path of Ruslo on the executor."""
 
 
 def where(numbers):
@@ -43,7 +43,7 @@ def where(numbers):
 
 
 @pytest.mark.timeout(1500)
-def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
+def test_every_record_arrives_once_after_a_worker_was_killed(tmp_path: Path) -> None:
     archive = tmp_path / "environment.tar.gz"
     packed = Cli("").json("pipeline", "pack", str(archive))
     assert {"ruslo", "pyarrow", "numba", "pandas"} <= packed["packages"].keys()
@@ -56,7 +56,7 @@ def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
         send(broker.bootstrap, "numbers", [{"n": n} for n in range(RECORDS)])
         first, _ = cluster.start(workers=2)
         settings = (
-            f"spark.executor.extraJavaOptions={BRIEF_JAVA}",
+            f"spark.executor.extraJavaOptions={SHORT_LIVED_JAVA}",
             "spark.driver.host=127.0.0.1",
             "spark.driver.bindAddress=127.0.0.1",
         )
@@ -64,7 +64,7 @@ def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
             tmp_path / "run.log",
             str(path),
             *("--master", cluster.master, "--env", str(archive)),
-            *BRIEF_SPARK,
+            *SHORT_LIVED_SPARK,
             *(word for setting in settings for word in ("--conf", setting)),
             environment={**os.environ, "RUSLO_BOOTSTRAP": broker.bootstrap},
         )
@@ -77,4 +77,4 @@ def test_a_worker_is_killed_and_every_record_comes_once(tmp_path: Path) -> None:
         rows = received(broker.bootstrap, "marked")
     assert code == 0, running.log()
     assert sorted(row["n"] for row in rows) == list(range(RECORDS))
-    assert all("/environment/lib/ruslo/" in row["origin"] for row in rows), "from the archive, not from here"
+    assert all("/environment/lib/ruslo/" in row["origin"] for row in rows), "Ruslo is loaded from the archive"

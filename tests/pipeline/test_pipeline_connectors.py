@@ -1,4 +1,4 @@
-"""Connectors: files, databases and other formats of Spark, into topics and out of them."""
+"""Connectors: files, databases and other Spark formats, to and from topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_files_of_every_kind_become_records(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_files_of_several_formats_become_records(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "from-csv", "from-text", "imported-orders")
     (orders,) = example(tmp_path, "files_to_topic.yaml")
     write(tmp_path / "incoming" / "1.json", '{"id": 1, "customer": "ann", "amount": 2.5}\n{"id": 2}\n')
@@ -50,7 +50,7 @@ def test_files_of_every_kind_become_records(spark: SparkSession, bootstrap: str,
         "sink: {type: topic, topic: from-text, value_column: value}\ncheckpoint: c/text\n",
     )
     supervise(spark, [orders, csv, text], bootstrap, once=True)
-    # A file that appears later is read by the next run, those that were read are not read again.
+    # The next run reads only the new file.
     write(tmp_path / "incoming" / "2.json", '{"id": 3, "customer": "bob", "amount": 1}\n')
     supervise(spark, [orders], bootstrap, once=True)
     assert sorted(row["id"] for row in received(bootstrap, "imported-orders")) == [1, 2, 3]
@@ -61,7 +61,7 @@ def test_files_of_every_kind_become_records(spark: SparkSession, bootstrap: str,
     assert keys == {"1", "2"}
 
 
-def test_a_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_is_not_skipped(
+def test_a_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_loses_nothing(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     create(bootstrap, "orders")
@@ -83,13 +83,13 @@ def test_a_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_is_not_skippe
     supervise(spark, [path], bootstrap, once=True)
     assert spark.read.parquet(str(archive)).count() == 100
 
-    # Somebody removes the checkpoint by hand: Spark would skip the first batches without a word.
+    # The checkpoint was removed by hand: Spark would skip the first batches silently.
     (tmp_path / "checkpoints" / "topic-to-files").rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="the checkpoint of topic-to-files is new, but"):
         supervise(spark, [path], bootstrap, once=True)
 
 
-def test_a_database_by_jdbc_both_ways(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_a_database_as_source_and_sink(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "people", "visits", "seen")
     jvm = spark.sparkContext._jvm
     assert jvm is not None
@@ -119,7 +119,7 @@ def test_a_database_by_jdbc_both_ways(spark: SparkSession, bootstrap: str, tmp_p
     assert sorted(names) == sorted([f"n{n}" for n in range(5)] * 2)
 
 
-def test_formats_of_spark_and_several_sinks_and_a_batch_without_a_stream(
+def test_a_batch_pipeline_and_a_pipeline_with_several_sinks(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     create(bootstrap, "stored", "small", "large")

@@ -1,4 +1,4 @@
-"""The examples in pipeline files, as ``ruslo pipeline test`` runs them: in Spark, without a broker."""
+"""The examples of pipeline files, run by ``ruslo pipeline test`` in Spark without a broker."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def pipeline(*arguments: str | Path) -> Result:
 
 def test_the_examples_of_the_documentation_pass(spark: SparkSession) -> None:
     result = pipeline("test", *FILES, "-o", "json")
-    answer = json.loads(result.stdout)
-    assert [entry for entry in answer["examples"] if not entry["passed"]] == []
-    assert (result.exit_code, answer["ok"]) == (0, True)
-    assert {entry["pipeline"] for entry in answer["examples"]} == {
+    report = json.loads(result.stdout)
+    assert [entry for entry in report["examples"] if not entry["passed"]] == []
+    assert (result.exit_code, report["ok"]) == (0, True)
+    assert {entry["pipeline"] for entry in report["examples"]} == {
         "filter-and-enrich",
         "join-with-table",
         "windows",
@@ -40,7 +40,7 @@ def test_the_examples_of_the_documentation_pass(spark: SparkSession) -> None:
     }
 
 
-def test_what_init_writes_passes_lint_and_test(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_files_of_init_pass_lint_and_test(spark: SparkSession, tmp_path: Path) -> None:
     for name, options in (("sql.yaml", ()), ("python.yaml", ("--python",))):
         path = tmp_path / name
         assert pipeline("init", path, *options).exit_code == 0
@@ -79,11 +79,11 @@ def test_a_failing_example_shows_the_difference(spark: SparkSession, tmp_path: P
     assert lines[:5] == [
         "FAIL  p: wrong sum",
         f"      {path}:8:5",
-        "      sums: 1 of 2 rows came as expected",
-        '        - {"shop": "b", "amount": 7.0}   expected, did not come',
-        '        + {"shop": "b", "amount": 1.0}   came, was not expected',
+        "      sums: 1 of 2 expected rows were produced",
+        '        - {"shop": "b", "amount": 7.0}   expected, but missing',
+        '        + {"shop": "b", "amount": 1.0}   not expected',
     ]
-    assert "there is no column 'shopp'. Did you mean 'shop'?" in result.stdout
+    assert "unknown column 'shopp'. Did you mean 'shop'?" in result.stdout
     assert "the expected rows do not fit the view's columns" in result.stdout
     assert lines[-1] == "0 of 3 examples passed"
     chosen = json.loads(pipeline("test", path, "-k", "sum", "-o", "json").stdout)
@@ -92,7 +92,7 @@ def test_a_failing_example_shows_the_difference(spark: SparkSession, tmp_path: P
     assert view["surplus"] == [{"shop": "b", "amount": 1.0}]
 
 
-def test_without_an_example_there_is_nothing_to_test(tmp_path: Path) -> None:
+def test_a_pipeline_without_examples_fails(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(FAILING[: FAILING.index("examples:")])
     result = pipeline("test", path)
@@ -107,9 +107,7 @@ def test_without_an_example_there_is_nothing_to_test(tmp_path: Path) -> None:
         ("SELECT no_such_function(shop) FROM orders", "no_such_function"),
     ],
 )
-def test_spark_finds_what_lint_alone_cannot(
-    spark: SparkSession, tmp_path: Path, query: str, says: str
-) -> None:
+def test_lint_with_spark_finds_more(spark: SparkSession, tmp_path: Path, query: str, says: str) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(FAILING.replace("SELECT shop, sum(amount) AS amount FROM orders GROUP BY shop", query))
     assert pipeline("lint", path).exit_code == 0
@@ -129,7 +127,7 @@ def block(language: str, containing: str) -> str:
     return next(found.partition("```")[0] for found in blocks if containing in found.partition("```")[0])
 
 
-def test_the_file_that_the_documentation_begins_with(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_first_file_of_the_documentation_passes(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "big-orders.yaml"
     path.write_text(block("yaml", "name: big-orders"))
     assert pipeline("test", path).stdout.splitlines()[-1] == "1 of 1 examples passed"
@@ -153,7 +151,7 @@ triger: 1s
 """
 
 
-def test_what_the_documentation_shows_of_lint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lint_output_in_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.yaml").write_text(BROKEN)
     monkeypatch.chdir(tmp_path)
     result = pipeline("lint", "broken.yaml")

@@ -1,4 +1,4 @@
-"""Pipelines at work against a broker: the examples, side by side in one Spark."""
+"""Pipelines with a broker: the examples, side by side in one Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from ruslo.model.errors import ConfigError
 from ruslo.pipeline.runner.pipeline_run import PipelineRun
 from ruslo.pipeline.runner.query_run import Phase
 from ruslo.testing import EmbeddedBroker
-from tests.pipeline.pipelines import BRIEF_SPARK, RunningPipeline, create, example, received, send, supervise
+from tests.pipeline.pipelines import (
+    SHORT_LIVED_SPARK,
+    RunningPipeline,
+    create,
+    example,
+    received,
+    send,
+    supervise,
+)
 from tests.support.checks.cli_checks import Cli
 from tests.support.network.ports import free_port
 
@@ -87,7 +95,7 @@ def test_the_examples_side_by_side(spark: SparkSession, bootstrap: str, tmp_path
     described = Cli(bootstrap).json("group", "describe", "filter-and-enrich")
     assert "filter-and-enrich" in json.dumps(described)
 
-    # An hour later: windows and visits are over, and what cannot be read goes to the dead letters.
+    # An hour later: windows and visits are over, and an undecodable record becomes a dead letter.
     send(bootstrap, "orders", [{"id": 100, "shop": "de-1", "amount": 1, "at": f"{DAY}11:30:00Z"}, "{broken"])
     send(bootstrap, "clicks", [{"user": "bob", "at": f"{DAY}11:30:00Z"}])
     (tmp_path / "windows.yaml").write_text(
@@ -116,7 +124,7 @@ def test_history_first_then_live(spark: SparkSession, bootstrap: str, tmp_path: 
             phases.append(query.phase)
             if query.phase is Phase.LIVE:
                 assert query.metrics.records_in == 3000
-                assert query.metrics.batches <= 2, "the past is read in large batches"
+                assert query.metrics.batches <= 2, "history is read in large batches"
                 send(bootstrap, "positions", [{"van": "v0", "km": 5}], key="van")
         if query.metrics.records_in == 3001:
             runs[0].folder.request_stop()
@@ -129,9 +137,7 @@ def test_history_first_then_live(spark: SparkSession, bootstrap: str, tmp_path: 
     assert last["v1"] == {"van": "v1", "km": 1000.0, "positions": 1000}
 
 
-def test_a_table_is_seen_as_it_is_when_a_batch_begins(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
-) -> None:
+def test_a_table_is_read_again_for_every_batch(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "sold", "people", "sold-named")
     (path,) = example(tmp_path, "join_with_table.yaml")
     text = (
@@ -140,12 +146,13 @@ def test_a_table_is_seen_as_it_is_when_a_batch_begins(
     path.write_text(text.replace("topic: named-orders", "topic: sold-named") + "trigger: 100ms\n")
     send(bootstrap, "people", [{"id": "c1", "name": "Ann"}], key="id")
     send(bootstrap, "sold", [{"id": 1, "customer": "c1"}])
-    told: list[str] = []
+    renamed = False
 
     def watch(runs: Sequence[PipelineRun]) -> None:
+        nonlocal renamed
         rows_out = runs[0].runs[0].metrics.records_out
-        if rows_out == 1 and not told:
-            told.append("a new name")
+        if rows_out == 1 and not renamed:
+            renamed = True
             send(bootstrap, "people", [{"id": "c1", "name": "Anna"}], key="id")
             send(bootstrap, "sold", [{"id": 2, "customer": "c1"}])
         if rows_out == 2:
@@ -168,7 +175,7 @@ group: {topic}-group
 """
 
 
-def test_a_query_that_goes_on_failing_is_restarted_and_given_up(
+def test_a_query_that_keeps_failing_is_restarted_and_then_fails(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     create(bootstrap, "poison", "poison-out")
@@ -193,7 +200,7 @@ def test_a_query_that_goes_on_failing_is_restarted_and_given_up(
 
 
 @pytest.mark.timeout(1200)
-def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_was(
+def test_a_pipeline_is_stopped_from_another_process_and_resumed(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     create(bootstrap, "work", "work-out")
@@ -201,7 +208,7 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     path, port = tmp_path / "work.yaml", free_port()
     path.write_text(LIVE.format(topic="work"))
     environment = {**os.environ, "RUSLO_BOOTSTRAP": bootstrap}
-    options = ["--master", "local[2]", "-o", "json", *BRIEF_SPARK]
+    options = ["--master", "local[2]", "-o", "json", *SHORT_LIVED_SPARK]
     running = RunningPipeline(
         tmp_path / "log", str(path), "--metrics-port", str(port), *options, environment=environment
     )
@@ -212,8 +219,8 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
             return bool(entry["running"] and entry["queries"][0]["records_out"] >= 50)
 
         running.wait_for(some_done, "the first batch")
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            metrics = answer.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as response:
+            metrics = response.read().decode()
         assert 'ruslo_pipeline_records_out_total{pipeline="work",sink="sink"}' in metrics
         assert 'ruslo_pipeline_state{pipeline="work",sink="sink",state="running"} 1.0' in metrics
         assert (
@@ -229,7 +236,7 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     commits = {name for name in os.listdir(tmp_path / "state" / "sink" / "commits") if name.isdigit()}
     begun = {name for name in os.listdir(tmp_path / "state" / "sink" / "offsets") if name.isdigit()}
     assert commits <= begun
-    assert len(begun - commits) <= 1, "the batch in hand was finished, at most the next one was planned"
+    assert len(begun - commits) <= 1, "the current batch was finished, at most the next one was planned"
 
     (rest,) = supervise(spark, [path], bootstrap, once=True)
     assert summary["queries"][0]["records_out"] + rest.runs[0].metrics.records_out == 500
@@ -237,13 +244,15 @@ def test_a_process_is_watched_and_stopped_from_elsewhere_and_goes_on_where_it_wa
     assert pipeline("stop", path).stdout == "work: not running\n"
 
 
-def test_reset_begins_anew_where_it_is_told(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_reset_starts_again_from_the_given_position(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     create(bootstrap, "again", "again-out")
     send(bootstrap, "again", [{"n": n} for n in range(3)])
     path = tmp_path / "again.yaml"
     path.write_text(LIVE.format(topic="again"))
     assert len(supervise(spark, [path], bootstrap, once=True)[0].runs) == 1
-    assert pipeline("reset", path).exit_code == 2, "nobody to ask, and no --yes"
+    assert pipeline("reset", path).exit_code == 2, "no terminal to confirm, and no --yes"
     result = pipeline("reset", path, "--yes")
     assert result.stdout == f"again: deleted the checkpoint {tmp_path / 'state'}\n"
     supervise(spark, [path], bootstrap, once=True)
@@ -251,12 +260,12 @@ def test_reset_begins_anew_where_it_is_told(spark: SparkSession, bootstrap: str,
     assert pipeline("reset", path, "--yes", "--start", "latest").exit_code == 0
     assert supervise(spark, [path], bootstrap, once=True)[0].runs[0].metrics.records_in == 0
     assert (
-        "no place to start"
+        "invalid start 'x'"
         in CliRunner().invoke(cli, ["pipeline", "reset", str(path), "--start", "x"]).stderr
     )
 
 
-def test_pipelines_that_want_different_sparks_cannot_share_one(tmp_path: Path) -> None:
+def test_pipelines_with_conflicting_settings_cannot_share_a_spark(tmp_path: Path) -> None:
     from ruslo.pipeline.files.load import load_pipeline
     from ruslo.pipeline.runner.spark_settings import shared_settings
 
@@ -267,6 +276,6 @@ def test_pipelines_that_want_different_sparks_cannot_share_one(tmp_path: Path) -
             LIVE.format(topic=name) + f"resources: {{driver_memory: {memory}, shuffle_partitions: 2}}\n"
         )
         pipelines.append(load_pipeline(path).valid())
-    with pytest.raises(ConfigError, match=r"a wants spark.driver.memory=1g and b wants 2g"):
+    with pytest.raises(ConfigError, match=r"a sets spark.driver.memory=1g and b sets 2g"):
         shared_settings(pipelines, {})
     assert shared_settings(pipelines, {"spark.driver.memory": "3g"})["spark.driver.memory"] == "3g"

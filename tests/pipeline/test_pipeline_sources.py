@@ -1,4 +1,4 @@
-"""What pipelines read: Avro, the broker's own files, folders that are watched."""
+"""Sources of pipelines: Avro, segment files, watched folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def avro(value: dict[str, Any]) -> bytes:
     return stream.getvalue()
 
 
-def test_avro_values_by_their_writers_schema(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_avro_values(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "avro-out")
     topic = new_topic(bootstrap, name="avro-in")
     rows = [{"id": n, "customer": None if n % 3 else f"c{n}"} for n in range(30)]
@@ -50,13 +50,11 @@ def test_avro_values_by_their_writers_schema(spark: SparkSession, bootstrap: str
         "sink: {type: topic, topic: avro-out, key: id}\ncheckpoint: state\n"
     )
     supervise(spark, [path], bootstrap, once=True)
-    came = sorted(received(bootstrap, "avro-out"), key=lambda row: row["id"])
-    assert came == [row | {"at": row["id"]} for row in rows]
+    found = sorted(received(bootstrap, "avro-out"), key=lambda row: row["id"])
+    assert found == [row | {"at": row["id"]} for row in rows]
 
 
-def test_history_from_the_brokers_files_and_then_live(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
-) -> None:
+def test_history_from_segment_files_then_live(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "on-disk", "from-disk")
     send(bootstrap, "on-disk", [{"n": n} for n in range(2000)], key="n")
     path = tmp_path / "direct.yaml"
@@ -86,10 +84,10 @@ def test_a_folder_of_parquet_is_watched(spark: SparkSession, bootstrap: str, tmp
     folder.mkdir()
 
     def put(name: str, first: int, last: int) -> None:
-        """As the docs ask for: written elsewhere, then renamed into the folder."""
-        aside = tmp_path / f"{name}.d"
-        spark.range(first, last).selectExpr("id AS n").coalesce(1).write.parquet(str(aside))
-        (written,) = aside.glob("*.parquet")
+        """Write the file elsewhere, then move it into the folder, as the docs require."""
+        elsewhere = tmp_path / f"{name}.d"
+        spark.range(first, last).selectExpr("id AS n").coalesce(1).write.parquet(str(elsewhere))
+        (written,) = elsewhere.glob("*.parquet")
         written.rename(folder / f"{name}.parquet")
 
     put("first", 0, 10)

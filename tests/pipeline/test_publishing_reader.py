@@ -1,4 +1,4 @@
-"""A stream that publishes its own progress: what its group shows, and that it reads on when it cannot."""
+"""A stream that publishes its progress as a consumer group, and continues if it cannot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
 
 
 def new_reader(bootstrap: str, topic: str, group: str) -> PublishingReader:
-    """As Spark has it in the process beside the driver: unpickled."""
-    asked = {"subscribe": topic, "startingOffsets": "earliest", "group.id": group}
-    options = parse(bootstrap, streaming=True, **asked)
+    """Unpickled, as in Spark's process beside the driver."""
+    given = {"subscribe": topic, "startingOffsets": "earliest", "group.id": group}
+    options = parse(bootstrap, streaming=True, **given)
     reader: PublishingReader = pickle.loads(pickle.dumps(PublishingReader(options, schema_of(options))))
     return reader
 
@@ -45,7 +45,7 @@ def test_a_batch_is_published_when_the_next_one_is_planned(bootstrap: str) -> No
     reader.stop()
 
 
-def test_a_group_that_others_use_is_left_alone_and_the_stream_goes_on(
+def test_a_group_with_members_is_not_changed_and_the_stream_continues(
     bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = new_topic(bootstrap)
@@ -60,7 +60,7 @@ def test_a_group_that_others_use_is_left_alone_and_the_stream_goes_on(
     with caplog.at_level(logging.WARNING):
         ends = [reader.latestOffset(start, reader.getDefaultReadLimit()) for _ in range(2)]
     assert ends[0] == ends[1] != start
-    (told,) = [line.message for line in caplog.records if "is not published" in line.message]
-    assert told.startswith(f"the progress of group {topic}-group")
+    (logged,) = [line.message for line in caplog.records if "cannot publish" in line.message]
+    assert logged.startswith(f"cannot publish the progress of group {topic}-group")
     reader.stop()
     consumer.close()

@@ -1,4 +1,4 @@
-"""Writing topics from Spark: what records become of rows, and what happens when a batch is repeated."""
+"""Writing topics from Spark: rows become records, and batches are repeated."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def write(rows: DataFrame, bootstrap: str, **options: str) -> None:
 
 
 def records_of(bootstrap: str, topic: str) -> list[Message]:
-    """What a read_committed reader sees."""
+    """The records that a read_committed consumer reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -86,7 +86,7 @@ def numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
     return spark.range(0, count, 1, partitions).selectExpr("string(id) AS key", "string(id) AS value")
 
 
-def test_rows_become_records_with_all_their_parts(spark: SparkSession, bootstrap: str, topic: str) -> None:
+def test_all_columns_become_parts_of_the_record(spark: SparkSession, bootstrap: str, topic: str) -> None:
     rows = spark.sql(
         """SELECT binary('k') AS key, 'значение' AS value, 2 AS partition,
                   timestamp_millis(1700000000123) AS timestamp,
@@ -102,7 +102,9 @@ def test_rows_become_records_with_all_their_parts(spark: SparkSession, bootstrap
     assert (second.key(), second.value(), second.headers()) == (None, None, None)
 
 
-def test_keys_land_where_other_producers_put_them(spark: SparkSession, bootstrap: str, topic: str) -> None:
+def test_keys_go_to_the_same_partitions_as_with_other_producers(
+    spark: SparkSession, bootstrap: str, topic: str
+) -> None:
     write(numbers(spark, 300), bootstrap, topic=topic)
     ours = {message.key(): message.partition() for message in records_of(bootstrap, topic)}
     other = new_topic(bootstrap)
@@ -114,7 +116,7 @@ def test_keys_land_where_other_producers_put_them(spark: SparkSession, bootstrap
     assert len(ours) == 300
 
 
-def test_a_column_says_where_each_row_goes(spark: SparkSession, bootstrap: str, topic: str) -> None:
+def test_the_topic_column_selects_the_topic(spark: SparkSession, bootstrap: str, topic: str) -> None:
     other = new_topic(bootstrap)
     rows = spark.createDataFrame([(topic, "1"), (other, "2"), (topic, "3")], "topic string, value string")
     write(rows, bootstrap)
@@ -123,9 +125,7 @@ def test_a_column_says_where_each_row_goes(spark: SparkSession, bootstrap: str, 
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_batches_are_compressed_on_the_way(
-    spark: SparkSession, bootstrap: str, topic: str, delivery: str
-) -> None:
+def test_batches_are_compressed(spark: SparkSession, bootstrap: str, topic: str, delivery: str) -> None:
     write(numbers(spark, 1000), bootstrap, topic=topic, delivery=delivery, compression="zstd")
     assert values_of(bootstrap, topic) == Counter(str(number) for number in range(1000))
 
@@ -143,7 +143,7 @@ def test_batches_are_compressed_on_the_way(
     assert asyncio.run(codecs()) == {Codec.ZSTD}
 
 
-def test_much_is_staged_in_files_which_are_removed(
+def test_large_results_are_staged_in_files_which_are_removed(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     staging = tmp_path / "staging"
@@ -153,10 +153,10 @@ def test_much_is_staged_in_files_which_are_removed(
     assert [path.name for path in staging.iterdir()] == [".ruslo-staging"]
 
 
-def test_a_job_that_fails_leaves_nothing_to_see(
+def test_a_failed_job_leaves_no_records(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    """Not even of the task that is through when the other one fails."""
+    """Not even those of a task that had finished when another one failed."""
     bad_at_the_end = "if(value = '49999', raise_error('the last row is bad'), value) AS value"
     rows = (
         numbers(spark, 500, 1).selectExpr("value").union(numbers(spark, 50_000, 1).selectExpr(bad_at_the_end))
@@ -170,15 +170,15 @@ def test_a_job_that_fails_leaves_nothing_to_see(
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ("string(id) AS key", {}, "there is no column 'value' to write"),
+        ("string(id) AS key", {}, "the column 'value' is missing"),
         ("id AS value", {}, "column 'value' is bigint"),
         ("'v' AS value", {"topic": "a b"}, "topic=a b"),
-        ("'v' AS value, 7 AS partition", {}, "asks for partition 7 .* which has 3"),
-        ("'v' AS value", {"compresion": "lz4"}, "did you mean 'compression'"),
+        ("'v' AS value, 7 AS partition", {}, "names partition 7 .* which has 3"),
+        ("'v' AS value", {"compresion": "lz4"}, "Did you mean 'compression'"),
         ("repeat('v', 5000) AS value", {}, "lower option kafka.batch.size"),
     ],
 )
-def test_what_cannot_be_written_says_why(
+def test_errors_name_the_reason(
     spark: SparkSession, bootstrap: str, columns: str, options: dict[str, str], message: str
 ) -> None:
     topic = new_topic(bootstrap, **{"max.message.bytes": "4000"})
@@ -193,7 +193,7 @@ def test_a_topic_is_not_overwritten(spark: SparkSession, bootstrap: str, topic: 
 
 
 class Copy:
-    """A stream from a topic with numbers to another, batch by batch."""
+    """Streams a topic with numbers to another topic."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, target: str, checkpoint: Path) -> None:
         self.source = new_topic(bootstrap)
@@ -226,7 +226,7 @@ class Copy:
 ALL = Counter(str(number) for number in range(100))
 
 
-def test_a_batch_that_is_repeated_is_not_written_again(
+def test_a_repeated_batch_is_not_written_again(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     copy = Copy(spark, bootstrap, topic, tmp_path / "checkpoint")
@@ -252,10 +252,10 @@ def test_at_least_once_writes_a_repeated_batch_again(
     assert set(repeated.values()) == {1, 2}
 
 
-def test_a_new_checkpoint_begins_anew(
+def test_a_new_checkpoint_writes_everything_again(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    """Its batches have the numbers of batches that were written, but they are other ones."""
+    """Its batch ids are those of written batches, but the query id differs."""
     copy = Copy(spark, bootstrap, topic, tmp_path / "one")
     copy.run()
     copy.checkpoint = tmp_path / "other"
@@ -263,10 +263,10 @@ def test_a_new_checkpoint_begins_anew(
     assert values_of(bootstrap, topic) == ALL + ALL
 
 
-def test_named_writes_in_for_each_batch_are_exactly_once(
+def test_named_writes_in_foreach_batch_are_exactly_once(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    """Two sinks of a batch are told apart by name; a write that is repeated with its batch is not."""
+    """Names separate the sinks of a batch; a repeated write of the same name is skipped."""
     copy = Copy(spark, bootstrap, topic, tmp_path / "checkpoint")
 
     def save(rows: DataFrame, batch_id: int) -> None:
@@ -277,23 +277,25 @@ def test_named_writes_in_for_each_batch_are_exactly_once(
     assert values_of(bootstrap, topic) == ALL + ALL
 
 
-def test_progress_is_seen_as_a_consumer_group(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+def test_progress_is_published_as_a_consumer_group(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     copy = Copy(spark, bootstrap, "unused", tmp_path / "checkpoint")
     group = f"group-{uuid.uuid4().hex[:8]}"
     rows = copy.rows(**{"group.id": group})
     copy.finish(rows.writeStream.format("noop"))
     wait_for_listeners(spark)
     command = [sys.executable, "-m", "ruslo.cli", "group", "describe", group, "-o", "json"]
-    told = subprocess.run(
+    result = subprocess.run(
         [*command, "--bootstrap-server", bootstrap], capture_output=True, text=True, timeout=60
     )
-    assert told.returncode == 0, told.stderr
-    (described,) = json.loads(told.stdout)
+    assert result.returncode == 0, result.stderr
+    (described,) = json.loads(result.stdout)
     assert {(row["topic"], row["partition"], row["lag"]) for row in described["partitions"]} == {
         (copy.source, number, 0) for number in range(PARTITIONS)
     }
 
 
 def wait_for_listeners(spark: SparkSession) -> None:
-    """They hear of the last batch a moment after the query has ended."""
+    """Listeners receive the last progress shortly after the query has ended."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()

@@ -14,26 +14,26 @@ def client(ruslo_broker: EmbeddedBroker) -> ClientProperties:
     return ClientProperties(ruslo_broker.bootstrap)
 
 
-def test_a_topic_is_created_by_asking_and_the_answer_is_kept_for_a_moment(client: ClientProperties) -> None:
+def test_a_missing_topic_is_created_and_its_count_is_cached(client: ClientProperties) -> None:
     assert partition_count(client, "made-by-the-sink") == 1
     elsewhere = ClientProperties("127.0.0.1:1", api_timeout_ms=1)
-    partition_counts._cache["127.0.0.1:1", "made-by-the-sink"] = partition_counts._known[
+    partition_counts._cache["127.0.0.1:1", "made-by-the-sink"] = partition_counts._cache[
         client.bootstrap, "made-by-the-sink"
     ]
-    assert partition_count(elsewhere, "made-by-the-sink") == 1, "nobody was asked: nobody is there"
+    assert partition_count(elsewhere, "made-by-the-sink") == 1, "no request was sent"
 
 
-def test_a_topic_that_is_not_created_is_an_error_soon(
+def test_a_missing_topic_is_an_error_without_auto_creation(
     ruslo_broker_factory: type[EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_counts, "_CREATION_S", 0.3)
+    monkeypatch.setattr(partition_counts, "_TOPIC_CREATION_TIMEOUT_S", 0.3)
     broker = ruslo_broker_factory({"auto.create.topics.enable": "false"})
     with pytest.raises(KafkaError) as raised:
         partition_count(ClientProperties(broker.bootstrap), "absent")
     assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert "`ruslo topic create absent` makes it" in raised.value.__notes__[0]
+    assert "run `ruslo topic create absent`" in raised.value.__notes__[0]
 
 
-def test_a_cluster_that_stays_away_is_an_error(client: ClientProperties) -> None:
+def test_an_unreachable_cluster_is_an_error(client: ClientProperties) -> None:
     with pytest.raises(KafkaError, match=r"cannot connect to 127\.0\.0\.1:1"):
         partition_count(ClientProperties("127.0.0.1:1", api_timeout_ms=300), "any")

@@ -1,4 +1,4 @@
-"""Spark itself over ``format("ruslo")``: batch and streaming queries, formats, bad records, other brokers."""
+"""Spark queries over ``format("ruslo")``: batch and streaming, formats, undecodable records, Apache Kafka."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
 
 
 def rows_scanned(rows: DataFrame) -> int:
-    """Reads them all, and tells how many the source gave to Spark for it."""
+    """Read all rows; returns how many the source passed to Spark."""
     rows.collect()
     leaves = rows._jdf.queryExecution().executedPlan().collectLeaves()
     return int(leaves.apply(0).metrics().apply("numOutputRows").value())
@@ -49,7 +49,7 @@ def stream(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 
 class TestBatchQueries:
-    def test_every_type_of_column_arrives(self, spark: SparkSession, bootstrap: str) -> None:
+    def test_columns_of_every_type(self, spark: SparkSession, bootstrap: str) -> None:
         topic = new_topic(bootstrap, 2)
         produce(bootstrap, topic, [b"v", None], 1, key=b"k", headers=(("h", b"1"),))
         rows = frame(spark, bootstrap, subscribe=topic, includeHeaders="true").orderBy("offset").collect()
@@ -66,7 +66,7 @@ class TestBatchQueries:
         }
         assert rows[1]["value"] is None
 
-    def test_many_tasks_read_what_one_does(self, spark: SparkSession, bootstrap: str) -> None:
+    def test_many_tasks_read_each_record_once(self, spark: SparkSession, bootstrap: str) -> None:
         topic = new_topic(bootstrap, 3)
         for partition in range(3):
             produce(bootstrap, topic, [b"%d" % n for n in range(5000)], partition, per_batch=1000)
@@ -89,14 +89,14 @@ class TestBatchQueries:
         moment = f"timestamp_millis({NOW + 995})"
         late = rows.where(f"timestamp >= {moment} and partition = 1 and offset < 998")
         assert sorted(row["offset"] for row in late.collect()) == [995, 996, 997]
-        assert rows_scanned(late) == 3, "Spark gets no others to filter"
+        assert rows_scanned(late) == 3, "the source filters all other rows"
         assert rows.where("offset > 997").count() == 4
         assert rows.where("topic = 'other'").count() == 0
         unpushed = frame(spark, bootstrap, subscribe=topic).where("offset > 997")
         assert (unpushed.count(), rows_scanned(unpushed)) == (4, 2000)
 
-    def test_mistakes_are_told_before_anything_is_read(self, spark: SparkSession, bootstrap: str) -> None:
-        with pytest.raises(AnalysisException, match="did you mean 'subscribe'"):
+    def test_errors_are_reported_before_anything_is_read(self, spark: SparkSession, bootstrap: str) -> None:
+        with pytest.raises(AnalysisException, match="Did you mean 'subscribe'"):
             frame(spark, bootstrap, subscribed="t")
         with pytest.raises(AnalysisException, match="nowhere does not exist"):
             frame(spark, bootstrap, subscribe="nowhere").count()
@@ -131,7 +131,7 @@ class TestFormats:
         assert row.asDict() == {"id": 7, "note": "fragile"}
 
 
-class TestBadRecords:
+class TestUndecodableRecords:
     @pytest.fixture(scope="class")
     @classmethod
     def topic(cls, bootstrap: str) -> str:
@@ -148,7 +148,7 @@ class TestBadRecords:
         with pytest.raises(PythonException, match=f"{topic}-1 offset 1 cannot be decoded: value: not JSON"):
             self.json_rows(spark, bootstrap, topic).collect()
 
-    def test_drop_with_a_count_in_the_log(self, spark: SparkSession, bootstrap: str, topic: str) -> None:
+    def test_drop_logs_a_count(self, spark: SparkSession, bootstrap: str, topic: str) -> None:
         spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
         try:
             rows = self.json_rows(spark, bootstrap, topic, onDecodeError="drop").collect()
@@ -168,12 +168,12 @@ class TestBadRecords:
         assert (error["key"], error["value"]) == (b"k", b'{"id": "x"}')
 
     def test_dead_letters(self, spark: SparkSession, bootstrap: str, topic: str) -> None:
-        letters = new_topic(bootstrap)
-        options = {"onDecodeError": "deadletter", "deadLetterTopic": letters}
+        dead_letter_topic = new_topic(bootstrap)
+        options = {"onDecodeError": "deadletter", "deadLetterTopic": dead_letter_topic}
         rows = self.json_rows(spark, bootstrap, topic, **options).collect()
         assert sorted(row["offset"] for row in rows) == [0, 3]
-        found = read(bootstrap, subscribe=letters, includeHeaders="true")
-        assert [(letter["key"], letter["value"]) for letter in found] == [
+        found = read(bootstrap, subscribe=dead_letter_topic, includeHeaders="true")
+        assert [(row["key"], row["value"]) for row in found] == [
             (b"k", b"junk"),
             (b"k", b'{"id": "x"}'),
         ]
@@ -188,12 +188,10 @@ class TestBadRecords:
 
     def test_a_dead_letter_topic_must_exist(self, spark: SparkSession, bootstrap: str, topic: str) -> None:
         options = {"onDecodeError": "deadletter", "deadLetterTopic": "nowhere"}
-        with pytest.raises(
-            AnalysisException, match="deadLetterTopic nowhere does not exist: create it first"
-        ):
+        with pytest.raises(AnalysisException, match="deadLetterTopic nowhere does not exist: create it"):
             self.json_rows(spark, bootstrap, topic, **options).collect()
 
-    def test_hostile_batches_fail_a_query_and_leave_the_workers_alive(
+    def test_malformed_batches_fail_a_query_but_not_the_workers(
         self, spark: SparkSession, bootstrap: str
     ) -> None:
         topic = new_topic(bootstrap)
@@ -220,9 +218,7 @@ class TestStreamingQueries:
         query.awaitTermination()
         return list(query.recentProgress)
 
-    def test_available_now_and_then_what_came_later(
-        self, spark: SparkSession, bootstrap: str, tmp_path: Path
-    ) -> None:
+    def test_available_now_twice(self, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
         topic = new_topic(bootstrap, 2)
         produce(bootstrap, topic, [b"1-%d" % n for n in range(50)], 0)
         rows = stream(spark, bootstrap, subscribe=topic, maxOffsetsPerTrigger="20")
@@ -245,16 +241,14 @@ class TestStreamingQueries:
             .start()
         )
         try:
-            for turn in range(3):
-                produce(bootstrap, topic, [b"%d" % turn] * 10)
+            for number in range(3):
+                produce(bootstrap, topic, [b"%d" % number] * 10)
                 query.processAllAvailable()
-                assert spark.table("live").count() == 10 * (turn + 1)
+                assert spark.table("live").count() == 10 * (number + 1)
         finally:
             query.stop()
 
-    def test_records_that_are_gone_stop_the_query(
-        self, spark: SparkSession, bootstrap: str, tmp_path: Path
-    ) -> None:
+    def test_data_loss_fails_the_query(self, spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
         from tests.pipeline.source_topics import delete_topic
 
         topic = new_topic(bootstrap)
@@ -263,7 +257,7 @@ class TestStreamingQueries:
         self.run_available(rows, "q", tmp_path)
         delete_topic(bootstrap, topic)
         new_topic(bootstrap, name=topic)
-        with pytest.raises(StreamingQueryException, match="was deleted and created anew"):
+        with pytest.raises(StreamingQueryException, match="was deleted and recreated"):
             self.run_available(rows, "q", tmp_path)
 
 
@@ -279,9 +273,7 @@ class TestApacheKafka:
         finally:
             node.kill()
 
-    def test_the_same_source_over_its_wire_and_its_files(
-        self, spark: SparkSession, kafka: ApacheKafka
-    ) -> None:
+    def test_fetched_and_direct_scans_are_equal(self, spark: SparkSession, kafka: ApacheKafka) -> None:
         topic = new_topic(kafka.bootstrap, 2, segment_bytes="1048576")
         for partition in range(2):
             values = [b"%d" % n + bytes(3000) for n in range(600)]

@@ -1,4 +1,4 @@
-"""What the source reads from a real broker, without Spark context it: over the wire and from the files."""
+"""The source without Spark, reading a real broker over the wire and from segment files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
 
 @pytest.fixture(scope="module")
 def topic(bootstrap: str) -> str:
-    """Of several segments, so that a scan of files crosses them."""
+    """A topic with several segments per partition."""
     topic = new_topic(bootstrap, 2, segment_bytes="1048576")
     for partition in range(2):
         values = [b"%d" % n + bytes(4000) for n in range(1000)]
@@ -60,14 +60,14 @@ class TestRows:
         assert last["headers"] == [{"key": "trace", "value": b"1"}, {"key": "none", "value": None}]
         assert [row["value"] for row in rows[:250]] == [b"v%d" % n for n in range(250)]
 
-    def test_the_broker_s_time(self, bootstrap: str, scan: str) -> None:
+    def test_log_append_time(self, bootstrap: str, scan: str) -> None:
         topic = new_topic(bootstrap, message_timestamp_type="LogAppendTime")
         produce(bootstrap, topic, [b"v"])
         (row,) = read(bootstrap, subscribe=topic, scan=scan)
         assert row["timestampType"] == 1
         assert row["timestamp"].timestamp() * 1000 > NOW
 
-    def test_part_of_the_columns(self, bootstrap: str, scan: str) -> None:
+    def test_selected_columns(self, bootstrap: str, scan: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"v"])
         assert read(bootstrap, subscribe=topic, scan=scan, columns="offset,value") == [
@@ -94,13 +94,13 @@ class TestRows:
         assert sorted(row["value"] for row in rows) == committed
         everything = read(bootstrap, subscribe=topic, scan=scan, isolation="read_uncommitted")
         assert len(everything) == 241
-        # A task may begin in the middle of any of them.
+        # Tasks start in the middle of transactions.
         assert read(bootstrap, subscribe=topic, scan=scan, maxRecordsPerPartition="7") == rows
         producer.abort_transaction()
 
 
 @pytest.mark.parametrize("scan", SCANS)
-class TestWhereToReadFrom:
+class TestPositions:
     def test_offsets(self, bootstrap: str, topic: str, scan: str) -> None:
         rows = read(
             bootstrap,
@@ -131,7 +131,9 @@ class TestWhereToReadFrom:
         )
         assert offsets(rows) == [998, 999, 999]
 
-    def test_spans_of_any_size_join_to_the_same_rows(self, bootstrap: str, topic: str, scan: str) -> None:
+    def test_offset_ranges_of_any_size_result_in_the_same_rows(
+        self, bootstrap: str, topic: str, scan: str
+    ) -> None:
         whole = read(bootstrap, subscribe=topic, scan=scan)
         assert len(whole) == 2000
         assert len(plan(bootstrap, subscribe=topic, bytesPerTask="500k", scan=scan)) > 4
@@ -141,11 +143,11 @@ class TestWhereToReadFrom:
         assert read(bootstrap, subscribe=topic, scan=scan, **small_fetches) == whole
 
 
-class TestTimesNobodyHasReached:
-    def test_an_error_or_the_end(self, bootstrap: str) -> None:
+class TestFutureTimes:
+    def test_a_future_time_is_an_error_or_the_end(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"v"])
-        with pytest.raises(ConfigError, match="no record is that young"):
+        with pytest.raises(ConfigError, match="no record is that recent"):
             read(bootstrap, subscribe=topic, startingTimestamp=str(NOW + 10))
         rows = read(
             bootstrap,
@@ -165,7 +167,7 @@ class TestSubscriptions:
         rows = read(bootstrap, subscribePattern=f"{one}.*")
         assert [row["topic"] for row in rows] == [one, other]
 
-    def test_small_partitions_are_one_task(self, bootstrap: str) -> None:
+    def test_small_partitions_share_a_task(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap, 20)
         for partition in range(20):
             produce(bootstrap, topic, [b"v"] * 60, partition)
@@ -173,13 +175,13 @@ class TestSubscriptions:
         assert len(task.ranges) == 20
         assert len(read(bootstrap, subscribe=topic)) == 1200
 
-    def test_a_topic_that_is_not_there(self, bootstrap: str) -> None:
+    def test_a_missing_topic(self, bootstrap: str) -> None:
         with pytest.raises(KafkaError, match="nowhere does not exist: check the name"):
             read(bootstrap, subscribe="nowhere")
 
-    def test_an_end_that_is_not_there_yet(self, bootstrap: str) -> None:
+    def test_an_end_beyond_the_log(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
-        with pytest.raises(ConfigError, match=r"beyond what can be read.*its end is 0"):
+        with pytest.raises(ConfigError, match=r"beyond the end of the log.*ends at 0"):
             read(bootstrap, subscribe=topic, endingOffsets=f'{{"{topic}": {{"0": 5}}}}')
 
     def test_nothing_to_read(self, bootstrap: str) -> None:
@@ -188,20 +190,20 @@ class TestSubscriptions:
         assert read(bootstrap, subscribe=topic) == []
 
 
-class TestWhatIsGone:
+class TestDataLoss:
     @pytest.mark.parametrize("scan", SCANS)
-    def test_records_that_were_deleted(self, bootstrap: str, scan: str) -> None:
+    def test_deleted_records(self, bootstrap: str, scan: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"v"] * 50)
         delete_before(bootstrap, topic, 20)
         assert offsets(read(bootstrap, subscribe=topic, scan=scan)) == list(range(20, 50))
         from_zero = f'{{"{topic}": {{"0": 0}}}}'
-        with pytest.raises(DataLost, match=r"begins at offset 20 now.*offsets 0 to 19"):
+        with pytest.raises(DataLost, match=r"starts at offset 20 now.*offsets 0 to 19"):
             read(bootstrap, subscribe=topic, scan=scan, startingOffsets=from_zero)
         rows = read(bootstrap, subscribe=topic, scan=scan, startingOffsets=from_zero, failOnDataLoss="false")
         assert offsets(rows) == list(range(20, 50))
 
-    def test_nothing_is_left_running_by_a_reader_that_stops_early(self, bootstrap: str) -> None:
+    def test_a_reader_that_stops_early_ends_its_thread(self, bootstrap: str) -> None:
         from ruslo.pipeline.source.scan_task import read_task
 
         topic = new_topic(bootstrap)

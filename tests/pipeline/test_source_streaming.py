@@ -1,4 +1,4 @@
-"""A streaming query over topics that grow, vanish and are created anew, without Spark context it."""
+"""The stream reader without Spark, over topics that grow, are deleted and recreated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def streaming(bootstrap: str, **options: str) -> Iterator[StreamReader]:
 
 
 def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    """As Spark asks: with the reader's own limit, and from offsets that were text in between."""
+    """Call as Spark does: with the reader's own limit, and with offsets parsed from text."""
     stored: dict[str, Any] = json.loads(json.dumps(start))
     return reader.latestOffset(stored, reader.getDefaultReadLimit())
 
@@ -63,9 +63,9 @@ class TestBatches:
         with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
             at = reader.initialOffset()
             seen: list[bytes] = []
-            for turn in range(4):
+            for number in range(4):
                 for partition in range(3):
-                    produce(bootstrap, topic, [b"%d-%d" % (turn, partition)] * turn, partition)
+                    produce(bootstrap, topic, [b"%d-%d" % (number, partition)] * number, partition)
                 end = next_end(reader, at)
                 seen += [row["value"] for row in read_between(reader, at, end)]
                 at = end
@@ -73,7 +73,7 @@ class TestBatches:
                 b"%d-%d" % (t, p) for t in range(4) for p in range(3) for _ in range(t)
             )
 
-    def test_nothing_new_is_the_same_text(self, bootstrap: str) -> None:
+    def test_without_new_records_the_offsets_do_not_change(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap, 12)
         produce(bootstrap, topic, [b"v"], 11)
         with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
@@ -83,7 +83,7 @@ class TestBatches:
             newest = SourceOffsets.from_json(reader.reportLatestOffset())
             assert newest.offsets == SourceOffsets.from_json(end).offsets
 
-    def test_latest_begins_with_what_comes_next(self, bootstrap: str) -> None:
+    def test_latest_starts_with_the_next_record(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"old"] * 5)
         with streaming(bootstrap, subscribe=topic) as reader:
@@ -97,7 +97,7 @@ class TestBatches:
     def test_the_first_batch_is_the_same_after_a_restart(
         self, bootstrap: str, before: int, after: int
     ) -> None:
-        """Spark notes where a batch ends. Where the first one began it asks again, and latest is later."""
+        """Spark stores only ends of batches. It requests the initial offset again, and latest has moved."""
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"old"] * 5)
         with streaming(bootstrap, subscribe=topic) as reader:
@@ -144,7 +144,7 @@ class TestLimits:
             start = reader.initialOffset()
             assert 40 <= count(start, next_end(reader, start)) <= 51
 
-    def test_topics_have_limits_of_their_own(self, bootstrap: str) -> None:
+    def test_limits_per_topic(self, bootstrap: str) -> None:
         slow, fast = new_topic(bootstrap), new_topic(bootstrap)
         for topic in (slow, fast):
             produce(bootstrap, topic, [b"v"] * 100)
@@ -153,20 +153,20 @@ class TestLimits:
             end = SourceOffsets.from_json(next_end(reader, reader.initialOffset())).offsets
             assert {p.topic: offset for p, offset in end.items()} == {slow: 5, fast: 100}
 
-    def test_a_batch_waits_until_it_is_worth_it(self, bootstrap: str) -> None:
+    def test_a_batch_waits_for_its_minimum(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1h"}
         with streaming(bootstrap, subscribe=topic, **options, **EARLIEST) as reader:
             assert reader.getDefaultReadLimit() == ReadMinRows(10)
             produce(bootstrap, topic, [b"v"])
             first = next_end(reader, reader.initialOffset())
-            assert SourceOffsets.from_json(first).offsets, "the first batch has nothing to wait for"
+            assert SourceOffsets.from_json(first).offsets, "the first batch does not wait"
             produce(bootstrap, topic, [b"v"] * 9)
             assert next_end(reader, first) == first
             produce(bootstrap, topic, [b"v"])
             assert count(first, next_end(reader, first)) == 10
 
-    def test_a_batch_does_not_wait_for_ever(self, bootstrap: str) -> None:
+    def test_a_batch_waits_no_longer_than_the_maximum_delay(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1ms"}
         with streaming(bootstrap, subscribe=topic, **options, **EARLIEST) as reader:
@@ -175,7 +175,7 @@ class TestLimits:
             produce(bootstrap, topic, [b"v"])
             assert count(first, next_end(reader, first)) == 1
 
-    def test_available_now_ends_at_what_there_was(self, bootstrap: str) -> None:
+    def test_available_now_ends_at_the_offsets_of_the_start(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"v"] * 10)
         options = {"maxOffsetsPerTrigger": "4", "minOffsetsPerTrigger": "3"}
@@ -190,7 +190,7 @@ class TestLimits:
 
 
 class TestChangingTopics:
-    def test_partitions_that_are_added_are_read_from_their_beginning(self, bootstrap: str) -> None:
+    def test_added_partitions_are_read_from_their_beginning(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         with streaming(bootstrap, subscribe=topic) as reader:
             start = next_end(reader, reader.initialOffset())
@@ -200,29 +200,29 @@ class TestChangingTopics:
             end = next_end(reader, start)
             assert [row["partition"] for row in read_between(reader, start, end)] == [2, 2]
 
-    def test_topics_that_begin_to_match_the_pattern(self, bootstrap: str) -> None:
+    def test_new_topics_that_match_the_pattern(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         with streaming(bootstrap, subscribePattern=f"{topic}.*") as reader:
             start = reader.initialOffset()
-            younger = new_topic(bootstrap, name=f"{topic}-younger")
-            produce(bootstrap, younger, [b"v"])
-            assert [row["topic"] for row in read_between(reader, start, next_end(reader, start))] == [younger]
+            newer = new_topic(bootstrap, name=f"{topic}-newer")
+            produce(bootstrap, newer, [b"v"])
+            assert [row["topic"] for row in read_between(reader, start, next_end(reader, start))] == [newer]
 
-    def test_a_topic_that_vanishes(self, bootstrap: str) -> None:
-        gone, kept = new_topic(bootstrap), new_topic(bootstrap)
-        options = {"subscribe": f"{gone},{kept}"}
+    def test_a_deleted_topic(self, bootstrap: str) -> None:
+        deleted, kept = new_topic(bootstrap), new_topic(bootstrap)
+        options = {"subscribe": f"{deleted},{kept}"}
         with (
             streaming(bootstrap, **options) as strict,
             streaming(bootstrap, failOnDataLoss="false", **options) as lenient,
         ):
             start = strict.initialOffset()
-            delete_topic(bootstrap, gone)
-            with pytest.raises(DataLost, match=f"{gone}-0 does not exist any more.*failOnDataLoss"):
+            delete_topic(bootstrap, deleted)
+            with pytest.raises(DataLost, match=f"{deleted}-0 does not exist anymore.*failOnDataLoss"):
                 next_end(strict, start)
             produce(bootstrap, kept, [b"v"])
             assert [row["topic"] for row in read_between(lenient, start, next_end(lenient, start))] == [kept]
 
-    def test_a_topic_that_is_created_anew(self, bootstrap: str) -> None:
+    def test_a_recreated_topic(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"old"] * 3)
         with (
@@ -232,16 +232,16 @@ class TestChangingTopics:
             start = next_end(strict, strict.initialOffset())
             delete_topic(bootstrap, topic)
             new_topic(bootstrap, name=topic)
-            # More records than before: offsets alone would not tell.
+            # More records than before: offsets alone would not show the loss.
             produce(bootstrap, topic, [b"new"] * 5)
-            with pytest.raises(DataLost, match=f"{topic} was deleted and created anew"):
+            with pytest.raises(DataLost, match=f"{topic} was deleted and recreated"):
                 next_end(strict, start)
             end = next_end(lenient, start)
             rows = read_between(lenient, start, end)
             assert [(row["offset"], row["value"]) for row in rows] == [(n, b"new") for n in range(5)]
             assert next_end(lenient, end) == end
 
-    def test_a_topic_created_anew_while_a_task_reads_it(self, bootstrap: str) -> None:
+    def test_a_topic_recreated_while_a_task_reads_it(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"old"] * 3)
         with streaming(bootstrap, subscribe=topic, **EARLIEST) as reader:
@@ -250,10 +250,10 @@ class TestChangingTopics:
             delete_topic(bootstrap, topic)
             new_topic(bootstrap, name=topic)
             produce(bootstrap, topic, [b"new"] * 5)
-            with pytest.raises(DataLost, match="created anew while it was read"):
+            with pytest.raises(DataLost, match="recreated while it was read"):
                 list(reader.read(task))
 
-    def test_a_log_that_became_shorter(self, bootstrap: str) -> None:
+    def test_a_truncated_log(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [b"v"] * 3)
         with (
@@ -262,7 +262,7 @@ class TestChangingTopics:
         ):
             found = SourceOffsets.from_json(next_end(strict, strict.initialOffset()))
             ahead = SourceOffsets(found.topic_ids, dict.fromkeys(found.offsets, 10)).to_json()
-            with pytest.raises(DataLost, match="ends at offset 3 now, 10 was read"):
+            with pytest.raises(DataLost, match="ends at offset 3 now, but was read up to 10"):
                 next_end(strict, ahead)
             end = next_end(lenient, ahead)
             assert list(SourceOffsets.from_json(end).offsets.values()) == [3]

@@ -1,4 +1,4 @@
-"""A real Spark Connect server: topics read and written by its clients, and pipelines run on it."""
+"""A real Spark Connect server: clients read and write topics, and pipelines run on it."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def lags(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     return {(row["topic"], row["partition"]): row["lag"] for row in described["partitions"]}
 
 
-def test_a_job_reads_writes_and_copies_each_record_once(address: str, bootstrap: str, tmp_path: Path) -> None:
+def test_a_job_writes_reads_and_copies_each_record_once(address: str, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, NUMBERS, COPY)
     job = [sys.executable, "-m", "tests.pipeline.connect_job", address, bootstrap, str(tmp_path / "state")]
     ended = subprocess.run(job, capture_output=True, text=True, cwd=ROOT, timeout=800)
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["decoded"] == [ROWS, sum(range(ROWS)), 2]
-    first, again = told["copied"]
+    results = json.loads(ended.stdout)
+    assert results["decoded"] == [ROWS, sum(range(ROWS)), 2]
+    first, again = results["copied"]
     assert sum(first) == ROWS
     assert max(first) <= RECORDS_PER_BATCH
     assert sum(again) == first[-1], "Spark has repeated the last batch"
@@ -70,7 +70,7 @@ on_error: {delay: 100ms, max_delay: 2s}
 """
 
 
-def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp_path: Path) -> None:
+def test_a_pipeline_is_stopped_and_resumed(address: str, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "orders", "doubled", "orders.dead")
     send(bootstrap, "orders", [*({"n": n} for n in range(400)), "{broken"])
     path = tmp_path / "orders.yaml"
@@ -86,7 +86,7 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
         live.wait_for(lambda: len(received(bootstrap, "doubled")) >= 100, "a first batch", 600)
     finally:
         stopped = CliRunner().invoke(cli, ["pipeline", "stop", str(path)])
-        # It has stopped; what ends it is the end of its client.
+        # The query has stopped; the process ends with its client.
         live.process.wait(180)
         code, output = live.end()
     assert (stopped.exit_code, code) == (0, 0), live.log()
@@ -104,11 +104,11 @@ def test_a_pipeline_is_run_stopped_and_goes_on(address: str, bootstrap: str, tmp
     rows = received(bootstrap, "doubled")
     assert sorted(row["n"] for row in rows) == list(range(450))
     assert all(row["twice"] == 2 * row["n"] for row in rows)
-    # What a stop cut short in its beginning is counted by the run that does it.
+    # A batch that the stop interrupted at its start is counted by the next run.
     assert sum(run["queries"][0]["records_out"] for run in (begun, ended)) == 450
     assert sum(run["queries"][0]["records_in"] for run in (begun, ended)) >= 450
-    letters = Cli(bootstrap).lines("consume", "orders.dead", "--exit", "-X", "isolation.level=read_committed")
-    assert [letter["value"] for letter in letters] == ["{broken"]
+    dead = Cli(bootstrap).lines("consume", "orders.dead", "--exit", "-X", "isolation.level=read_committed")
+    assert [line["value"] for line in dead] == ["{broken"]
     assert lags(bootstrap, "doubled-group") == {("orders", 0): 0, ("orders", 1): 0}
 
 
@@ -121,9 +121,7 @@ def test_an_environment_cannot_be_sent_to_a_server(tmp_path: Path) -> None:
     assert "Install Ruslo on the server" in refused.stderr
 
 
-def test_a_sink_that_is_a_function_of_batches_is_refused(
-    address: str, bootstrap: str, tmp_path: Path
-) -> None:
+def test_a_sink_that_uses_foreach_batch_is_rejected(address: str, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "orders", "doubled", "orders.dead")
     path = tmp_path / "updates.yaml"
     path.write_text(PIPELINE.replace("key: n}", "key: n, mode: update}"))
@@ -134,5 +132,5 @@ def test_a_sink_that_is_a_function_of_batches_is_refused(
         timeout=800,
     )
     assert refused.returncode == 1
-    assert "for which nothing is promised" in refused.stderr
+    assert "without delivery guarantees" in refused.stderr
     assert "Traceback" not in refused.stderr
