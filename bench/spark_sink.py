@@ -1,4 +1,4 @@
-"""Writing topics from Spark: what exactly once costs, and how long a record takes through a micro-batch."""
+"""Writing topics from Spark: the cost of exactly once, and the latency of a record in a micro-batch."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ WANTED_RATIO = 0.7
 WANTED_OVERHEAD_S = 0.3
 _BATCHES = 3
 _WARM_UP = 5
-_ANSWER_WITHIN_S = 180.0
+_COPY_TIMEOUT_S = 180.0
 
 SINK_HEADING = "## Writing topics"
-SINK_SECTION = """A stream that copies records of 1,000 bytes from a topic to another, in {batches} batches
-of {records:,} records: the time from its start to its end. Modes take turns; the first turn is left
-out and the best of the others counts.
+SINK_SECTION = """A stream copies records of 1,000 bytes from one topic to another, in {batches} batches of
+{records:,} records, measured from start to end. The modes alternate; the first round is a warm-up, and the
+best of the other rounds is shown.
 
 {table}"""
-OVERHEAD_HEADING = "## A record's way through a micro-batch"
-OVERHEAD_SECTION = """One record at a time through a stream that copies a topic to another exactly once, with
-trigger 0 and nothing else to do: from the ack of the record to the moment when a reader of committed records
-has the result.
+OVERHEAD_HEADING = "## End-to-end latency of a micro-batch"
+OVERHEAD_SECTION = """A stream copies a topic to another exactly once, with trigger 0, one record at a time, without other
+load: the time from the ack of the record until a read_committed consumer receives its copy.
 
 {table}"""
 
@@ -51,7 +50,7 @@ class SinkLoad(NamedTuple):
 def measure_sink(spark: SparkSession, bootstrap: str, load: SinkLoad, rounds: int) -> dict[str, float]:
     """Seconds by delivery."""
     best: dict[str, float] = {}
-    for turn in range(rounds + 1):
+    for number in range(rounds + 1):
         for delivery in DELIVERIES:
             with _copy(
                 spark, bootstrap, load.source, load.target, delivery, load.records // _BATCHES
@@ -60,7 +59,7 @@ def measure_sink(spark: SparkSession, bootstrap: str, load: SinkLoad, rounds: in
                 query.trigger(availableNow=True).start().awaitTermination()
                 seconds = time.monotonic() - start
             print(f"sink {delivery}: {seconds:.2f} s", file=sys.stderr, flush=True)
-            if turn:
+            if number:
                 best[delivery] = min(seconds, best.get(delivery, seconds))
     return best
 
@@ -68,7 +67,7 @@ def measure_sink(spark: SparkSession, bootstrap: str, load: SinkLoad, rounds: in
 def measure_overhead(
     spark: SparkSession, bootstrap: str, source: str, target: str, samples: int
 ) -> list[float]:
-    """Seconds from a record's ack to its copy, one record after the other."""
+    """Seconds from a record's ack to its copy, one record at a time."""
     found: list[float] = []
     settings: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap}
     with (
@@ -87,7 +86,7 @@ def measure_overhead(
                 _wait_for(consumer, b"%d" % number)
                 if number >= _WARM_UP:
                     found.append(time.monotonic() - acked)
-                # Not in step with the batches, which follow each other while there is nothing to do.
+                # Random, to be independent of the batches of an idle query.
                 time.sleep(random.uniform(0.05, 0.3))
         finally:
             query.stop()
@@ -95,22 +94,22 @@ def measure_overhead(
 
 
 def _wait_for(consumer: Consumer, value: bytes) -> None:
-    deadline = time.monotonic() + _ANSWER_WITHIN_S
+    deadline = time.monotonic() + _COPY_TIMEOUT_S
     while time.monotonic() < deadline:
         for event in consumer.poll(0.05):
             if isinstance(event, ConsumedRecord) and event.value == value:
                 return
-    raise RuntimeError(f"record {value!r} did not come out within {_ANSWER_WITHIN_S:g} s")
+    raise RuntimeError(f"record {value!r} was not copied within {_COPY_TIMEOUT_S:g} s")
 
 
 @contextmanager
 def _copy(
     spark: SparkSession, bootstrap: str, source: str, target: str, delivery: str, per_batch: int | None
 ) -> Iterator[DataStreamWriter]:
-    """A query that copies one topic to another, with a checkpoint that goes when it has been run."""
+    """A query that copies one topic to another, with a temporary checkpoint."""
     address = {"kafka.bootstrap.servers": bootstrap}
     reader = spark.readStream.format("ruslo").options(**address).option("subscribe", source)
-    # Where "latest" is, a query finds out some time after its start.
+    # A query resolves "latest" some time after its start.
     reader = reader.option("startingOffsets", "earliest")
     if per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(per_batch))

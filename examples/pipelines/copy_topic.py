@@ -1,4 +1,4 @@
-"""A pipeline that is a Python module: the same parts as in YAML, and functions may stand in it themselves."""
+"""A pipeline that is a Python module: the same keys as in YAML, and functions can be given directly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pipeline = {
     "checkpoint": "checkpoints/copy-topic",
     "examples": [
         {
-            "name": "records with passwords stay behind",
+            "name": "records with passwords are dropped",
             "given": [{"value": "hello", "_key": "a"}, {"value": "password=x", "_key": "b"}],
             "expect": [{"value": "hello", "_key": "a"}],
         }

@@ -1,4 +1,4 @@
-"""Spark's SQL cannot say this: duplicates within the watermark, whatever their own times are."""
+"""Drops duplicates within the watermark, whatever their timestamps, which Spark's SQL cannot express."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step of filter_and_enrich.yaml that is written in Python; its parameter is the view that it reads."""
+"""The Python step of filter_and_enrich.yaml; its parameter is the view that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Visits of users, kept in Spark's state store while they last."""
+"""Visits of users, kept in Spark's state store until they are over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VISIT = "begins_ms BIGINT, ends_ms BIGINT, clicks BIGINT"
 
 
 class Visits(StatefulProcessor):
-    """One visit per user at a time; a timer at its last possible end writes it."""
+    """Keeps one visit per user; a timer writes it when no more clicks can belong to it."""
 
     def __init__(self, gap_ms: int) -> None:
         self._gap_ms = gap_ms
@@ -42,7 +42,7 @@ class Visits(StatefulProcessor):
             self._visit.clear()
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Required by Spark; the processor holds no resources."""
 
     def _row(self, key: Any, visit: Any) -> Row:
         return Row(user=key[0], begins_ms=visit[0], ends_ms=visit[1], clicks=visit[2])
