@@ -35,7 +35,7 @@ best of the other rounds is shown.
 {table}"""
 OVERHEAD_HEADING = "## End-to-end latency of a micro-batch"
 OVERHEAD_SECTION = """A stream copies a topic to another exactly once, with trigger 0, one record at a
-time, without other load: the time from the ack of the record until a read_committed consumer receives its copy.
+time, without other load: the time from the ack of the record until a read_committed consumer gets its copy.
 
 {table}"""
 
