@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.counters.traffic import TopicTraffic
-from ruslo.broker.handlers.fetch_walk import Fetch
+from ruslo.broker.handlers.consumer_fetch import ConsumerFetch
 from ruslo.broker.metrics.loop_watch import LoopWatch
 from ruslo.broker.node.node import run
 from ruslo.broker.partitions.ack_wait import Appended
@@ -49,7 +49,7 @@ def not_answered(stats: ApiStats, begun_ns: int) -> None:
     pass
 
 
-def not_counted(fetch: Fetch, traffic: TopicTraffic, size: int) -> None:
+def not_counted(fetch: ConsumerFetch, traffic: TopicTraffic, size: int) -> None:
     pass
 
 
@@ -60,7 +60,7 @@ def not_watched(watch: LoopWatch) -> None:
 def main(properties: str) -> int:
     Partition._appended = appended  # type: ignore[method-assign, assignment]
     ApiStats.answered = not_answered  # type: ignore[method-assign, assignment]
-    Fetch._count = not_counted  # type: ignore[method-assign, assignment]
+    ConsumerFetch._count = not_counted  # type: ignore[method-assign, assignment]
     LoopWatch.start = not_watched  # type: ignore[method-assign, assignment]
     config = BrokerConfig.from_properties(parse_properties(decode_properties(Path(properties).read_bytes())))
     return run(config, lambda node: None)

@@ -1,18 +1,17 @@
-"""Incremental fetch sessions (KIP-227): what a client fetches is remembered, so that it need not be repeated.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches.
 
 A request names a session and an epoch:
 
 ========  =====  ==========================================================================================
 session   epoch  meaning
 ========  =====  ==========================================================================================
-any       -1     no session; one that is named is closed
-any       0      a full request that opens a new session; one that is named is closed
-id        n > 0  incremental: only what changed is listed, the epoch must be the expected one
+any       -1     fetch without a session; close the session if its id is given
+any       0      a full request that opens a new session; close the old one if its id is given
+id        n > 0  incremental: lists only changes, and must carry the expected epoch
 ========  =====  ==========================================================================================
 
-The answer to an incremental request leaves out partitions that have nothing to say: no records, no error,
-and the same high watermark and log start as told before. Partitions that returned records move to the back,
-so that a small byte limit cannot starve the others.
+The response to an incremental request omits partitions without records, error or changed offsets. Partitions
+that returned records move to the back, so that a small byte limit cannot starve the others.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ INITIAL_EPOCH = 0
 NO_SESSION = 0
 MAX_EPOCH = 2**31 - 1
 UNKNOWN_OFFSET = -2
-"""Differs from every offset and from -1, so the first answer always tells."""
+"""Differs from every offset and from -1, so the first response always includes the partition."""
 
 MAX_SESSION_PARTITIONS = 10_000
-"""Every request of a session looks at all of its partitions."""
+"""Every request of a session checks all of its partitions."""
 MAX_CACHED_PARTITIONS = 500_000
-"""Partitions of all sessions together: some 150 MB."""
+"""Partitions of all sessions together: about 150 MB."""
 
 TopicKey: TypeAlias = str | bytes
 """A topic's name (Fetch up to 12) or its id (from 13 on)."""
 
 
-class FetchedPartition:
-    """What one partition is asked for, and what its client was told last."""
+class CachedPartition:
+    """What a client fetches from one partition, and the offsets that were last reported to it."""
 
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
         "index",
         "last_fetched_epoch",
+        "last_reported_high_watermark",
+        "last_reported_log_start",
         "log_start_offset",
         "max_bytes",
-        "told_high_watermark",
-        "told_log_start",
         "topic",
     )
 
@@ -73,13 +72,17 @@ class FetchedPartition:
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        self.told_high_watermark = UNKNOWN_OFFSET
-        self.told_log_start = UNKNOWN_OFFSET
+        self.last_reported_high_watermark = UNKNOWN_OFFSET
+        self.last_reported_log_start = UNKNOWN_OFFSET
 
-    def update(self, fresh: FetchedPartition) -> None:
+    def reset_reported(self) -> None:
+        """Report the offsets again with the next response."""
+        self.last_reported_high_watermark = self.last_reported_log_start = UNKNOWN_OFFSET
+
+    def update(self, fresh: CachedPartition) -> None:
         if fresh.current_leader_epoch != self.current_leader_epoch:
-            # A client throws away what it is told about an epoch that it has left meanwhile.
-            self.told_high_watermark = self.told_log_start = UNKNOWN_OFFSET
+            # A client ignores responses for an epoch that it has left.
+            self.reset_reported()
         self.fetch_offset = fresh.fetch_offset
         self.max_bytes = fresh.max_bytes
         self.current_leader_epoch = fresh.current_leader_epoch
@@ -95,14 +98,14 @@ class FetchSession:
     last_used_ms: int
     epoch: int = INITIAL_EPOCH + 1
     """The epoch that the next request must carry."""
-    partitions: OrderedDict[tuple[TopicKey, int], FetchedPartition] = field(default_factory=OrderedDict)
+    partitions: OrderedDict[tuple[TopicKey, int], CachedPartition] = field(default_factory=OrderedDict)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What to fetch for one request and how to answer it."""
+    """The partitions of one request and the session of its response."""
 
-    partitions: Iterable[FetchedPartition]
+    partitions: Iterable[CachedPartition]
     session: FetchSession | None = None
     is_incremental: bool = False
     error: ErrorCode = ErrorCode.NONE
@@ -111,21 +114,21 @@ class FetchContext:
     def session_id(self) -> int:
         return self.session.session_id if self.session is not None else NO_SESSION
 
-    def __iter__(self) -> Iterator[FetchedPartition]:
+    def __iter__(self) -> Iterator[CachedPartition]:
         return iter(self.partitions)
 
-    def must_tell(
+    def must_include(
         self,
-        partition: FetchedPartition,
+        partition: CachedPartition,
         error: int,
         size: int,
         high_watermark: int,
         log_start: int,
         extra: bool,
     ) -> bool:
-        """Whether this partition belongs into the answer; notes what the client will have been told.
+        """Whether the response includes this partition; keeps the reported offsets.
 
-        ``extra`` says that the answer carries more than offsets (a preferred replica, a diverging epoch).
+        ``extra``: the response has more than offsets (a preferred read replica, a diverging epoch).
         """
         if self.session is None:
             return True
@@ -133,19 +136,19 @@ class FetchContext:
             size > 0
             or extra
             or error != 0
-            or partition.told_high_watermark != high_watermark
-            or partition.told_log_start != log_start
+            or partition.last_reported_high_watermark != high_watermark
+            or partition.last_reported_log_start != log_start
         )
         if error or extra:
-            # Told again next time, whatever the watermark then is: the client must see that the error is
-            # over, and a follower that has to cut its log makes nothing of the offsets beside that.
-            partition.told_high_watermark = partition.told_log_start = UNKNOWN_OFFSET
+            # Included again next time: the client must see that the error is over, and a follower that has
+            # to truncate its log ignores the offsets.
+            partition.reset_reported()
         else:
-            partition.told_high_watermark = high_watermark
-            partition.told_log_start = log_start
+            partition.last_reported_high_watermark = high_watermark
+            partition.last_reported_log_start = log_start
         return changed or not self.is_incremental
 
-    def rotate(self, returned: Iterable[FetchedPartition]) -> None:
+    def rotate(self, returned: Iterable[CachedPartition]) -> None:
         """Move the partitions that returned records to the back of the session's order."""
         if self.session is not None:
             partitions = self.session.partitions
@@ -158,9 +161,9 @@ class FetchContext:
 class FetchSessionCache:
     """All sessions of a broker, at most ``max_sessions`` with ``MAX_CACHED_PARTITIONS`` together.
 
-    A new session may push out the one that was unused longest, but only if that one has been silent for
-    ``MIN_EVICTION_MS``: otherwise many clients would rob each other in turn, and the new one simply gets
-    none.
+    A new session may evict the least recently used one, but only if that has been idle for
+    ``MIN_EVICTION_MS``: otherwise many clients would evict each other in turn. A request that finds no room
+    gets no session.
     """
 
     MIN_EVICTION_MS = 120_000
@@ -169,7 +172,7 @@ class FetchSessionCache:
         self._max_sessions = max_sessions
         self._random = random
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """Least recently used first."""
+        """Sessions by id, least recently used first."""
         self._partitions = 0
         """The number of partitions in all sessions."""
 
@@ -180,12 +183,12 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        listed: list[FetchedPartition],
+        listed: list[CachedPartition],
         forgotten: Iterable[tuple[TopicKey, int]],
         uses_topic_ids: bool,
         now_ms: int,
     ) -> FetchContext:
-        """Resolve a request that names, wants or ends a session."""
+        """Resolve a request that opens, uses or closes a session."""
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if session_id != NO_SESSION:
                 self._drop(session_id)
@@ -194,7 +197,7 @@ class FetchSessionCache:
             return self._open_full(listed, uses_topic_ids, now_ms)
         return self._open_incremental(session_id, epoch, listed, forgotten, uses_topic_ids, now_ms)
 
-    def _open_full(self, listed: list[FetchedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
+    def _open_full(self, listed: list[CachedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
         if not listed or not self._make_room(len(listed), now_ms):
             return FetchContext(listed)
         session = FetchSession(self._new_id(), uses_topic_ids, now_ms, now_ms)
@@ -208,7 +211,7 @@ class FetchSessionCache:
         self,
         session_id: int,
         epoch: int,
-        listed: list[FetchedPartition],
+        listed: list[CachedPartition],
         forgotten: Iterable[tuple[TopicKey, int]],
         uses_topic_ids: bool,
         now_ms: int,

@@ -1,4 +1,4 @@
-"""Fetch sessions, told as what a client asks and what it is told."""
+"""Fetch sessions: what clients list and what the responses include."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ruslo.machines.fetch_session import (
     MAX_EPOCH,
     MAX_SESSION_PARTITIONS,
     NO_SESSION,
+    CachedPartition,
     FetchContext,
-    FetchedPartition,
     FetchSessionCache,
     TopicKey,
 )
@@ -28,12 +28,14 @@ def cache() -> FetchSessionCache:
     return FetchSessionCache(2, random.Random(7))
 
 
-def ask(*places: tuple[TopicKey, int, int]) -> list[FetchedPartition]:
-    return [FetchedPartition(topic, index, offset, max_bytes=1000) for topic, index, offset in places]
+def listed(*partitions: tuple[TopicKey, int, int]) -> list[CachedPartition]:
+    return [CachedPartition(topic, index, offset, max_bytes=1000) for topic, index, offset in partitions]
 
 
-def open_full(cache: FetchSessionCache, *places: tuple[TopicKey, int, int], now: int = NOW) -> FetchContext:
-    return cache.open(NO_SESSION, INITIAL_EPOCH, ask(*places), (), True, now)
+def open_full(
+    cache: FetchSessionCache, *partitions: tuple[TopicKey, int, int], now: int = NOW
+) -> FetchContext:
+    return cache.open(NO_SESSION, INITIAL_EPOCH, listed(*partitions), (), True, now)
 
 
 def keys(context: FetchContext) -> list[tuple[TopicKey, int, int]]:
@@ -41,7 +43,7 @@ def keys(context: FetchContext) -> list[tuple[TopicKey, int, int]]:
 
 
 def test_epoch_minus_one_uses_no_session(cache: FetchSessionCache) -> None:
-    context = cache.open(NO_SESSION, FINAL_EPOCH, ask((b"t", 0, 5)), (), True, NOW)
+    context = cache.open(NO_SESSION, FINAL_EPOCH, listed((b"t", 0, 5)), (), True, NOW)
     assert context.session_id == NO_SESSION
     assert keys(context) == [(b"t", 0, 5)]
     assert len(cache) == 0
@@ -50,7 +52,7 @@ def test_epoch_minus_one_uses_no_session(cache: FetchSessionCache) -> None:
 def test_full_request_opens_and_incremental_ones_only_name_changes(cache: FetchSessionCache) -> None:
     first = open_full(cache, (b"t", 0, 5), (b"t", 1, 9))
     assert first.session_id != NO_SESSION
-    second = cache.open(first.session_id, 1, ask((b"t", 1, 12), (b"u", 0, 0)), [(b"t", 0)], True, NOW)
+    second = cache.open(first.session_id, 1, listed((b"t", 1, 12), (b"u", 0, 0)), [(b"t", 0)], True, NOW)
     assert second.is_incremental
     assert keys(second) == [(b"t", 1, 12), (b"u", 0, 0)]
     third = cache.open(first.session_id, 2, [], (), True, NOW)
@@ -65,19 +67,19 @@ def test_full_request_opens_and_incremental_ones_only_name_changes(cache: FetchS
         (0, 1, False, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_what_does_not_fit_the_session_is_refused(
+def test_requests_that_do_not_match_the_session_fail(
     cache: FetchSessionCache, session_offset: int, epoch: int, uses_ids: bool, error: ErrorCode
 ) -> None:
     session_id = open_full(cache, (b"t", 0, 5)).session_id
-    refused = cache.open(session_id + session_offset, epoch, [], (), uses_ids, NOW)
-    assert refused.error is error
-    assert list(refused) == []
+    failed = cache.open(session_id + session_offset, epoch, [], (), uses_ids, NOW)
+    assert failed.error is error
+    assert list(failed) == []
     assert cache.open(session_id, 1, [], (), True, NOW).error is ErrorCode.NONE
 
 
-def test_naming_a_session_in_a_full_or_final_request_closes_it(cache: FetchSessionCache) -> None:
+def test_a_full_or_final_request_closes_the_session_it_names(cache: FetchSessionCache) -> None:
     first = open_full(cache, (b"t", 0, 5)).session_id
-    second = cache.open(first, INITIAL_EPOCH, ask((b"t", 0, 5)), (), True, NOW).session_id
+    second = cache.open(first, INITIAL_EPOCH, listed((b"t", 0, 5)), (), True, NOW).session_id
     assert cache.open(first, 1, [], (), True, NOW).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     cache.open(second, FINAL_EPOCH, [], (), True, NOW)
     assert len(cache) == 0
@@ -98,7 +100,7 @@ def test_the_epoch_wraps_to_one(cache: FetchSessionCache) -> None:
     assert cache.open(context.session_id, 1, [], (), True, NOW).error is ErrorCode.NONE
 
 
-def test_a_fresh_session_is_not_robbed_but_a_silent_one_is(cache: FetchSessionCache) -> None:
+def test_only_an_idle_session_is_evicted(cache: FetchSessionCache) -> None:
     old = open_full(cache, (b"t", 0, 5))
     open_full(cache, (b"t", 0, 5), now=NOW + 1000)
     assert open_full(cache, (b"t", 0, 5), now=NOW + 2000).session_id == NO_SESSION
@@ -107,11 +109,11 @@ def test_a_fresh_session_is_not_robbed_but_a_silent_one_is(cache: FetchSessionCa
     assert cache.open(old.session_id, 1, [], (), True, later).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_incremental_answer_tells_only_news(cache: FetchSessionCache) -> None:
+def test_an_incremental_response_includes_only_changes(cache: FetchSessionCache) -> None:
     full = open_full(cache, (b"t", 0, 5))
     (partition,) = full
 
-    def tells(
+    def includes(
         context: FetchContext,
         *,
         error: int = 0,
@@ -120,30 +122,30 @@ def test_an_incremental_answer_tells_only_news(cache: FetchSessionCache) -> None
         start: int = 0,
         extra: bool = False,
     ) -> bool:
-        return context.must_tell(partition, error, size, watermark, start, extra)
+        return context.must_include(partition, error, size, watermark, start, extra)
 
-    assert tells(full)
+    assert includes(full)
     incremental = cache.open(full.session_id, 1, [], (), True, NOW)
-    assert not tells(incremental)
-    assert tells(incremental, size=10)
-    assert tells(incremental, extra=True)
-    assert tells(incremental), "who is told to cut its log has not heard the offsets"
-    assert not tells(incremental)
-    assert tells(incremental, watermark=6)
-    assert tells(incremental, watermark=6, start=2)
-    assert tells(incremental, error=6)
-    assert tells(incremental), "the end of an error is news"
-    assert not tells(incremental)
+    assert not includes(incremental)
+    assert includes(incremental, size=10)
+    assert includes(incremental, extra=True)
+    assert includes(incremental), "a follower that truncates its log ignored the offsets"
+    assert not includes(incremental)
+    assert includes(incremental, watermark=6)
+    assert includes(incremental, watermark=6, start=2)
+    assert includes(incremental, error=6)
+    assert includes(incremental), "the end of an error is a change"
+    assert not includes(incremental)
 
 
-def test_a_client_that_has_moved_to_another_epoch_is_told_all_again(cache: FetchSessionCache) -> None:
-    """It throws away answers about the epoch before, so what these told it does not know."""
+def test_a_new_leader_epoch_reports_all_offsets_again(cache: FetchSessionCache) -> None:
+    """The client ignores responses for the previous epoch."""
     first = open_full(cache, (b"t", 0, 5))
     (partition,) = first
-    assert first.must_tell(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
-    fresh = FetchedPartition(b"t", 0, 5, max_bytes=1000, current_leader_epoch=1)
+    assert first.must_include(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
+    fresh = CachedPartition(b"t", 0, 5, max_bytes=1000, current_leader_epoch=1)
     second = cache.open(first.session_id, 1, [fresh], (), True, NOW)
-    assert second.must_tell(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
+    assert second.must_include(partition, 0, 0, high_watermark=5, log_start=0, extra=False)
 
 
 def test_partitions_that_returned_records_go_to_the_back(cache: FetchSessionCache) -> None:
@@ -154,11 +156,11 @@ def test_partitions_that_returned_records_go_to_the_back(cache: FetchSessionCach
     assert [index for _, index, _ in keys(again)] == [1, 2, 0]
 
 
-def many(count: int, first: int = 0) -> list[FetchedPartition]:
-    return ask(*((b"t", index, 0) for index in range(first, first + count)))
+def many(count: int, first: int = 0) -> list[CachedPartition]:
+    return listed(*((b"t", index, 0) for index in range(first, first + count)))
 
 
-def test_a_session_does_not_grow_without_end(cache: FetchSessionCache) -> None:
+def test_a_session_has_a_limited_number_of_partitions(cache: FetchSessionCache) -> None:
     context = cache.open(NO_SESSION, INITIAL_EPOCH, many(MAX_SESSION_PARTITIONS), (), True, NOW)
     more = cache.open(context.session_id, 1, many(1, MAX_SESSION_PARTITIONS), [(b"t", 0)], True, NOW)
     assert more.error == ErrorCode.NONE
@@ -167,7 +169,7 @@ def test_a_session_does_not_grow_without_end(cache: FetchSessionCache) -> None:
     assert len(cache) == 0
 
 
-def test_all_sessions_together_have_a_limit() -> None:
+def test_all_sessions_together_have_a_limited_number_of_partitions() -> None:
     cache = FetchSessionCache(1000, random.Random(7))
     sessions = [
         cache.open(NO_SESSION, INITIAL_EPOCH, many(MAX_SESSION_PARTITIONS), (), True, NOW).session_id

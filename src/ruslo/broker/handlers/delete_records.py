@@ -1,7 +1,8 @@
-"""DeleteRecords v0-2: moves the start of a partition's log forward; -1 means up to the high watermark.
+"""DeleteRecords v0-2: advances the log start offset of partitions; -1 means up to the high watermark.
 
-It is answered when the in-sync replicas have followed: whoever leads next must not show what is deleted. A
-topic that is only compacted refuses it: its records go by key, not by age. So do internal topics, always.
+The response is sent when the in-sync replicas have deleted the records too: the next leader must not show
+them. It is an error for topics that are only compacted, whose records are removed by key, and for internal
+topics.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ UNKNOWN_LOW_WATERMARK = -1
 
 
 class _Deletion(NamedTuple):
-    """One that the leader's own log has carried out."""
+    """A deletion that is done in the leader's own log."""
 
-    answer: DeleteRecordsPartitionResult
+    result: DeleteRecordsPartitionResult
     partition: Partition
     leader_epoch: int
     low_watermark: int
-    followed: asyncio.Future[None] | None
+    replicated: asyncio.Future[None] | None
 
 
 async def handle(
@@ -42,45 +43,45 @@ async def handle(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(services, topic.name, asked, deletions) for asked in topic.partitions],
+                partitions=[_delete(services, topic.name, listed, deletions) for listed in topic.partitions],
             )
             for topic in request.topics
         ]
     )
-    # Not left to the next checkpoint: what was answered as deleted must not come back after a crash.
+    # Checkpointed before the response: deleted records must not come back after a crash.
     await services.partitions.run_jobs(services.logs.log_start_jobs())
-    followed = [each.followed for each in deletions if each.followed is not None]
-    if followed:
-        await asyncio.wait(followed, timeout=max(request.timeout_ms, 0) / 1000)
+    replicated = [each.replicated for each in deletions if each.replicated is not None]
+    if replicated:
+        await asyncio.wait(replicated, timeout=max(request.timeout_ms, 0) / 1000)
     for deletion in deletions:
-        _conclude(deletion)
+        _complete(deletion)
     return response
 
 
 def _delete(
-    services: Services, topic: str, asked: DeleteRecordsPartition, deletions: list[_Deletion]
+    services: Services, topic: str, listed: DeleteRecordsPartition, deletions: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
-    answer = DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK
+    result = DeleteRecordsPartitionResult(
+        partition_index=listed.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK
     )
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
-        partition = services.partitions.get(topic, asked.partition_index)
-        followed = partition.delete_records_before(asked.offset)
+        partition = services.partitions.get(topic, listed.partition_index)
+        replicated = partition.delete_records_before(listed.offset)
     except KafkaError as error:
-        answer.error_code = error.code
+        result.error_code = error.code
     else:
         start_offset = partition.log.start_offset
-        deletions.append(_Deletion(answer, partition, partition.leader_epoch, start_offset, followed))
-    return answer
+        deletions.append(_Deletion(result, partition, partition.leader_epoch, start_offset, replicated))
+    return result
 
 
-def _conclude(deletion: _Deletion) -> None:
-    answer, partition = deletion.answer, deletion.partition
+def _complete(deletion: _Deletion) -> None:
+    result, partition = deletion.result, deletion.partition
     if not partition.is_leader or partition.leader_epoch != deletion.leader_epoch:
-        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    elif deletion.followed is not None and not deletion.followed.done():
-        answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    elif deletion.replicated is not None and not deletion.replicated.done():
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
     else:
-        answer.low_watermark = deletion.low_watermark
+        result.low_watermark = deletion.low_watermark

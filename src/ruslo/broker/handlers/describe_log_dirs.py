@@ -24,9 +24,9 @@ from ruslo.protocol.messages.describe_log_dirs_response import (
 def handle(
     services: Services, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
-    wanted = None
+    listed = None
     if request.topics is not None:
-        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        listed = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     cordons_supported = services.metadata.image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED
     cordoned = {each.path for each in services.logs.directories if each.cordoned and cordons_supported}
     results = []
@@ -36,19 +36,19 @@ def handle(
             continue
         by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
         for partition in services.partitions.in_directory(directory):
-            if wanted is None or (partition.topic, partition.index) in wanted:
+            if listed is None or (partition.topic, partition.index) in listed:
                 by_topic.setdefault(partition.topic, []).append(
                     DescribeLogDirsPartition(
                         partition_index=partition.index,
                         partition_size=partition.log.size_bytes,
-                        # How far the log is behind the high watermark: a sole replica never is.
+                        # A follower's log may end below the high watermark that it knows.
                         offset_lag=max(partition.log.high_watermark - partition.log.end_offset, 0),
                     )
                 )
         try:
             volume = os.statvfs(directory)
         except OSError:
-            # Gone, though nothing has been read or written there since.
+            # The directory is missing, but no read or write has failed yet.
             results.append(DescribeLogDirsResult(log_dir=directory, error_code=ErrorCode.KAFKA_STORAGE_ERROR))
             continue
         results.append(
@@ -58,7 +58,7 @@ def handle(
                     DescribeLogDirsTopic(name=topic, partitions=partitions)
                     for topic, partitions in by_topic.items()
                 ],
-                # Storage that is called endless may claim more than fits.
+                # Network storage may report more than fits into 64 bits.
                 total_bytes=min(volume.f_blocks * volume.f_frsize, LONG_MAX),
                 usable_bytes=min(volume.f_bavail * volume.f_frsize, LONG_MAX),
                 is_cordoned=directory in cordoned,

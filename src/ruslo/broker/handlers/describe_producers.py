@@ -1,6 +1,6 @@
-"""DescribeProducers v0: the producers that a replica knows, with their open transactions (KIP-664).
+"""DescribeProducers v0: the producers of a replica with their open transactions (KIP-664).
 
-A follower answers as the leader does: tools ask one broker for all partitions that it hosts.
+Followers respond as leaders do: tools query one broker for all partitions that it hosts.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def handle(
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
-    answer = PartitionResponse(partition_index=index)
+    result = PartitionResponse(partition_index=index)
     try:
         problem = topic_name_problem(topic)
         if problem:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         partition = services.partitions.get(topic, index)
-        answer.active_producers = [
+        result.active_producers = [
             ProducerState(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
@@ -51,6 +51,6 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
             for producer in partition.log.producers.entries.values()
         ]
     except KafkaError as error:
-        answer.error_code = error.code
-        answer.error_message = error.message
-    return answer
+        result.error_code = error.code
+        result.error_message = error.message
+    return result

@@ -1,11 +1,11 @@
-"""Fetch v4-18: byte ranges of segments, as they lie on disk.
+"""Fetch v4-18: byte ranges of segments, unchanged from disk.
 
 v4 isolation level, v5 log start offset, v7 sessions (KIP-227), v9 leader epoch (KIP-320), v10 zstd, v11
 rack id, v12 flexible and diverging epochs (KIP-595), v13 topic ids, v15 replica state, v16 leader hints,
 v17 directory ids, v18 high watermark.
 
-The second half of the hot path. ``fetch_walk`` has what happens to a request, ``follower_fetch`` what is
-different when a replica sent it.
+This is the second half of the hot path. ``consumer_fetch`` handles one request, ``follower_fetch`` one of a
+follower.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
-from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
+from ruslo.broker.handlers.consumer_fetch import TOPIC_IDS_FROM, ConsumerFetch
 from ruslo.broker.handlers.follower_fetch import FollowerFetch
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
+    CachedPartition,
     FetchContext,
-    FetchedPartition,
     FetchSessionCache,
 )
 from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
@@ -59,16 +59,16 @@ class FetchHandler:
         begun_ns = self.stats.now_ns()
         body = decode_fetch_request(buf, pos, end, version)
         context = self._open_context(body, version)
-        kind = Fetch if body.replica_id < 0 else FollowerFetch
+        kind = ConsumerFetch if body.replica_id < 0 else FollowerFetch
         fetch = kind(self, connection.listener_name, body, context, version, correlation_id, begun_ns)
         if context.error or not fetch.read() or body.max_wait_ms <= 0:
-            connection.send_all(fetch.answer())
+            connection.send_all(fetch.response())
         else:
             fetch.wait(connection.defer())
 
     def _open_context(self, body: FetchBody, version: int) -> FetchContext:
         listed = [
-            FetchedPartition(topic, index, offset, max_bytes, leader_epoch, fetched_epoch, log_start)
+            CachedPartition(topic, index, offset, max_bytes, leader_epoch, fetched_epoch, log_start)
             for topic, partitions in body.topics
             for index, leader_epoch, offset, fetched_epoch, log_start, max_bytes, _, _ in partitions
         ]

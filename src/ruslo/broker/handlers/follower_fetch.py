@@ -1,8 +1,8 @@
-"""A Fetch that another broker sends for its replicas.
+"""One Fetch request of a follower.
 
-It may have all that is in a log, what is not committed too; and where it asks from is the ack of what lies
-before. That makes it half of every replicated produce, while most partitions of its session are quiet at any
-moment: of those that have nothing new no more is found out than that.
+A follower reads up to the log end, beyond what is committed, and its fetch offset acknowledges all records
+before it. This is half of every replicated produce, while most partitions of its session are idle at any
+moment: for an idle partition the broker only checks that there is nothing to send.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.broker.handlers.fetch_walk import TOPIC_IDS_FROM, Fetch
+from ruslo.broker.handlers.consumer_fetch import TOPIC_IDS_FROM, ConsumerFetch
 from ruslo.broker.partitions.purgatory import DelayedFetches
-from ruslo.machines.fetch_session import UNKNOWN_OFFSET, FetchContext, FetchedPartition
+from ruslo.machines.fetch_session import UNKNOWN_OFFSET, CachedPartition, FetchContext
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.protocol.fetch_codec import FetchBody
-from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
+from ruslo.protocol.fetch_codec import FetchBody, FetchedPartition
 from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import EMPTY_READ
 
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     from ruslo.net.send_queue import Chunk
 
 
-RECORDS_OF_AT_MOST = 200
-"""Partitions whose records go into one answer: who appends them serves others too, and soon asks again."""
+MAX_PARTITIONS_WITH_RECORDS = 200
+"""Partitions with records in one response: the follower serves clients too, and soon fetches again."""
 
 
-class FollowerFetch(Fetch):
-    __slots__ = ("_came_ms", "_quiet", "_quiet_partitions", "_told", "_with_records")
+class FollowerFetch(ConsumerFetch):
+    __slots__ = ("_idle", "_idle_partitions", "_is_recorded", "_received_ms", "_with_records")
 
     def __init__(
         self,
@@ -44,68 +43,68 @@ class FollowerFetch(Fetch):
         begun_ns: int,
     ) -> None:
         super().__init__(handler, listener_name, body, context, version, correlation_id, begun_ns)
-        self._came_ms = handler.clock.monotonic_ms()
-        self._quiet: list[FetchedPartition] = []
-        """What there is nothing new of for this follower, and below the partitions of that. There may be
-        thousands: a tuple for each would keep the garbage collector busy."""
-        self._quiet_partitions: list[Partition] = []
-        self._told = False
-        """The leaders' replicas know how far it is."""
+        self._received_ms = handler.clock.monotonic_ms()
+        self._idle: list[CachedPartition] = []
+        """Fetches that find nothing new; ``_idle_partitions`` has their partitions. There may be thousands: a
+        tuple for each would keep the garbage collector busy."""
+        self._idle_partitions: list[Partition] = []
+        self._is_recorded = False
+        """The leaders have recorded the fetch offsets of this request."""
         self._with_records = 0
 
     def read(self) -> bool:
         waits = self._read_all()
-        if not self._told:
-            self._told = True
-            if waits and self._has_grown():
+        if not self._is_recorded:
+            self._is_recorded = True
+            if waits and self._has_new_records():
                 return self._read_all()
         return waits
 
-    def _has_grown(self) -> bool:
-        """Whether there is something now that was not there when it was looked for.
+    def _has_new_records(self) -> bool:
+        """Whether records were appended since their partition was read.
 
-        What a follower tells may let a coordinator of this node go on, which appends its next record within
-        the same call: nobody would wake the follower for that once it waits.
+        The fetch offsets of a follower may commit a coordinator's records. The coordinator then appends its
+        next record within the same call, before this fetch waits, so the append cannot wake it.
         """
-        quiet = zip(self._quiet, self._quiet_partitions, strict=True)
-        return any(partition.log.end_offset > asked.fetch_offset for asked, partition in quiet) or any(
-            partition is not None and partition.log.end_offset > asked.fetch_offset
-            for asked, _, partition in self._answers
+        idle = zip(self._idle, self._idle_partitions, strict=True)
+        return any(partition.log.end_offset > fetch.fetch_offset for fetch, partition in idle) or any(
+            partition is not None and partition.log.end_offset > fetch.fetch_offset
+            for fetch, _, partition in self._results
         )
 
     def _read_all(self) -> bool:
-        self._answers.clear()
+        self._results.clear()
         self._readable.clear()
-        self._quiet.clear()
-        self._quiet_partitions.clear()
+        self._idle.clear()
+        self._idle_partitions.clear()
         self._size = 0
         self._with_records = 0
-        self._conclusive = False
+        self._responds_at_once = False
         by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
-        for asked in self._context:
-            known = by_topic.get(asked.topic)
-            partition = known.get(asked.index) if known is not None else None
-            if partition is not None and self._is_quiet(asked, partition):
-                self._quiet.append(asked)
-                self._quiet_partitions.append(partition)
+        for fetch in self._context:
+            known = by_topic.get(fetch.topic)
+            partition = known.get(fetch.index) if known is not None else None
+            if partition is not None and self._is_idle(fetch, partition):
+                self._idle.append(fetch)
+                self._idle_partitions.append(partition)
             else:
-                self._take_in(asked, partition)
-        self._readable += self._quiet_partitions
+                self._add_result(fetch, partition)
+        self._readable += self._idle_partitions
         return self._should_wait()
 
-    def _is_quiet(self, asked: FetchedPartition, partition: Partition) -> bool:
-        """Whether the follower has all there is, which is noted then; False: look closer."""
+    def _is_idle(self, fetch: CachedPartition, partition: Partition) -> bool:
+        """Whether the follower has everything, which is recorded then; False: read the partition."""
         leader = partition.leader
         log = partition.log
         if (
             leader is None
             or leader.replication is None
-            or asked.fetch_offset != log.end_offset
-            or asked.current_leader_epoch != partition.leader_epoch
+            or fetch.fetch_offset != log.end_offset
+            or fetch.current_leader_epoch != partition.leader_epoch
             or (
-                asked.last_fetched_epoch >= 0
-                and asked.last_fetched_epoch != log.epochs.latest
-                and asked.last_fetched_epoch != log.epochs.epoch_before(log.end_offset)
+                fetch.last_fetched_epoch >= 0
+                and fetch.last_fetched_epoch != log.epochs.latest
+                and fetch.last_fetched_epoch != log.epochs.epoch_before(log.end_offset)
             )
         ):
             return False
@@ -113,67 +112,67 @@ class FollowerFetch(Fetch):
         follower = leader.replication.followers.get(body.replica_id)
         if follower is None or body.replica_epoch < follower.broker_epoch:
             return False
-        if not self._told:
+        if not self._is_recorded:
             leader.on_follower_fetch(
-                follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
+                follower, fetch.fetch_offset, fetch.log_start_offset, body.replica_epoch, self._received_ms
             )
-        if asked.log_start_offset < log.start_offset and asked.told_log_start != log.start_offset:
-            # It has records that are deleted here: who wants them gone waits for it, and so does the in-sync
-            # set if it is to come back.
-            self._conclusive = True
+        if fetch.log_start_offset < log.start_offset and fetch.last_reported_log_start != log.start_offset:
+            # The follower has records that are deleted here: DeleteRecords waits for it, and so does its own
+            # return to the ISR.
+            self._responds_at_once = True
         return True
 
     def _read_records(
-        self, partition: Partition, asked: FetchedPartition, limit: int
-    ) -> PartitionAnswer[FileSlice]:
+        self, partition: Partition, fetch: CachedPartition, limit: int
+    ) -> FetchedPartition[FileSlice]:
         leader = partition.leader
         if leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         body = self._body
         follower = leader.follower(body.replica_id, body.replica_epoch)
         read = EMPTY_READ
-        if self._with_records < RECORDS_OF_AT_MOST:
-            read = partition.read_for_follower(asked.fetch_offset, limit, self._size == 0)
+        if self._with_records < MAX_PARTITIONS_WITH_RECORDS:
+            read = partition.read_for_follower(fetch.fetch_offset, limit, self._size == 0)
         else:
-            self._conclusive = True
-        if not self._told:
-            # Once for each request: what it says was true when it came, not when its wait ends.
+            self._responds_at_once = True
+        if not self._is_recorded:
+            # Once for each request: its offsets were true when it arrived, not when its wait ends.
             leader.on_follower_fetch(
-                follower, asked.fetch_offset, asked.log_start_offset, body.replica_epoch, self._came_ms
+                follower, fetch.fetch_offset, fetch.log_start_offset, body.replica_epoch, self._received_ms
             )
         if leader.is_over_quota(follower):
             read = EMPTY_READ
         elif read.slice is not None:
             self._with_records += 1
             leader.on_sent(follower, read.slice.size)
-        return self._found(partition, asked.index, read)
+        return self._records_result(partition, fetch.index, read)
 
     @property
     def _may_read_follower(self) -> bool:
-        """Replicas follow leaders only."""
+        """Replicas only follow leaders."""
         return False
 
     def _delayed_fetches(self) -> list[DelayedFetches]:
         return [each.leader.follower_fetches for each in self._readable if each.leader is not None]
 
-    def answer(self) -> Sequence[Chunk]:
-        """With the watermarks of quiet partitions, where they have moved since they were told."""
-        tells_all = not self._context.is_incremental
-        for asked, partition in zip(self._quiet, self._quiet_partitions, strict=True):
+    def response(self) -> Sequence[Chunk]:
+        """As for a consumer, with idle partitions whose watermarks changed since the last response."""
+        includes_all = not self._context.is_incremental
+        for fetch, partition in zip(self._idle, self._idle_partitions, strict=True):
             log = partition.log
-            if asked.log_start_offset < log.start_offset:
-                # Told again until it says that it has heard: it may have dropped an answer.
-                asked.told_log_start = UNKNOWN_OFFSET
+            if fetch.log_start_offset < log.start_offset:
+                # Report it until the follower confirms it: it may have dropped a response.
+                fetch.last_reported_log_start = UNKNOWN_OFFSET
             if (
-                tells_all
-                or asked.told_high_watermark != log.high_watermark
-                or asked.told_log_start != log.start_offset
+                includes_all
+                or fetch.last_reported_high_watermark != log.high_watermark
+                or fetch.last_reported_log_start != log.start_offset
             ):
-                told = self._offsets_only(partition, asked.index, None)
-                self._answers.append((asked, told, partition))
+                result = self._offsets_only(partition, fetch.index, None)
+                self._results.append((fetch, result, partition))
             else:
                 partition.traffic.fetches += 1
-        return super().answer()
+        return super().response()
 
     def _count(self, traffic: TopicTraffic, size: int) -> None:
         traffic.fetches += 1

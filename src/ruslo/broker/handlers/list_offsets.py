@@ -1,15 +1,21 @@
-"""ListOffsets v1-11: the offset at a time, or at one of the special places.
+"""ListOffsets v1-11: the offset for a timestamp or a special timestamp.
 
 v2 isolation level, v4 current leader epoch (KIP-320), v5 OFFSET_NOT_AVAILABLE, v7 max timestamp (-3), v8
 earliest local (-4), v9 latest tiered (-5), v10 timeout, v11 earliest pending upload (-6).
 
-Negative timestamps name places: -1 the end a consumer may read to (high watermark, or last stable offset
-under read_committed), -2 the start, -3 the first record that has the largest timestamp, -4 the first local
-offset (as -2: nothing is tiered), -5 and -6 the tiered side, which is empty. Otherwise: the first record
-whose timestamp is at least the one given. Not finding any is not an error but offset -1.
+=========  =============================================================================================
+timestamp  offset
+=========  =============================================================================================
+-1         the end for the consumer: the high watermark, or the last stable offset with read_committed
+-2         the log start offset
+-3         the first record that has the largest timestamp
+-4         the first local offset, the same as -2 without tiered storage
+-5, -6     offsets of tiered storage, which is empty
+other      the first record with at least this timestamp; -1 if there is none, which is not an error
+=========  =============================================================================================
 
-A new leader whose high watermark has not reached the start of its epoch yet cannot say where the end is, and
-asks the client to come again (KIP-207).
+A new leader whose high watermark has not reached the start of its epoch does not know the end offset yet: the
+client has to retry (KIP-207).
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ from ruslo.protocol.messages.list_offsets_response import (
 from ruslo.storage.log import Log
 
 BoundOf: TypeAlias = Callable[[Log], int]
-"""How far whoever asks may read."""
+"""The offset up to which the client may read."""
 
 LATEST = -1
 EARLIEST = -2
@@ -53,18 +59,18 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
         bound = _last_stable_offset
     else:
         bound = _high_watermark
-    listed = Counter(
-        (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
+    counts = Counter(
+        (topic.name, listed.partition_index) for topic in request.topics for listed in topic.partitions
     )
-    # A partition that is listed twice has no single answer.
-    duplicates = {place for place, count in listed.items() if count > 1}
+    # A partition that is listed twice has no single result.
+    duplicates = {tp for tp, count in counts.items() if count > 1}
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _answer(services, topic.name, asked, bound, duplicates, context)
-                    for asked in topic.partitions
+                    _list_offset(services, topic.name, listed, bound, duplicates, context)
+                    for listed in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -72,39 +78,39 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
     )
 
 
-def _answer(
+def _list_offset(
     services: Services,
     topic: str,
-    asked: ListOffsetsPartition,
+    listed: ListOffsetsPartition,
     bound_of: BoundOf,
     duplicates: set[tuple[str, int]],
     context: RequestContext,
 ) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    result = ListOffsetsPartitionResponse(partition_index=listed.partition_index)
     try:
-        if (topic, asked.partition_index) in duplicates:
+        if (topic, listed.partition_index) in duplicates:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        if asked.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(
-            asked.timestamp, 0
+        if listed.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(
+            listed.timestamp, 0
         ):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        partition = services.partitions.get(topic, asked.partition_index)
-        partition.require_leader(asked.current_leader_epoch)
-        _look_up(partition, asked.timestamp, bound_of, answer)
+        partition = services.partitions.get(topic, listed.partition_index)
+        partition.require_leader(listed.current_leader_epoch)
+        _look_up(partition, listed.timestamp, bound_of, result)
     except KafkaError as error:
-        answer.error_code = error.code
+        result.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < OFFSET_NOT_AVAILABLE_FROM:
-            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            result.error_code = ErrorCode.LEADER_NOT_AVAILABLE
     except StorageError as error:
         services.partitions.storage_failed(error)
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     if context.api_version < LEADER_EPOCH_FROM:
-        answer.leader_epoch = -1
-    return answer
+        result.leader_epoch = -1
+    return result
 
 
 def _end_of_log(log: Log) -> int:
-    """For other replicas, which read all there is."""
+    """Followers read up to the log end."""
     return log.end_offset
 
 
@@ -117,18 +123,18 @@ def _last_stable_offset(log: Log) -> int:
 
 
 def _look_up(
-    partition: Partition, timestamp: int, bound_of: BoundOf, answer: ListOffsetsPartitionResponse
+    partition: Partition, timestamp: int, bound_of: BoundOf, result: ListOffsetsPartitionResponse
 ) -> None:
     log = partition.log
     bound = bound_of(log)
     if timestamp == LATEST:
         if bound_of is not _end_of_log:
             partition.require_end_offset()
-        answer.offset = bound
-        answer.leader_epoch = partition.leader_epoch
+        result.offset = bound
+        result.leader_epoch = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-        answer.offset = log.start_offset
-        answer.leader_epoch = log.epochs.epoch_at(log.start_offset)
+        result.offset = log.start_offset
+        result.leader_epoch = log.epochs.epoch_at(log.start_offset)
     elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         pass
     else:
@@ -139,6 +145,6 @@ def _look_up(
         if found is None:
             partition.require_end_offset()
         else:
-            answer.offset = found.offset
-            answer.timestamp = found.timestamp
-            answer.leader_epoch = log.epochs.epoch_at(found.offset)
+            result.offset = found.offset
+            result.timestamp = found.timestamp
+            result.leader_epoch = log.epochs.epoch_at(found.offset)

@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch v2-4: where an epoch ended (KIP-101, KIP-320), so that clients notice truncation.
+"""OffsetForLeaderEpoch v2-4: the end offset of an epoch (KIP-101, KIP-320), so that clients detect
+truncation.
 
 v3 replica id.
 """
@@ -26,19 +27,19 @@ def handle(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_answer(services, topic.topic, asked) for asked in topic.partitions],
+                partitions=[_end_offset(services, topic.topic, listed) for listed in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    answer = EpochEndOffset(partition=asked.partition)
+def _end_offset(services: Services, topic: str, listed: OffsetForLeaderPartition) -> EpochEndOffset:
+    result = EpochEndOffset(partition=listed.partition)
     try:
-        partition = services.partitions.get(topic, asked.partition)
-        partition.require_leader(asked.current_leader_epoch)
-        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+        partition = services.partitions.get(topic, listed.partition)
+        partition.require_leader(listed.current_leader_epoch)
+        result.leader_epoch, result.end_offset = partition.log.end_offset_for_epoch(listed.leader_epoch)
     except KafkaError as error:
-        answer.error_code = error.code
-    return answer
+        result.error_code = error.code
+    return result

@@ -1,12 +1,19 @@
-"""Produce v3-13: append batches, respond when they are as durable as ``acks`` asks.
+"""Produce v3-13: append batches, respond when they are as durable as ``acks`` requires.
 
-v5 log start offset, v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leader hints (KIP-951), v11 and
-v12 transactions (KIP-890), v13 topic ids. acks 0: no answer at all, an error closes the connection; 1: after
-the append, or when ``flush.messages`` wants it, after the sync; -1: when all in-sync replicas have it.
+v5 log start offset, v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leader hints (KIP-951), v11 and v12
+transactions (KIP-890), v13 topic ids.
 
-This is the hot path: one call from frame to answer, nothing per record, no task, no thread. Where an append
-fails for a reason nobody foresaw the connection breaks instead of answering UNKNOWN_SERVER_ERROR: a
-producer retries the former safely, but takes the latter for "not appended".
+====  ===================================================================================
+acks  the response is sent
+====  ===================================================================================
+0     never; an error closes the connection
+1     after the append, or after the sync that ``flush.messages`` requires
+-1    when all in-sync replicas have the records
+====  ===================================================================================
+
+This is the hot path: one call from frame to response, nothing per record, no task, no thread. An unexpected
+exception during an append closes the connection instead of returning UNKNOWN_SERVER_ERROR: a producer retries
+after the former, but takes the latter for "not appended".
 """
 
 from __future__ import annotations
@@ -22,11 +29,12 @@ from ruslo.broker.handlers.produce_results import (
     ZSTD_FROM,
     Results,
     Unacked,
-    check_place,
+    appended_result,
+    check_partition,
     count_failures,
     encode,
     endpoints_of_leaders,
-    refused,
+    error_result,
     respond_when_acked,
 )
 from ruslo.broker.handlers.record_decoding import (
@@ -39,7 +47,7 @@ from ruslo.broker.handlers.record_decoding import (
     validate_all,
     validate_small,
 )
-from ruslo.broker.handlers.transactional_produce import OUTSTANDING, TransactionalProduce
+from ruslo.broker.handlers.transactional_produce import PENDING_RESULT, TransactionalProduce
 from ruslo.broker.partitions.partition import UndecodedRecords
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -55,7 +63,7 @@ if TYPE_CHECKING:
 
 
 _Request: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int]"
-"""Connection, results so far, appends to wait for, acks, timeout, version, correlation id, begin."""
+"""Connection, results, unacked appends, acks, timeout, version, correlation id, start time."""
 
 
 class ProduceHandler:
@@ -103,38 +111,40 @@ class ProduceHandler:
         unacked: list[Unacked] = []
         undecoded: list[UndecodedBatch] = []
         failed = False
-        for topic, asked in topics:
+        for topic, listed in topics:
             known = by_topic.get(topic)
-            answers: list[PartitionResult] = []
-            for index, start, stop in asked:
+            partition_results: list[PartitionResult] = []
+            for index, start, stop in listed:
                 partition = known.get(index) if known is not None else None
                 try:
                     if partition is None or acks not in (0, 1, -1) or version < ZSTD_FROM:
-                        partition = check_place(
+                        partition = check_partition(
                             self._partitions, partition, topic, index, acks, version, view[start:stop]
                         )
                     appended = partition.append(view[start:stop], now_ms, acks == ALL, False)
                 except UndecodedRecords as records:
                     assert partition is not None
-                    position = (len(results), len(answers))
+                    position = (len(results), len(partition_results))
                     header, rules = records.header, records.rules
                     undecoded.append(
                         UndecodedBatch(position, index, partition, view[start:stop], header, rules)
                     )
-                    answers.append(OUTSTANDING)
+                    partition_results.append(PENDING_RESULT)
                     continue
                 except KafkaError as error:
                     failed = True
-                    answers.append(refused(index, error, partition))
+                    partition_results.append(error_result(index, error, partition))
                     continue
                 except StorageError as error:
                     failed = True
                     self._partitions.storage_failed(error)
-                    answers.append(refused(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))))
+                    partition_results.append(
+                        error_result(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                    )
                     continue
                 if not appended.committed and not appended.is_acked(acks == ALL):
-                    unacked.append((len(results), len(answers), appended))
-                answers.append(
+                    unacked.append((len(results), len(partition_results), appended))
+                partition_results.append(
                     (
                         index,
                         0,
@@ -146,12 +156,12 @@ class ProduceHandler:
                         None,
                     )
                 )
-            results.append((topic, answers))
+            results.append((topic, partition_results))
         parsed = (connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns)
         if undecoded:
             self._decode(undecoded, parsed, failed, now_ms)
         else:
-            self._answer(parsed, failed)
+            self._respond(parsed, failed)
 
     def _handle_transactional(
         self,
@@ -169,22 +179,22 @@ class ProduceHandler:
         if not undecoded or (is_small(undecoded) and are_uncompressed(undecoded)):
             request.handle(topics, view, now_ms)
             return
-        # What needs no decoding waits too, so that the request is handled at once and in its order.
+        # Batches that need no decoding wait too, so that the request is handled at once and in order.
         start, end = min(at for at, _ in _spans(topics)), max(stop for _, stop in _spans(topics))
-        kept = memoryview(bytearray(view[start:end]))
-        moved = [
-            (topic, [(index, at - start, stop - start) for index, at, stop in asked])
-            for topic, asked in topics
+        copied = memoryview(bytearray(view[start:end]))
+        shifted = [
+            (topic, [(index, at - start, stop - start) for index, at, stop in listed])
+            for topic, listed in topics
         ]
-        undecoded = undecoded_batches(by_topic, moved, kept, now_ms)
+        undecoded = undecoded_batches(by_topic, shifted, copied, now_ms)
         self._when_decoded(
             undecoded,
             connection,
             now_ms,
-            lambda validated: request.handle(moved, kept, self._clock.now_ms(), validated),
+            lambda validated: request.handle(shifted, copied, self._clock.now_ms(), validated),
         )
 
-    def _answer(self, request: _Request, failed: bool) -> None:
+    def _respond(self, request: _Request, failed: bool) -> None:
         connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
         if failed:
             by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
@@ -219,12 +229,12 @@ class ProduceHandler:
     def _decode(
         self, undecoded: Sequence[UndecodedBatch], request: _Request, failed: bool, now_ms: int
     ) -> None:
-        """Decode and append; batches of the request that needed no decoding have been appended before."""
+        """Decode and append; the other batches of the request have been appended already."""
         validated = validate_small(undecoded, now_ms)
         if validated is not None:
             self._append_validated(undecoded, validated, request, failed)
             return
-        undecoded = [each.owned() for each in undecoded]
+        undecoded = [each.copy() for each in undecoded]
         self._when_decoded(
             undecoded,
             request[0],
@@ -243,29 +253,29 @@ class ProduceHandler:
         now_ms = self._clock.now_ms()
         for each in undecoded:
             partition, (topic_at, at) = each.partition, each.position
-            answers = results[topic_at][1]
+            partition_results = results[topic_at][1]
             accepted = validated[each.position]
             if isinstance(accepted, KafkaError):
                 failed = True
-                answers[at] = refused(each.index, accepted, partition)
+                partition_results[at] = error_result(each.index, accepted, partition)
                 continue
             try:
                 appended = partition.append_validated(accepted, now_ms, acks == ALL)
             except KafkaError as error:
                 failed = True
-                answers[at] = refused(each.index, error, partition)
+                partition_results[at] = error_result(each.index, error, partition)
                 continue
             except StorageError as error:
                 failed = True
                 self._partitions.storage_failed(error)
-                answers[at] = refused(each.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+                partition_results[at] = error_result(
+                    each.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+                )
                 continue
             if not appended.is_acked(acks == ALL):
                 unacked.append((topic_at, at, appended))
-            base_offset, append_time_ms = appended.base_offset, appended.log_append_time_ms
-            start_offset = partition.log.start_offset
-            answers[at] = (each.index, 0, base_offset, append_time_ms, start_offset, None, None, None)
-        self._answer(request, failed)
+            partition_results[at] = appended_result(each.index, appended)
+        self._respond(request, failed)
 
     def _when_decoded(
         self,
@@ -274,14 +284,14 @@ class ProduceHandler:
         now_ms: int,
         then: Callable[[Mapping[Position, Validated]], None],
     ) -> None:
-        """Decode in a thread; ``then`` answers behind the place that is held in the connection's order."""
+        """Decode in a thread; ``then`` responds in the connection's order, which is held meanwhile."""
         held = connection.hold()
 
         async def decode() -> None:
             try:
                 then(await self._thread.run(validate_all, undecoded, now_ms))
             except Exception:
-                # What was appended is not known: the client must not take silence for anything else.
+                # It is unknown what was appended, so the client must not get a response.
                 connection.abort()
                 raise
             held.send(())
@@ -292,5 +302,5 @@ class ProduceHandler:
 
 
 def _spans(topics: Sequence[TopicRecords]) -> Iterator[tuple[int, int]]:
-    """Where the batches of a request begin and end."""
-    return ((start, stop) for _, asked in topics for _, start, stop in asked if start >= 0)
+    """The positions of the batches of a request."""
+    return ((start, stop) for _, listed in topics for _, start, stop in listed if start >= 0)

@@ -1,4 +1,4 @@
-"""The responses of Produce, shared by its plain and its transactional path."""
+"""The results and the response of Produce, with and without transactions."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 ZSTD_FROM = 7
 ALL = -1
-"""acks: as many as there are in-sync replicas."""
+"""acks=all."""
 
 _FRAME_HEAD = struct.Struct(">ii")
 
 Results = list[tuple[str | bytes, list[PartitionResult]]]
 Unacked = tuple[int, int, Appended]
-"""Position in the results (topic, partition), and the append that has to be acknowledged there."""
+"""Index of the topic and of the partition in the results, and the append that is not acknowledged yet."""
 
 
-def check_place(
+def check_partition(
     partitions: PartitionManager,
     partition: Partition | None,
     topic: str | bytes,
@@ -45,11 +45,11 @@ def check_place(
     version: int,
     batch: memoryview,
 ) -> Partition:
-    """The conditions that hold for nearly every request, looked at one by one; raises KafkaError."""
+    """Checks that nearly every request passes; raises KafkaError."""
     if partition is None:
         raise partitions.missing(topic, index)
     if acks not in (0, 1, -1):
-        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}; it can be 0, 1 or -1 (all)")
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}. Use 0, 1 or -1 (all)")
     if (
         version < ZSTD_FROM
         and len(batch) >= HEADER_SIZE
@@ -57,7 +57,7 @@ def check_place(
     ):
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd needs Produce v{ZSTD_FROM}, this is v{version}; use another compression.type",
+            f"zstd needs Produce v{ZSTD_FROM}, this is v{version}. Use another compression.type",
         )
     return partition
 
@@ -74,14 +74,14 @@ def respond_when_acked(
     begun_ns: int,
     endpoints: Callable[[], Sequence[NodeEndpoint]],
 ) -> None:
-    """``endpoints``: those of the leaders that the results name by then."""
+    """``endpoints``: returns the endpoints of the leaders that the results name."""
 
     def complete(acks: list[AckResult]) -> None:
         for (topic_at, at, append), result in zip(unacked, acks, strict=True):
             error = ack_error(append.partition, acks_all, result)
             if error is not None:
-                answers = results[topic_at][1]
-                answers[at] = refused(answers[at][0], error, append.partition)
+                partition_results = results[topic_at][1]
+                partition_results[at] = error_result(partition_results[at][0], error, append.partition)
                 stats.failed(error.code)
                 append.partition.traffic.failed_produces += 1
         stats.answered(begun_ns)
@@ -91,12 +91,12 @@ def respond_when_acked(
 
 
 def ack_error(partition: Partition, acks_all: bool, result: AckResult) -> KafkaError | None:
-    """Why an appended batch cannot be acknowledged; None if it can."""
+    """The error of an appended batch; None if it is acknowledged."""
     if result is AckResult.ACKED:
         if acks_all and not partition.has_min_isr:
             return KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-                "the records are appended, but there are fewer in-sync replicas than min.insync.replicas now",
+                "the records are appended, but the ISR is smaller than min.insync.replicas now",
             )
         return None
     if result is AckResult.TIMED_OUT:
@@ -109,17 +109,22 @@ def ack_error(partition: Partition, acks_all: bool, result: AckResult) -> KafkaE
 def count_failures(
     stats: ApiStats, by_topic: Mapping[str | Uuid, Mapping[int, Partition]], results: Results
 ) -> None:
-    """Of what was refused at once; topics that nobody knows are counted by error alone."""
-    for topic, answers in results:
+    """Count the failed partitions; unknown topics only count by error."""
+    for topic, partition_results in results:
         known = by_topic.get(topic, {})
-        for index, code, *_ in answers:
+        for index, code, *_ in partition_results:
             if code:
                 stats.failed(code)
                 if index in known:
                     known[index].traffic.failed_produces += 1
 
 
-def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionResult:
+def appended_result(index: int, append: Appended) -> PartitionResult:
+    start_offset = append.partition.log.start_offset
+    return (index, 0, append.base_offset, append.log_append_time_ms, start_offset, None, None, None)
+
+
+def error_result(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionResult:
     record_errors = error.record_errors if isinstance(error, BatchRefused) else None
     leader = leader_hint(partition, error.code)
     return (index, error.code, -1, -1, -1, record_errors, error.message, leader)
@@ -128,7 +133,7 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
 def endpoints_of_leaders(
     results: Results, endpoints: BrokerEndpoints, listener_name: str
 ) -> Sequence[NodeEndpoint]:
-    """Where the leaders are that refused partitions name (KIP-951)."""
+    """The endpoints of the leaders that the results name (KIP-951)."""
     leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
     return endpoints.of(leaders, listener_name) if leaders else ()
 

@@ -1,7 +1,7 @@
-"""Produced batches whose records have to be decoded: a few small ones at once, the others in a thread.
+"""Produced batches whose records have to be decoded: small ones on the event loop, the others in a thread.
 
-Decoding takes time for each record, and a small compressed batch may hold very many bytes. What is appended
-after the thread is done still follows the order of the connection, which is held meanwhile.
+Decoding takes time for each record, and a small compressed batch may contain many bytes. The connection is
+held while the thread decodes, so appends keep the order of the requests.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import TopicRecords
-from ruslo.records.batch import CODEC_MASK, HeaderFields
+from ruslo.records.batch import ATTRIBUTES, CODEC_MASK, RECORD_COUNT, HeaderFields
 from ruslo.records.record_check import AcceptedBatch, validate_records
 from ruslo.records.rules import BatchRules
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INLINE_BATCH_BYTES = 64 * 1024
 INLINE_RECORDS = 4_000
 INLINE_DECOMPRESSED_BYTES = 256 * 1024
-"""What is decoded on the event loop, over all batches of a request: some 10 ms, 40 ms at the very worst."""
+"""Limits of decoding on the event loop, for all batches of a request: about 10 ms, at most 40 ms."""
 
 Validated: TypeAlias = AcceptedBatch | KafkaError
 Position: TypeAlias = tuple[int, int]
@@ -39,8 +39,8 @@ class UndecodedBatch:
     header: HeaderFields
     rules: BatchRules
 
-    def owned(self) -> UndecodedBatch:
-        """The same with memory of its own, not the connection's."""
+    def copy(self) -> UndecodedBatch:
+        """The same batch in memory of its own, not in the connection's buffer."""
         batch = memoryview(bytearray(self.batch))
         return UndecodedBatch(self.position, self.index, self.partition, batch, self.header, self.rules)
 
@@ -53,9 +53,9 @@ def undecoded_batches(
 ) -> list[UndecodedBatch]:
     """The batches of a request whose records have to be decoded."""
     found: list[UndecodedBatch] = []
-    for topic_at, (topic, asked) in enumerate(topics):
+    for topic_at, (topic, listed) in enumerate(topics):
         known = by_topic.get(topic, {})
-        for at, (index, start, stop) in enumerate(asked):
+        for at, (index, start, stop) in enumerate(listed):
             partition = known.get(index)
             if partition is None or start < 0:
                 continue
@@ -69,16 +69,16 @@ def undecoded_batches(
 def is_small(batches: Sequence[UndecodedBatch]) -> bool:
     return (
         sum(len(each.batch) for each in batches) <= INLINE_BATCH_BYTES
-        and sum(each.header[12] for each in batches) <= INLINE_RECORDS
+        and sum(each.header[RECORD_COUNT] for each in batches) <= INLINE_RECORDS
     )
 
 
 def are_uncompressed(batches: Sequence[UndecodedBatch]) -> bool:
-    return not any(each.header[5] & CODEC_MASK for each in batches)
+    return not any(each.header[ATTRIBUTES] & CODEC_MASK for each in batches)
 
 
 def validate_small(batches: Sequence[UndecodedBatch], now_ms: int) -> dict[Position, Validated] | None:
-    """Validate batches on the event loop; None if that turns out to take too long."""
+    """Validate batches on the event loop; None if that would take too long."""
     if not is_small(batches):
         return None
     max_bytes = INLINE_DECOMPRESSED_BYTES // len(batches)
@@ -92,7 +92,7 @@ def validate_small(batches: Sequence[UndecodedBatch], now_ms: int) -> dict[Posit
 
 
 def validate_all(batches: Sequence[UndecodedBatch], now_ms: int) -> dict[Position, Validated]:
-    """Validate batches, whatever it takes; for a thread."""
+    """Validate batches without a time limit; for a thread."""
     return {each.position: _validate(each, now_ms, None) for each in batches}
 
 
@@ -100,6 +100,6 @@ def _validate(batch: UndecodedBatch, now_ms: int, max_bytes: int | None) -> Vali
     try:
         return validate_records(batch.batch, batch.header, batch.rules, now_ms, max_bytes)
     except KafkaError as error:
-        # The frames of its tracebacks hold the decompressed records and, in a cycle, the error itself.
+        # The frames of its traceback keep the decompressed records and, in a cycle, the error itself alive.
         error.__cause__ = error.__context__ = None
         return error.with_traceback(None)

@@ -1,7 +1,7 @@
-"""Produce with a transactional id: batches that begin a transaction in their partition wait to be verified.
+"""Produce with a transactional id: batches that begin a transaction in their partition are verified first.
 
-v3-11: the client has added the partition before, and the leader asks the coordinator whether it did. v11:
-TRANSACTION_ABORTABLE. v12+: the leader adds the partition itself, with the first batch (KIP-890).
+v3-11: the client has added the partition, and the leader verifies that with the coordinator. v11:
+TRANSACTION_ABORTABLE. v12+: the leader adds the partition itself with the first batch (KIP-890).
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from ruslo.broker.handlers.produce_results import (
     TOPIC_IDS_FROM,
     Results,
     Unacked,
-    check_place,
+    appended_result,
+    check_partition,
     count_failures,
     encode,
     endpoints_of_leaders,
-    refused,
+    error_result,
     respond_when_acked,
 )
 from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
-from ruslo.records.batch import TRANSACTIONAL
+from ruslo.records.batch import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID, TRANSACTIONAL
 from ruslo.records.record_check import AcceptedBatch
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from ruslo.net.pending_response import PendingResponse
     from ruslo.protocol.leader_hints import NodeEndpoint
 
-OUTSTANDING: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
+PENDING_RESULT: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
 
 
 class TransactionalProduce:
-    """One request, from its frame to its answer."""
+    """One request, from its frame to its response."""
 
     def __init__(
         self,
@@ -89,38 +90,38 @@ class TransactionalProduce:
     ) -> None:
         """``validated``: batches whose records have been decoded, by their position in the request."""
         by_topic = self._partitions.by_id if self._version >= TOPIC_IDS_FROM else self._partitions.by_name
-        for topic_at, (topic, asked) in enumerate(topics):
+        for topic_at, (topic, listed) in enumerate(topics):
             known = by_topic.get(topic, {})
-            answers: list[PartitionResult] = []
-            self._results.append((topic, answers))
-            for at, (index, start, stop) in enumerate(asked):
-                answers.append(OUTSTANDING)
+            partition_results: list[PartitionResult] = []
+            self._results.append((topic, partition_results))
+            for at, (index, start, stop) in enumerate(listed):
+                partition_results.append(PENDING_RESULT)
                 self._outstanding += 1
                 batch = view[start:stop]
                 try:
-                    partition = check_place(
+                    partition = check_partition(
                         self._partitions, known.get(index), topic, index, self._acks, self._version, batch
                     )
                 except KafkaError as error:
-                    self._settled(topic_at, at, index, None, error)
+                    self._on_outcome(topic_at, at, index, None, error)
                     continue
                 decoded = validated.get((topic_at, at)) if validated is not None else None
                 if isinstance(decoded, KafkaError):
-                    self._settled(topic_at, at, index, partition, decoded)
+                    self._on_outcome(topic_at, at, index, partition, decoded)
                     continue
                 try:
                     if self._acks == ALL:
                         partition.require_min_isr()
                     appended = self._append(partition, batch, now_ms, topic_at, at, index, decoded)
                 except (KafkaError, StorageError) as error:
-                    self._settled(topic_at, at, index, partition, error)
+                    self._on_outcome(topic_at, at, index, partition, error)
                 else:
                     if appended is not None:
-                        self._settled(topic_at, at, index, partition, appended)
+                        self._on_outcome(topic_at, at, index, partition, appended)
         if self._waiting:
             self._appends.submit(self._transactional_id, self._waiting)
         if self._outstanding:
-            # Also with acks 0, which is never answered: what comes next on this connection stays behind it.
+            # Even with acks=0, which has no response: later requests of the connection wait behind this one.
             self._reply = self._connection.defer()
         else:
             self._finish()
@@ -135,16 +136,16 @@ class TransactionalProduce:
         index: int,
         decoded: AcceptedBatch | None,
     ) -> Appended | None:
-        """None: it waits for the coordinator."""
+        """None: the batch waits for its verification."""
         if decoded is not None:
             batch, header, _ = decoded
         else:
             header = partition.check(batch)
-        if not header[5] & TRANSACTIONAL:
+        if not header[ATTRIBUTES] & TRANSACTIONAL:
             if decoded is not None:
                 return partition.append_validated(decoded, now_ms)
             return partition.append(batch, now_ms)
-        producer = header[9], header[10]
+        producer = header[PRODUCER_ID], header[PRODUCER_EPOCH]
         if self._producer is None:
             self._producer = producer
         elif self._producer != producer:
@@ -157,33 +158,30 @@ class TransactionalProduce:
         )
         if isinstance(appended, Appended):
             return appended
-        done = partial(self._settled, topic_at, at, index, partition)
-        kept = memoryview(bytearray(batch))
+        done = partial(self._on_outcome, topic_at, at, index, partition)
+        copied = memoryview(bytearray(batch))
         self._waiting.append(
-            WaitingBatch(partition, kept, header, appended, self._version, done, decoded is not None)
+            WaitingBatch(partition, copied, header, appended, self._version, done, decoded is not None)
         )
         return None
 
-    def _settled(
+    def _on_outcome(
         self, topic_at: int, at: int, index: int, partition: Partition | None, outcome: Outcome
     ) -> None:
-        answers = self._results[topic_at][1]
+        partition_results = self._results[topic_at][1]
         if isinstance(outcome, Appended):
-            assert partition is not None
             if not outcome.is_acked(self._acks == ALL):
                 self._unacked.append((topic_at, at, outcome))
-            base_offset, append_time_ms = outcome.base_offset, outcome.log_append_time_ms
-            start_offset = partition.log.start_offset
-            answers[at] = (index, 0, base_offset, append_time_ms, start_offset, None, None, None)
+            partition_results[at] = appended_result(index, outcome)
         else:
             self._failed = True
             if isinstance(outcome, StorageError):
                 self._partitions.storage_failed(outcome)
                 outcome = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(outcome))
             if isinstance(outcome, KafkaError):
-                answers[at] = refused(index, outcome, partition)
+                partition_results[at] = error_result(index, outcome, partition)
             else:
-                # Nobody knows what happened: the client must not take it for "not appended".
+                # It is unknown whether the batch was appended, so the client must not get an error.
                 self._connection.abort()
         self._outstanding -= 1
         if self._outstanding == 0 and self._reply is not None:
@@ -215,11 +213,11 @@ class TransactionalProduce:
         else:
             self._stats.answered(self._begun_ns)
             endpoints = self._leader_endpoints() if self._failed else ()
-            answer = encode(self._results, self._version, self._correlation_id, endpoints)
+            response = encode(self._results, self._version, self._correlation_id, endpoints)
             if self._reply is not None:
-                self._reply.send((answer,))
+                self._reply.send((response,))
             else:
-                self._connection.send(answer)
+                self._connection.send(response)
 
     def _leader_endpoints(self) -> Sequence[NodeEndpoint]:
         return endpoints_of_leaders(self._results, self._endpoints, self._connection.listener_name)

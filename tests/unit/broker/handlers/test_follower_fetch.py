@@ -95,7 +95,7 @@ async def test_records_of_many_partitions_come_in_several_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """None of them waits for more, whatever the follower says it waits for; and none is left out for ever."""
-    monkeypatch.setattr(follower_fetch, "RECORDS_OF_AT_MOST", 1)
+    monkeypatch.setattr(follower_fetch, "MAX_PARTITIONS_WITH_RECORDS", 1)
     async with (
         two_brokers(tmp_path) as (node, second, first_topic),
         connected(node.bootstrap) as client,

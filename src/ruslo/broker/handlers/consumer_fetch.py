@@ -1,8 +1,8 @@
-"""What happens to a Fetch: read, perhaps wait and read again, answer.
+"""One Fetch request of a consumer: read, possibly wait and read again, respond.
 
-Reading finds out *where* the bytes are; they travel from the page cache to the socket when the connection has
-room for them. A fetch that finds less than ``min_bytes`` waits in purgatory and then reads again from the
-start.
+Reading only finds the positions of the bytes; they travel from the page cache to the socket when the
+connection has room for them. A fetch that finds less than ``min_bytes`` waits in purgatory and then reads
+everything again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from ruslo.broker.partitions.leader_hints import leader_hint
 from ruslo.broker.partitions.preferred_read_replica import NO_PREFERRED_REPLICA
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedFetches
-from ruslo.machines.fetch_session import FetchContext, FetchedPartition
+from ruslo.machines.fetch_session import CachedPartition, FetchContext
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.protocol.fetch_codec import FetchBody, FetchHints, encode_fetch_response
-from ruslo.protocol.fetch_codec import FetchedPartition as PartitionAnswer
+from ruslo.protocol.fetch_codec import FetchBody, FetchedPartition, FetchHints, encode_fetch_response
 from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import LogRead
 
@@ -38,14 +37,10 @@ READ_COMMITTED = 1
 _FRAME_HEAD = struct.Struct(">ii")
 
 
-class Fetch:
-    """One request on its way: read, perhaps wait and read again, answer."""
-
+class ConsumerFetch:
     __slots__ = (
-        "_answers",
         "_begun_ns",
         "_body",
-        "_conclusive",
         "_context",
         "_correlation_id",
         "_endpoints",
@@ -56,6 +51,8 @@ class Fetch:
         "_min_bytes",
         "_readable",
         "_reply",
+        "_responds_at_once",
+        "_results",
         "_selector",
         "_size",
         "_stats",
@@ -79,83 +76,83 @@ class Fetch:
         self._selector = handler.selector
         self._listener_name = listener_name
         self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
-        # Nobody can wait for more than would be sent.
+        # Waiting for more bytes than fit into the response would always time out.
         self._min_bytes = min(body.min_bytes, self._max_bytes)
         self._body = body
         self._context = context
         self._version = version
         self._correlation_id = correlation_id
-        self._answers: list[tuple[FetchedPartition, PartitionAnswer[FileSlice], Partition | None]] = []
+        self._results: list[tuple[CachedPartition, FetchedPartition[FileSlice], Partition | None]] = []
         self._readable: list[Partition] = []
         self._size = 0
-        self._conclusive = False
-        """Waiting would not change the answer, or must not delay it."""
+        self._responds_at_once = False
+        """Waiting would not change the response, or must not delay it."""
         self._reply: PendingResponse | None = None
         self._leaders: set[int] = set()
-        """Brokers to which the client is referred."""
+        """Brokers that the response names as leaders."""
 
     def read(self) -> bool:
-        """Find what can be sent now; True if the request should rather wait for more."""
-        self._answers.clear()
+        """Find what can be sent now; returns whether the request should wait for more."""
+        self._results.clear()
         self._readable.clear()
         self._size = 0
-        self._conclusive = False
+        self._responds_at_once = False
         by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
-        for asked in self._context:
-            known = by_topic.get(asked.topic)
-            self._take_in(asked, known.get(asked.index) if known is not None else None)
+        for fetch in self._context:
+            known = by_topic.get(fetch.topic)
+            self._add_result(fetch, known.get(fetch.index) if known is not None else None)
         return self._should_wait()
 
     def _should_wait(self) -> bool:
-        return not self._conclusive and bool(self._readable) and self._size < self._min_bytes
+        return not self._responds_at_once and bool(self._readable) and self._size < self._min_bytes
 
-    def _take_in(self, asked: FetchedPartition, partition: Partition | None) -> None:
-        """Find what can be sent now of one partition."""
+    def _add_result(self, fetch: CachedPartition, partition: Partition | None) -> None:
+        """Find what can be sent now from one partition."""
         try:
             if partition is None:
-                raise self._manager.missing(asked.topic, asked.index)
-            answer = self._read_partition(partition, asked)
+                raise self._manager.missing(fetch.topic, fetch.index)
+            result = self._read_partition(partition, fetch)
         except KafkaError as error:
-            answer = self._refusal(asked.index, error.code, partition)
+            result = self._error_result(fetch.index, error.code, partition)
         except StorageError as error:
             self._manager.storage_failed(error)
-            answer = self._refusal(asked.index, ErrorCode.KAFKA_STORAGE_ERROR)
+            result = self._error_result(fetch.index, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             assert partition is not None
             self._readable.append(partition)
-        if answer[1] != 0 or answer[6] != NO_PREFERRED_REPLICA or answer[9] is not None:
-            self._conclusive = True
-        self._answers.append((asked, answer, partition))
+        if result[1] != 0 or result[6] != NO_PREFERRED_REPLICA or result[9] is not None:
+            self._responds_at_once = True
+        self._results.append((fetch, result, partition))
 
-    def _read_partition(self, partition: Partition, asked: FetchedPartition) -> PartitionAnswer[FileSlice]:
-        error = partition.check_epoch(asked.current_leader_epoch, self._may_read_follower)
+    def _read_partition(self, partition: Partition, fetch: CachedPartition) -> FetchedPartition[FileSlice]:
+        error = partition.check_epoch(fetch.current_leader_epoch, self._may_read_follower)
         if error:
             raise KafkaError(error)
         log = partition.log
         if self._version < ZSTD_FROM and log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        if asked.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if fetch.last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
             if epoch < 0:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+            if epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset:
                 return self._offsets_only(
-                    partition, asked.index, FetchHints(diverging_epoch=(epoch, end_offset))
+                    partition, fetch.index, FetchHints(diverging_epoch=(epoch, end_offset))
                 )
-        limit = max(min(asked.max_bytes, self._max_bytes - self._size), 0)
-        return self._read_records(partition, asked, limit)
+        limit = max(min(fetch.max_bytes, self._max_bytes - self._size), 0)
+        return self._read_records(partition, fetch, limit)
 
     def _read_records(
-        self, partition: Partition, asked: FetchedPartition, limit: int
-    ) -> PartitionAnswer[FileSlice]:
+        self, partition: Partition, fetch: CachedPartition, limit: int
+    ) -> FetchedPartition[FileSlice]:
         if self._body.rack_id:
             preferred = self._selector.preferred_read_replica(
-                partition, asked.fetch_offset, self._body.rack_id
+                partition, fetch.fetch_offset, self._body.rack_id
             )
             if preferred != NO_PREFERRED_REPLICA:
-                return self._offsets_only(partition, asked.index, None, preferred)
+                return self._offsets_only(partition, fetch.index, None, preferred)
         committed_only = self._body.isolation_level == READ_COMMITTED
-        read = partition.read(asked.fetch_offset, limit, committed_only, self._size == 0)
+        read = partition.read(fetch.fetch_offset, limit, committed_only, self._size == 0)
         aborted = None
         if committed_only:
             aborted = []
@@ -163,25 +160,25 @@ class Fetch:
                 log = partition.log
                 aborted = [
                     (transaction.producer_id, transaction.first_offset)
-                    for transaction in log.aborted_transactions(asked.fetch_offset, log.end_of_read(read))
+                    for transaction in log.aborted_transactions(fetch.fetch_offset, log.end_of_read(read))
                 ]
-        return self._found(partition, asked.index, read, aborted)
+        return self._records_result(partition, fetch.index, read, aborted)
 
-    def _found(
+    def _records_result(
         self,
         partition: Partition,
         index: int,
         read: LogRead,
         aborted: Sequence[tuple[int, int]] | None = None,
-    ) -> PartitionAnswer[FileSlice]:
+    ) -> FetchedPartition[FileSlice]:
         log = partition.log
         size = 0
         if read.slice is not None:
             size = read.slice.size
             self._size += size
             if read.first_batch_offset < log.active.base_offset:
-                # A read covers one segment, and this one grows no more: the rest comes with the next fetch.
-                self._conclusive = True
+                # A read covers one segment. This one is closed: the rest comes with the next fetch.
+                self._responds_at_once = True
         return (
             index,
             0,
@@ -189,7 +186,7 @@ class Fetch:
             log.last_stable_offset,
             log.start_offset,
             aborted,
-            -1,
+            NO_PREFERRED_REPLICA,
             read.slice,
             size,
             None,
@@ -197,7 +194,7 @@ class Fetch:
 
     @property
     def _may_read_follower(self) -> bool:
-        """Consumers that know of racks also know that a follower may be behind (KIP-392)."""
+        """Consumers that send a rack id also handle a follower that lags (KIP-392)."""
         return self._version >= RACKS_FROM
 
     def _offsets_only(
@@ -206,7 +203,7 @@ class Fetch:
         index: int,
         hints: FetchHints | None,
         preferred_read_replica: int = NO_PREFERRED_REPLICA,
-    ) -> PartitionAnswer[FileSlice]:
+    ) -> FetchedPartition[FileSlice]:
         log = partition.log
         return (
             index,
@@ -221,9 +218,9 @@ class Fetch:
             hints,
         )
 
-    def _refusal(
+    def _error_result(
         self, index: int, code: int, partition: Partition | None = None
-    ) -> PartitionAnswer[FileSlice]:
+    ) -> FetchedPartition[FileSlice]:
         hints = None
         leader = leader_hint(partition, code)
         if leader is not None:
@@ -231,7 +228,7 @@ class Fetch:
             hints = FetchHints(current_leader=leader)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_FROM:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return (index, code, -1, -1, -1, None, -1, None, 0, hints)
+        return (index, code, -1, -1, -1, None, NO_PREFERRED_REPLICA, None, 0, hints)
 
     def wait(self, reply: PendingResponse) -> None:
         self._reply = reply
@@ -252,31 +249,25 @@ class Fetch:
         if self._reply.abandoned:
             return
         self.read()
-        self._reply.send(self.answer())
+        self._reply.send(self.response())
 
-    def answer(self) -> Sequence[Chunk]:
+    def response(self) -> Sequence[Chunk]:
         context = self._context
-        topics: list[tuple[str | bytes, list[PartitionAnswer[FileSlice]]]] = []
-        returned: list[FetchedPartition] = []
-        for asked, answer, partition in self._answers:
-            _, error, high_watermark, _, log_start, _, preferred, _, size, hints = answer
+        topics: list[tuple[str | bytes, list[FetchedPartition[FileSlice]]]] = []
+        returned: list[CachedPartition] = []
+        for fetch, result, partition in self._results:
+            _, error, high_watermark, _, log_start, _, preferred, _, size, hints = result
             if partition is not None:
                 self._count(partition.traffic, size)
             if error:
                 self._count_failure(partition, error)
             if size:
-                returned.append(asked)
-            if context.must_tell(
-                asked,
-                error,
-                size,
-                high_watermark,
-                log_start,
-                hints is not None or preferred != NO_PREFERRED_REPLICA,
-            ):
-                if not topics or topics[-1][0] != asked.topic:
-                    topics.append((asked.topic, []))
-                topics[-1][1].append(answer)
+                returned.append(fetch)
+            extra = hints is not None or preferred != NO_PREFERRED_REPLICA
+            if context.must_include(fetch, error, size, high_watermark, log_start, extra):
+                if not topics or topics[-1][0] != fetch.topic:
+                    topics.append((fetch.topic, []))
+                topics[-1][1].append(result)
         context.rotate(returned)
         out = bytearray(9 if self._version >= FLEXIBLE_FROM else 8)
         chunks, size = encode_fetch_response(
