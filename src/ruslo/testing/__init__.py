@@ -1,4 +1,4 @@
-"""For the tests of users and our own: a real broker, or a whole cluster, on demand."""
+"""A real broker, or a whole cluster, for tests: those of users and our own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BrokerFailed", "ClusterNodeFailed", "EmbeddedBroker", "EmbeddedClust
 
 
 def __getattr__(name: str) -> object:
-    """A cluster runs in the test's own process and needs much more; only those who ask for it import it."""
+    """Import the embedded cluster on first use: it imports the whole broker."""
     if name == "EmbeddedCluster":
         from ruslo.testing.embedded_cluster import EmbeddedCluster
 

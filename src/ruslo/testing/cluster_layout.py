@@ -1,4 +1,4 @@
-"""The properties of a cluster on one machine: nodes that are broker and controller at once."""
+"""Properties of a cluster on one machine, whose nodes are broker and controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ruslo.broker.node.format import QuorumOptions
     from ruslo.config.broker import BrokerConfig
 
-USUAL_COPIES = 3
+DEFAULT_REPLICAS = 3
 
 
 class NodePorts(NamedTuple):
@@ -23,7 +23,7 @@ class NodePorts(NamedTuple):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; held together, so that no two are the same."""
+    """Distinct free ports. Another process may take one before it is used."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -41,12 +41,12 @@ def cluster_properties(
     racks: Sequence[str] = (),
     overrides: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """One mapping for each node, with ids from 1 on. Voters are named by address, so ports must be known.
+    """The properties of each node, with IDs from 1. Voters are listed by address, so ports must be known.
 
-    ``racks``: of the nodes, in their order; without them each node is its own rack.
+    ``racks`` are the racks of the nodes; by default each node has its own rack.
     """
     voters = ",".join(f"{at}@{LOOPBACK}:{each.controller}" for at, each in enumerate(ports, 1))
-    copies = min(USUAL_COPIES, len(ports))
+    replicas = min(DEFAULT_REPLICAS, len(ports))
     return [
         {
             "process.roles": "broker,controller",
@@ -56,13 +56,13 @@ def cluster_properties(
             "controller.quorum.voters": voters,
             "log.dirs": str(data_dir / f"node-{at}"),
             "broker.rack": racks[at - 1] if racks else f"rack-{at}",
-            "default.replication.factor": str(copies),
-            "min.insync.replicas": str(max(1, copies - 1)),
-            "offsets.topic.replication.factor": str(copies),
-            "transaction.state.log.replication.factor": str(copies),
-            "transaction.state.log.min.isr": str(max(1, copies - 1)),
+            "default.replication.factor": str(replicas),
+            "min.insync.replicas": str(max(1, replicas - 1)),
+            "offsets.topic.replication.factor": str(replicas),
+            "transaction.state.log.replication.factor": str(replicas),
+            "transaction.state.log.min.isr": str(max(1, replicas - 1)),
             "ruslo.metrics.listener": f"{LOOPBACK}:0",
-            # A group's first consumer starts at once instead of waiting three seconds for others.
+            # The first consumer of a group starts at once instead of waiting three seconds for more members.
             "group.initial.rebalance.delay.ms": "0",
             **(overrides or {}),
         }
@@ -77,9 +77,9 @@ def format_cluster(
     cluster_id: str | None = None,
     clock: Clock | None = None,
 ) -> str:
-    """Prepare all data directories unless they were prepared before; returns the cluster's id.
+    """Format all data directories that are not formatted yet; return the cluster ID.
 
-    ``quorum``: when the voters are to stand in the metadata log, and not in the properties.
+    ``quorum`` is set if the voters are stored in the metadata log instead of the properties.
     """
     from ruslo.broker.node.format import format_storage
 

@@ -1,8 +1,11 @@
-"""The network between the nodes of an embedded cluster: real sockets that can be cut, one way or both.
+"""The network between the nodes of an embedded cluster: real sockets that can be partitioned.
 
-A node's event loop dials through here. What goes over a connection that is cut is held back, as packets that
-are sent again and again until they arrive; nobody is told that the other end has gone; new connections hang.
-Clients of the cluster dial by themselves and reach every node.
+The event loop of a node opens its connections here. A partition blocks one direction or both:
+
+- Data is held back, like packets that are retransmitted until they arrive.
+- The peer does not notice a closed connection, and new connections hang.
+
+Clients of the cluster connect directly and reach every node.
 """
 
 from __future__ import annotations
@@ -18,27 +21,27 @@ from ruslo.model.buffers import ReadBuffer
 
 
 class ClusterNetwork:
-    """Which nodes hear each other. May be changed from any thread."""
+    """Knows which nodes can reach each other. It can be changed from any thread."""
 
     def __init__(self, node_of_port: Mapping[int, int]) -> None:
         self._node_of_port = dict(node_of_port)
-        self._cuts: frozenset[tuple[int, int]] = frozenset()
+        self._blocked: frozenset[tuple[int, int]] = frozenset()
         self._loops: dict[int, NodeLoop] = {}
 
     def node_at(self, port: int) -> int | None:
         return self._node_of_port.get(port)
 
-    def carries(self, sender: int, receiver: int) -> bool:
-        return (sender, receiver) not in self._cuts
+    def delivers(self, sender: int, receiver: int) -> bool:
+        return (sender, receiver) not in self._blocked
 
-    def cut(self, senders: Iterable[int], receivers: Iterable[int]) -> None:
-        """What the ones say does not reach the others any more."""
+    def block(self, senders: Iterable[int], receivers: Iterable[int]) -> None:
+        """Stop delivering data from the senders to the receivers."""
         receiving = list(receivers)
-        self._cuts |= {(sender, receiver) for sender in senders for receiver in receiving}
+        self._blocked |= {(sender, receiver) for sender in senders for receiver in receiving}
 
     def heal(self) -> None:
-        """What was held back arrives."""
-        self._cuts = frozenset()
+        """Deliver everything again, including data that was held back."""
+        self._blocked = frozenset()
         for loop in list(self._loops.values()):
             loop.call_soon_threadsafe(loop.network_changed)
 
@@ -50,7 +53,7 @@ class ClusterNetwork:
 
 
 class NodeLoop(uvloop.Loop):
-    """The event loop of one node: its connections to other nodes are links that the network may cut."""
+    """The event loop of one node. Its connections to other nodes are links that the network can block."""
 
     def __init__(self, node_id: int, network: ClusterNetwork) -> None:
         super().__init__()
@@ -58,7 +61,7 @@ class NodeLoop(uvloop.Loop):
         self.network = network
         self._links: set[Link] = set()
         self._changed = asyncio.Event()
-        self._vanished = False
+        self._killed = False
         network.attach(self)
 
     async def create_connection(
@@ -68,24 +71,24 @@ class NodeLoop(uvloop.Loop):
         peer = None if port is None else self.network.node_at(port)
         if peer is None or peer == self.node_id:
             return await super().create_connection(protocol_factory, *args, **options)
-        while not (self.network.carries(self.node_id, peer) and self.network.carries(peer, self.node_id)):
+        while not (self.network.delivers(self.node_id, peer) and self.network.delivers(peer, self.node_id)):
             self._changed.clear()
             await self._changed.wait()
-        if self._vanished:
+        if self._killed:
             raise OSError("this node has been killed")
         inner = protocol_factory()
         transport, link = await super().create_connection(lambda: Link(self, peer, inner), *args, **options)
         return LinkTransport(cast(asyncio.Transport, transport), link), inner
 
     def network_changed(self) -> None:
-        """In this loop's own thread."""
+        """Runs in the thread of this loop."""
         self._changed.set()
         for link in list(self._links):
             link.release()
 
-    def vanish(self) -> None:
-        """Every connection to another node ends at once, and there will be no other."""
-        self._vanished = True
+    def drop_connections(self) -> None:
+        """Abort all connections to other nodes, and allow no new ones: the node was killed."""
+        self._killed = True
         self.network.detach(self)
         for link in list(self._links):
             link.abort()
@@ -102,7 +105,7 @@ class NodeLoop(uvloop.Loop):
 
 
 class Link(asyncio.Protocol):
-    """A connection to another node, between the socket and the protocol that believes to own it."""
+    """A connection to another node: sits between the socket and the protocol that uses it."""
 
     def __init__(self, loop: NodeLoop, peer: int, inner: asyncio.BaseProtocol) -> None:
         self._loop = loop
@@ -111,9 +114,9 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._outgoing: deque[bytes] = deque()
         self._incoming: deque[bytes] = deque()
-        self._given_up = False
+        self._closed = False
         self._ended: list[Exception | None] = []
-        """How the connection ended, if nobody could be told yet."""
+        """The reason of ``connection_lost``, while it is held back."""
 
     # -- from the socket -------------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class Link(asyncio.Protocol):
         self._inner.connection_made(LinkTransport(self._transport, self))
 
     def data_received(self, data: bytes) -> None:
-        if self._incoming or not self._hears:
+        if self._incoming or not self._receives:
             self._incoming.append(data)
         else:
             _feed(self._inner, data)
@@ -133,7 +136,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._hears or self._given_up:
+        if self._receives or self._closed:
             self._end(exc)
         else:
             self._ended.append(exc)
@@ -144,10 +147,10 @@ class Link(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._inner.resume_writing()
 
-    # -- from the owner --------------------------------------------------------------------------------------
+    # -- from the protocol -----------------------------------------------------------------------------------
 
     def write(self, data: ReadBuffer) -> None:
-        if self._outgoing or not self._is_heard:
+        if self._outgoing or not self._sends:
             self._outgoing.append(bytes(data))
         elif self._transport is not None:
             self._transport.write(data)
@@ -155,35 +158,35 @@ class Link(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-        self.give_up()
+        self.discard()
 
-    def give_up(self) -> None:
-        """Its owner wants no more of it, and is told of the end: nothing is held back any longer."""
-        self._given_up = True
+    def discard(self) -> None:
+        """Drop all data that is held back: the protocol closed the connection."""
+        self._closed = True
         self._outgoing.clear()
         self._incoming.clear()
-        self._ended_unheard()
+        self._report_held_back_end()
 
     # -- from the network ------------------------------------------------------------------------------------
 
     def release(self) -> None:
-        if self._is_heard and self._transport is not None:
+        if self._sends and self._transport is not None:
             while self._outgoing:
                 self._transport.write(self._outgoing.popleft())
-        if self._hears:
+        if self._receives:
             while self._incoming:
                 _feed(self._inner, self._incoming.popleft())
-            self._ended_unheard()
+            self._report_held_back_end()
 
     @property
-    def _is_heard(self) -> bool:
-        return self._loop.network.carries(self._loop.node_id, self._peer)
+    def _sends(self) -> bool:
+        return self._loop.network.delivers(self._loop.node_id, self._peer)
 
     @property
-    def _hears(self) -> bool:
-        return self._loop.network.carries(self._peer, self._loop.node_id)
+    def _receives(self) -> bool:
+        return self._loop.network.delivers(self._peer, self._loop.node_id)
 
-    def _ended_unheard(self) -> None:
+    def _report_held_back_end(self) -> None:
         if self._ended:
             self._end(self._ended.pop())
 
@@ -193,7 +196,7 @@ class Link(asyncio.Protocol):
 
 
 class LinkTransport(asyncio.Transport):
-    """What the owner of a link writes to."""
+    """The transport of a link, as the protocol sees it."""
 
     def __init__(self, transport: asyncio.Transport, link: Link) -> None:
         super().__init__()
@@ -205,11 +208,11 @@ class LinkTransport(asyncio.Transport):
 
     def close(self) -> None:
         self._transport.close()
-        self._link.give_up()
+        self._link.discard()
 
     def abort(self) -> None:
         self._transport.abort()
-        self._link.give_up()
+        self._link.discard()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
@@ -236,8 +239,8 @@ def _feed(protocol: asyncio.BaseProtocol, data: bytes) -> None:
         return
     rest = memoryview(data)
     while rest:
-        room = memoryview(cast(bytearray, protocol.get_buffer(len(rest))))
-        taken = min(len(room), len(rest))
-        room[:taken] = rest[:taken]
-        protocol.buffer_updated(taken)
-        rest = rest[taken:]
+        target = memoryview(cast(bytearray, protocol.get_buffer(len(rest))))
+        size = min(len(target), len(rest))
+        target[:size] = rest[:size]
+        protocol.buffer_updated(size)
+        rest = rest[size:]

@@ -1,7 +1,7 @@
-"""One node of an embedded cluster: a thread with an event loop of its own, as good as a process.
+"""One node of an embedded cluster: a thread with its own event loop, which behaves like a process.
 
-It can be stopped in order, killed, so that nothing more is said or written, and paused, so that sockets stay
-open and nobody answers, as SIGSTOP does.
+The node can be stopped cleanly, killed (it sends and writes nothing more), or paused like with SIGSTOP (its
+sockets stay open and it does not respond).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-_CALL_S = 30.0
+_CALL_TIMEOUT_S = 30.0
 
 
 class ClusterNodeFailed(RusloError):
-    """A node did not start, or ended by itself."""
+    """A node did not start, or stopped because of an error."""
 
 
 class ClusterNode:
@@ -37,13 +37,13 @@ class ClusterNode:
         self._node: Node | None = None
         self._thread: threading.Thread | None = None
         self._ready: Future[None] = Future()
-        self._over: Future[None] = Future()
+        self._ended: Future[None] = Future()
         self._wake = threading.Event()
         self._killed = False
 
     @property
     def running(self) -> bool:
-        """Paused nodes are running, too."""
+        """True for a paused node as well."""
         return self._thread is not None and self._thread.is_alive() and not self._killed
 
     @property
@@ -52,14 +52,14 @@ class ClusterNode:
 
     @property
     def is_ready(self) -> bool:
-        """Clients may connect."""
+        """True if clients can connect."""
         return self.running and self._ready.done()
 
     def launch(self) -> None:
-        """Start without waiting; see ``wait_until_ready``."""
+        """Start the node without waiting until it is ready."""
         if self.running:
-            raise ClusterNodeFailed(f"node {self.node_id} is running already")
-        self._ready, self._over = Future(), Future()
+            raise ClusterNodeFailed(f"node {self.node_id} is already running")
+        self._ready, self._ended = Future(), Future()
         self._wake.set()
         self._killed = False
         self._loop = NodeLoop(self.node_id, self._network)
@@ -68,24 +68,24 @@ class ClusterNode:
         self._thread.start()
 
     def wait_until_ready(self, timeout_s: float) -> None:
-        """Until clients may connect."""
+        """Wait until clients can connect."""
         try:
             self._ready.result(timeout_s)
         except TimeoutError:
             self.kill()
             raise ClusterNodeFailed(
-                f"node {self.node_id} was not ready within {timeout_s:g} s; a majority of the nodes must run"
+                f"node {self.node_id} was not ready within {timeout_s:g} s. Start a majority of the nodes"
             ) from None
 
     def stop(self, timeout_s: float) -> None:
-        """In order, handing its leaderships over; raises if the node did not end well."""
+        """Stop the node with a controlled shutdown; raises if it stopped because of an error."""
         self.resume()
         if self.running:
             self._call(lambda node: node.request_stop())
         self._join(timeout_s)
 
     def kill(self) -> None:
-        """As kill -9: the files stay as they are."""
+        """Kill the node like kill -9. Its files stay as they are."""
         if not self.running:
             return
         self._killed = True
@@ -93,30 +93,30 @@ class ClusterNode:
             self._call(self._die)
         else:
             self._wake.set()
-        self._join(_CALL_S)
+        self._join(_CALL_TIMEOUT_S)
 
     def pause(self) -> None:
-        """Return when it stands still."""
+        """Pause the node; returns when it is paused."""
         if not self.running:
             raise ClusterNodeFailed(f"node {self.node_id} is not running")
         if self._wake.is_set():
             self._wake.clear()
-            stands_still: Future[None] = Future()
-            self._call(lambda node: self._stand_still(node, stands_still))
-            stands_still.result(_CALL_S)
+            is_paused: Future[None] = Future()
+            self._call(lambda node: self._hold(node, is_paused))
+            is_paused.result(_CALL_TIMEOUT_S)
 
     def resume(self) -> None:
         self._wake.set()
 
-    def ask(self, question: Callable[[Node], ResultT]) -> ResultT:
-        """Put in the node's own thread, so that it sees nothing half done."""
-        answer: Future[ResultT] = Future()
+    def query(self, read: Callable[[Node], ResultT]) -> ResultT:
+        """Call ``read`` in the thread of the node, so that it sees a consistent state."""
+        result: Future[ResultT] = Future()
 
-        def reply(node: Node) -> None:
-            answer.set_result(question(node))
+        def run(node: Node) -> None:
+            result.set_result(read(node))
 
-        self._call(reply)
-        return answer.result(_CALL_S)
+        self._call(run)
+        return result.result(_CALL_TIMEOUT_S)
 
     # -- in the node's thread --------------------------------------------------------------------------------
 
@@ -127,11 +127,11 @@ class ClusterNode:
             with asyncio.Runner(loop_factory=lambda: loop) as runner:
                 runner.run(self._live())
         except BaseException as error:
-            self._over.set_exception(error)
+            self._ended.set_exception(error)
             if not self._ready.done():
                 self._ready.set_exception(error)
         else:
-            self._over.set_result(None)
+            self._ended.set_result(None)
 
     async def _live(self) -> None:
         from ruslo.broker.node.node import Node
@@ -152,15 +152,15 @@ class ClusterNode:
             raise ClusterNodeFailed(f"node {self.node_id} was stopped before it was ready")
         await node.stop()
         if node.failure is not None:
-            raise ClusterNodeFailed(f"node {self.node_id} stopped by itself: {node.failure}")
+            raise ClusterNodeFailed(f"node {self.node_id} failed: {node.failure}")
 
     def _die(self, node: Node) -> None:
         assert self._loop is not None
-        self._loop.vanish()
+        self._loop.drop_connections()
         node.abandon()
 
-    def _stand_still(self, node: Node, stands_still: Future[None]) -> None:
-        stands_still.set_result(None)
+    def _hold(self, node: Node, is_paused: Future[None]) -> None:
+        is_paused.set_result(None)
         self._wake.wait()
         if self._killed:
             self._die(node)
@@ -168,7 +168,7 @@ class ClusterNode:
     # -- in the caller's thread ------------------------------------------------------------------------------
 
     def _call(self, action: Callable[[Node], None]) -> None:
-        """Have it done in the node's thread, soon."""
+        """Schedule ``action`` in the thread of the node."""
         loop, node = self._loop, self._node
         assert loop is not None
         assert node is not None
@@ -179,7 +179,7 @@ class ClusterNode:
             return
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            raise ClusterNodeFailed(f"node {self.node_id} did not end within {timeout_s:g} s")
+            raise ClusterNodeFailed(f"node {self.node_id} did not stop within {timeout_s:g} s")
         self._thread = None
         if not self._killed:
-            self._over.result()
+            self._ended.result()

@@ -1,4 +1,4 @@
-"""A real broker for tests: its own process, its own data, a free port, ready in a fraction of a second."""
+"""A real broker for tests: a child process with its own data and a free port."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ruslo.testing.single_node import LOOPBACK, format_single_node, single_node_
 
 
 class BrokerFailed(RusloError):
-    """The broker did not start, or ended by itself; the message carries the end of its output."""
+    """The broker did not start, or exited unexpectedly. The message contains the end of its log."""
 
 
 class EmbeddedBroker:
     """``with EmbeddedBroker() as broker: Producer({"bootstrap.servers": broker.bootstrap})``.
 
-    ``properties`` are Kafka's own, e.g. ``{"num.partitions": "3"}``. Without ``data_dir`` all is kept in
-    a temporary folder that ``close`` (or leaving the ``with``) removes. ``stop`` and ``kill`` keep the data,
-    and ``start`` or ``restart`` serve it again at the same address.
+    ``properties`` are broker properties, e.g. ``{"num.partitions": "3"}``. Without ``data_dir``
+    the data is in a temporary folder, which ``close`` (or the end of the ``with`` block) removes. ``stop`` and
+    ``kill`` keep the data; ``start`` and ``restart`` use it again, at the same address.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class EmbeddedBroker:
         self._start_timeout_s = start_timeout_s
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
-        # Not the data folder itself: a log directory holds partitions and nothing else.
+        # Not the data folder itself: a log directory contains only partitions.
         self._folder = tempfile.TemporaryDirectory(prefix="ruslo-", ignore_cleanup_errors=True)
         self.data_dir = Path(self._folder.name) / "data" if data_dir is None else data_dir
         self._log_path = Path(self._folder.name) / "broker.log"
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as ``bootstrap.servers``."""
+        """The ``bootstrap.servers`` of clients."""
         if self._port == 0:
-            raise BrokerFailed("the broker has not been started yet, so it has no address")
+            raise BrokerFailed("the broker has no address before it is started. Call start() first")
         return f"{LOOPBACK}:{self._port}"
 
     @property
@@ -65,13 +65,13 @@ class EmbeddedBroker:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Return when clients may connect."""
+        """Start the broker; returns when clients can connect."""
         if self._process is not None:
-            raise BrokerFailed("the broker is running already")
+            raise BrokerFailed("the broker is already running")
         try:
             properties_path = self._prepare()
         except RusloError as error:
-            raise BrokerFailed(f"the broker cannot start: {error}") from error
+            raise BrokerFailed(f"the broker failed to start: {error}") from error
         ready_read, ready_write = os.pipe()
         try:
             with self._log_path.open("ab") as log:
@@ -88,7 +88,7 @@ class EmbeddedBroker:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     pass_fds=(ready_write,),
-                    # Ctrl-C at the terminal is for the test, which then stops its broker in order.
+                    # Keep Ctrl-C from the broker: the test stops it.
                     start_new_session=True,
                 )
             os.close(ready_write)
@@ -104,11 +104,11 @@ class EmbeddedBroker:
         return self
 
     def stop(self, timeout_s: float = 30.0) -> None:
-        """A clean stop; raises if the broker does not end well."""
+        """Stop the broker cleanly; raises if it exits with an error."""
         self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> None:
-        """kill -9, as a power cut to the process."""
+        """Kill the broker (SIGKILL)."""
         self._end(signal.SIGKILL, 10.0)
 
     def restart(self) -> None:
@@ -123,7 +123,7 @@ class EmbeddedBroker:
             self._folder.cleanup()
 
     def output(self, lines: int = 50) -> str:
-        """The end of what the broker wrote to its log."""
+        """The last lines of the broker's log."""
         if not self._log_path.exists():
             return ""
         return "\n".join(self._log_path.read_text(errors="replace").splitlines()[-lines:])
@@ -139,7 +139,7 @@ class EmbeddedBroker:
         self.close()
 
     def _prepare(self) -> Path:
-        """Format the data folder if it is new; returns the property file."""
+        """Format the data folder if it is new; return the property file."""
         from ruslo.config.broker import BrokerConfig
         from ruslo.config.properties import format_properties
 
@@ -152,7 +152,7 @@ class EmbeddedBroker:
 
     def _wait_ready(self, ready_read: int) -> int:
         deadline = time.monotonic() + self._start_timeout_s
-        # Not select, which takes no descriptor above 1023.
+        # select() does not support descriptors above 1023.
         poll = select.poll()
         poll.register(ready_read, select.POLLIN)
         line = b""
@@ -166,15 +166,15 @@ class EmbeddedBroker:
                 break
             line += chunk
         if not line:
-            raise BrokerFailed(f"the broker ended before it was ready:\n{self.output()}")
+            raise BrokerFailed(f"the broker exited before it was ready:\n{self.output()}")
         return int(line.decode().split(",")[0].rpartition(":")[2])
 
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        already_ended = process.poll()
-        if already_ended is None:
+        exited_before = process.poll()
+        if exited_before is None:
             process.send_signal(number)
         try:
             code = process.wait(timeout_s)
@@ -185,6 +185,6 @@ class EmbeddedBroker:
         finally:
             if process.stdin is not None:
                 process.stdin.close()
-        if number != signal.SIGKILL and (already_ended is not None or code != 0):
-            how = "had ended by itself" if already_ended is not None else "stopped"
+        if number != signal.SIGKILL and (exited_before is not None or code != 0):
+            how = "had already exited" if exited_before is not None else "stopped"
             raise BrokerFailed(f"the broker {how} with exit code {code}:\n{self.output()}")

@@ -1,7 +1,7 @@
-"""A real cluster inside a test: several nodes in this process, with real sockets and real files.
+"""A real cluster for tests: several nodes in this process, with real sockets and real files.
 
-Each node has a thread and an event loop of its own, so that one can stand still or end while the others go
-on. Clients of any kind connect as to any other cluster.
+Each node has its own thread and event loop, so one can pause or stop while the others continue.
+Any client can connect.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-FOR_TESTS = {
-    # A node that is paused or cut off is given up after so long; one that is killed, at once.
+TEST_PROPERTIES = {
+    # Time until a paused or partitioned node is fenced; a killed node is fenced at once.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # Few, because the first group or transaction waits until all of them are there.
+    # The first group or transaction waits until all of them are created.
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
-    # Nobody scrapes the nodes of a test.
+    # Metrics are not needed in tests.
     "ruslo.metrics.listener": "",
 }
-_POLL_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
 
 class EmbeddedCluster:
     """``with EmbeddedCluster() as cluster: Producer({"bootstrap.servers": cluster.bootstrap})``.
 
-    Nodes have the ids 1, 2, 3, …, and each is broker and controller. Topics have three copies by default, two
-    of which must have a record before it is acknowledged. ``properties`` are Kafka's own and hold for all
-    nodes; ``racks`` names the rack of each, else each is its own.
+    Nodes have the IDs 1, 2, 3, …, and each is broker and controller. By default topics have three
+    replicas, and ``min.insync.replicas`` is two. ``properties`` are broker properties of all nodes. ``racks``
+    are the racks of the nodes; by default each has its own.
 
-    Without ``data_dir`` all is kept in a temporary folder that ``close`` (or leaving the ``with``) removes.
+    Without ``data_dir`` the data is in a temporary folder, which ``close`` (or the end of the ``with`` block)
+    removes.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class EmbeddedCluster:
             self._folder = tempfile.TemporaryDirectory(prefix="ruslo-", ignore_cleanup_errors=True)
             data_dir = Path(self._folder.name)
         self.data_dir = data_dir
-        """Each node has its log directory in here: ``node-1``, …"""
+        """Contains the log directory of each node: ``node-1``, …"""
         numbers = free_ports(2 * nodes)
         ports = [NodePorts(*numbers[at : at + 2]) for at in range(0, 2 * nodes, 2)]
         self._addresses = {node_id: f"{LOOPBACK}:{each.broker}" for node_id, each in enumerate(ports, 1)}
@@ -69,7 +70,9 @@ class EmbeddedCluster:
             {port: node_id for node_id, each in enumerate(ports, 1) for port in each}
         )
         self._nodes = self._prepare(
-            cluster_properties(data_dir, ports, racks=racks, overrides=FOR_TESTS | dict(properties or {}))
+            cluster_properties(
+                data_dir, ports, racks=racks, overrides=TEST_PROPERTIES | dict(properties or {})
+            )
         )
 
     def _prepare(self, nodes: Sequence[Mapping[str, str]]) -> dict[int, ClusterNode]:
@@ -79,7 +82,7 @@ class EmbeddedCluster:
         format_cluster(configs)
         return {config.node_id: ClusterNode(config, self._network) for config in configs}
 
-    # -- what tests need to know -----------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------
 
     @property
     def node_ids(self) -> list[int]:
@@ -87,11 +90,11 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as ``bootstrap.servers``: all nodes, also those that do not run just now."""
+        """The ``bootstrap.servers`` of clients: all nodes, including stopped ones."""
         return ",".join(self._addresses.values())
 
     def bootstrap_of(self, node_id: int) -> str:
-        """The address of this one alone."""
+        """The address of one node."""
         self._node(node_id)
         return self._addresses[node_id]
 
@@ -99,32 +102,32 @@ class EmbeddedCluster:
         return self._node(node_id).running
 
     def controller(self) -> int:
-        """The node that is the active controller; waits for one."""
-        return self._until("there is an active controller", self._active_controller)
+        """The active controller; waits until there is one."""
+        return self._wait_for("there is an active controller", self._active_controller)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """The node that leads it; waits until one that runs does."""
+        """The leader of a partition; waits until a running node leads it."""
 
-        def look() -> int | None:
-            place = next((each for each in self._places() if each[:2] == (topic, partition)), None)
-            return place.leader_id if place and self._runs(place.leader_id) else None
+        def find_leader() -> int | None:
+            state = next((each for each in self._partitions() if each[:2] == (topic, partition)), None)
+            return state.leader_id if state and self._is_running(state.leader_id) else None
 
-        return self._until(f"{topic}-{partition} has a leader", look)
+        return self._wait_for(f"{topic}-{partition} has a leader", find_leader)
 
     def wait_until_in_sync(self, *topics: str, timeout_s: float = 30.0) -> None:
-        """Until every replica of these topics, or of all there are, is in sync."""
+        """Wait until every replica of these topics, or of all topics, is in sync."""
 
-        def look() -> bool | None:
-            chosen = [each for each in self._places() if not topics or each.topic in topics]
+        def is_in_sync() -> bool | None:
+            chosen = [each for each in self._partitions() if not topics or each.topic in topics]
             known = {each.topic for each in chosen}
             return (known >= set(topics) and all(each.in_sync for each in chosen)) or None
 
-        self._until("all replicas are in sync", look, timeout_s)
+        self._wait_for("all replicas are in sync", is_in_sync, timeout_s)
 
-    # -- life ------------------------------------------------------------------------------------------------
+    # -- lifecycle and faults --------------------------------------------------------------------------------
 
     def start(self, *node_ids: int) -> Self:
-        """These nodes, or all that do not run; returns when clients may connect to them."""
+        """Start these nodes, or all that are not running; returns when clients can connect to them."""
         chosen = [self._node(each) for each in node_ids] or [
             node for node in self._nodes.values() if not node.running
         ]
@@ -135,46 +138,46 @@ class EmbeddedCluster:
         return self
 
     def stop(self, node_id: int, timeout_s: float = 30.0) -> None:
-        """In order: it hands over what it leads first."""
+        """Stop a node with a controlled shutdown."""
         self._node(node_id).stop(timeout_s)
 
     def kill(self, *node_ids: int) -> None:
-        """As kill -9: connections end, nothing more is written, the others notice at once."""
+        """Kill nodes like kill -9: their connections close, and they write nothing more."""
         for node_id in node_ids:
             self._node(node_id).kill()
 
     def restart(self, node_id: int) -> None:
-        """Start it again on its data, at its address; one that runs is stopped in order before."""
+        """Start a node again with its data and address. A running node is stopped first."""
         node = self._node(node_id)
         if node.running:
             node.stop(self._start_timeout_s)
         self.start(node_id)
 
     def pause(self, node_id: int) -> None:
-        """As SIGSTOP: connections stay open, and nobody answers."""
+        """Pause a node like SIGSTOP: its connections stay open, but it does not respond."""
         self._node(node_id).pause()
 
     def resume(self, node_id: int) -> None:
-        """It goes on as if no time had passed."""
+        """Resume a paused node."""
         self._node(node_id).resume()
 
     def partition(self, *node_ids: int, one_way: bool = False) -> None:
-        """These nodes and the others do not hear each other any more; clients still reach all of them.
+        """Partition these nodes from the others. Clients still reach all nodes.
 
-        ``one_way``: these hear the others, but are not heard.
+        ``one_way``: these nodes still receive from the others, but cannot send to them.
         """
-        apart = {self._node(each).node_id for each in node_ids}
-        others = self._nodes.keys() - apart
-        self._network.cut(apart, others)
+        isolated = {self._node(each).node_id for each in node_ids}
+        others = self._nodes.keys() - isolated
+        self._network.block(isolated, others)
         if not one_way:
-            self._network.cut(others, apart)
+            self._network.block(others, isolated)
 
     def heal(self) -> None:
-        """All nodes hear each other again."""
+        """Connect all nodes again."""
         self._network.heal()
 
     def close(self) -> None:
-        """End all nodes and remove the temporary folder. Nothing is kept, so nobody hands anything over."""
+        """Kill all nodes and remove the temporary folder."""
         try:
             self.kill(*self._nodes)
         finally:
@@ -193,57 +196,59 @@ class EmbeddedCluster:
     ) -> None:
         self.close()
 
-    # -- inside ----------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------
 
     def _node(self, node_id: int) -> ClusterNode:
         node = self._nodes.get(node_id)
         if node is None:
-            raise ClusterNodeFailed(f"there is no node {node_id}; the nodes are {self.node_ids}")
+            raise ClusterNodeFailed(f"unknown node {node_id}; the nodes are {self.node_ids}")
         return node
 
-    def _runs(self, node_id: int) -> bool:
+    def _is_running(self, node_id: int) -> bool:
         return node_id in self._nodes and self._nodes[node_id].running
 
-    def _awake(self) -> list[ClusterNode]:
+    def _responsive(self) -> list[ClusterNode]:
         return [node for node in self._nodes.values() if node.is_ready and not node.paused]
 
     def _active_controller(self) -> int | None:
-        """As the nodes say: one that is cut off may not know of its successor, whose epoch is later."""
-        told = [node.ask(_who_leads) for node in self._awake()]
-        epoch, leader_id = max(told, default=(-1, -1))
-        return leader_id if self._runs(leader_id) and (epoch, leader_id) in told else None
+        """The leader of the highest epoch that any node knows: a partitioned node may know an older one."""
+        known = [node.query(_epoch_and_leader) for node in self._responsive()]
+        epoch, leader_id = max(known, default=(-1, -1))
+        return leader_id if self._is_running(leader_id) and (epoch, leader_id) in known else None
 
-    def _places(self) -> list[_Place]:
-        """All partitions, as the active controller has them; none if there is no controller."""
+    def _partitions(self) -> list[_PartitionState]:
+        """All partitions, as the active controller knows them; empty without a controller."""
         controller_id = self._active_controller()
         if controller_id is None or self._nodes[controller_id].paused:
             return []
-        return self._nodes[controller_id].ask(_places_of)
+        return self._nodes[controller_id].query(_partition_states)
 
-    def _until(self, what: str, look: Callable[[], ResultT | None], timeout_s: float = 30.0) -> ResultT:
+    def _wait_for(
+        self, condition: str, check: Callable[[], ResultT | None], timeout_s: float = 30.0
+    ) -> ResultT:
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
-            found = look()
+            found = check()
             if found is not None:
                 return found
-            time.sleep(_POLL_S)
-        raise TimeoutError(f"not within {timeout_s:g} s: {what}")
+            time.sleep(_POLL_INTERVAL_S)
+        raise TimeoutError(f"timed out after {timeout_s:g} s: {condition}")
 
 
-class _Place(NamedTuple):
+class _PartitionState(NamedTuple):
     topic: str
     partition: int
     leader_id: int
     in_sync: bool
 
 
-def _who_leads(node: Node) -> tuple[int, int]:
+def _epoch_and_leader(node: Node) -> tuple[int, int]:
     return node.raft.epoch, node.raft.leader_id
 
 
-def _places_of(node: Node) -> list[_Place]:
+def _partition_states(node: Node) -> list[_PartitionState]:
     return [
-        _Place(topic.name, index, partition.leader, set(partition.isr) == set(partition.replicas))
+        _PartitionState(topic.name, index, partition.leader, set(partition.isr) == set(partition.replicas))
         for topic in node.metadata.image.topics.by_name.values()
         for index, partition in enumerate(topic.partitions)
     ]

@@ -1,15 +1,15 @@
-"""pytest fixtures that give a test a real broker. Installed with the package; nothing to import.
+"""pytest fixtures with a real broker or cluster. They are available when the package is installed.
 
 ``ruslo_broker``
-    One broker for the whole test session (for each process with pytest-xdist), started by the first test that
-    asks for it. Tests share it, so each should use topics of its own.
+    One broker for the test session (with pytest-xdist, one per process), started by the first test that uses
+    it. Tests share it, so each test should use its own topics.
 
 ``ruslo_broker_factory``
     A function that starts another broker: ``ruslo_broker_factory({"num.partitions": "3"})``. Its brokers are
-    closed when the test ends; stop, kill and restart them as you like.
+    closed at the end of the test. A test can stop, kill and restart them.
 
 ``ruslo_cluster``
-    Three nodes that form one cluster, for this test alone; kill, pause, part and restart them as you like.
+    A cluster of three nodes for one test, which can kill, pause, partition and restart them.
 
 ``ruslo_cluster_factory``
     A function that starts such clusters: ``ruslo_cluster_factory(5, {"min.insync.replicas": "3"})``.
@@ -35,7 +35,7 @@ _NO_BROKERS: list[EmbeddedBroker] = []
 
 @pytest.fixture(scope="session")
 def ruslo_broker() -> Iterator[EmbeddedBroker]:
-    """A broker that the whole session shares."""
+    """A broker that all tests of the session share."""
     from ruslo.testing.embedded import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
@@ -46,13 +46,13 @@ def ruslo_broker() -> Iterator[EmbeddedBroker]:
 def ruslo_broker_factory(
     request: pytest.FixtureRequest,
 ) -> Iterator[Callable[..., EmbeddedBroker]]:
-    """Start brokers for this test alone: ``factory(properties, data_dir=…, port=…)``."""
+    """Start brokers for one test: ``factory(properties, data_dir=…, port=…)``."""
     from ruslo.testing.embedded import EmbeddedBroker
 
     brokers: list[EmbeddedBroker] = []
     request.node.stash[_BROKERS] = brokers
 
-    # All of them are closed, also when one raises because it had ended by itself.
+    # Close all brokers, even if closing one of them raises because it had crashed.
     with ExitStack() as opened:
 
         def start(properties: Mapping[str, str] | None = None, **options: object) -> EmbeddedBroker:
@@ -66,13 +66,13 @@ def ruslo_broker_factory(
 
 @pytest.fixture
 def ruslo_cluster(ruslo_cluster_factory: Callable[..., EmbeddedCluster]) -> EmbeddedCluster:
-    """Three nodes for this test alone."""
+    """A cluster of three nodes for one test."""
     return ruslo_cluster_factory()
 
 
 @pytest.fixture
 def ruslo_cluster_factory() -> Iterator[Callable[..., EmbeddedCluster]]:
-    """Start clusters for this test alone: ``factory(nodes, properties, racks=…)``."""
+    """Start clusters for one test: ``factory(nodes, properties, racks=…)``."""
     from ruslo.testing.embedded_cluster import EmbeddedCluster
 
     with ExitStack() as opened:

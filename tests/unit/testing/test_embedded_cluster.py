@@ -28,13 +28,13 @@ from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.testing import ClusterNodeFailed, EmbeddedCluster
 from tests.support.clients.raw_client import connected
 
-IMPATIENT = {
+SHORT_TIMEOUTS = {
     "log_level": 0,
     "request.timeout.ms": 1000,
     "socket.timeout.ms": 2000,
     "message.timeout.ms": 60_000,
 }
-"""A client of a leader that is silent tries another one only when its request has timed out."""
+"""A client of an unresponsive leader tries another broker only after its request timed out."""
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def cluster(ruslo_cluster: EmbeddedCluster) -> EmbeddedCluster:
 
 
 def write(cluster: EmbeddedCluster, *values: bytes, to: str | None = None) -> None:
-    """Each is acknowledged when this returns."""
+    """Produce the values and wait until all are acknowledged."""
     bootstrap = to or cluster.bootstrap
     failed: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **IMPATIENT})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **SHORT_TIMEOUTS})
     for value in values:
         producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
     assert producer.flush(60) == 0
@@ -64,7 +64,7 @@ def read(bootstrap: str) -> list[bytes | None]:
     try:
         while True:
             message = consumer.poll(10)
-            assert message is not None, f"the end of the partition was not reached behind {values}"
+            assert message is not None, f"the end of the partition was not reached after {values}"
             error = message.error()
             if error is None:
                 values.append(message.value())
@@ -74,43 +74,43 @@ def read(bootstrap: str) -> list[bytes | None]:
         consumer.close()
 
 
-def test_whoever_is_asked_calls_itself_the_controller(cluster: EmbeddedCluster) -> None:
-    """It can be reached, and passes on what is the active controller's to do."""
+def test_every_broker_names_itself_as_controller(cluster: EmbeddedCluster) -> None:
+    """It forwards controller requests to the active controller."""
 
     async def controller_according_to(node_id: int) -> int:
-        # Not librdkafka: it may ask any broker that it has heard of.
+        # Not librdkafka, which may send the request to any broker.
         async with connected(cluster.bootstrap_of(node_id)) as client:
-            answer = await client.call(DescribeClusterRequest(), DescribeClusterResponse)
-        return answer.controller_id
+            response = await client.call(DescribeClusterRequest(), DescribeClusterResponse)
+        return response.controller_id
 
     for node_id in cluster.node_ids:
         assert asyncio.run(controller_according_to(node_id)) == node_id
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_of(node_id), **IMPATIENT})
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_of(node_id), **SHORT_TIMEOUTS})
         topic = f"made-by-{node_id}"
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
 
 
 def test_a_broker_knows_partitions_that_others_hold(ruslo_cluster: EmbeddedCluster) -> None:
-    """Who asks the wrong one is to look for the leader, and not to think that the topic is gone."""
-    admin = AdminClient({"bootstrap.servers": ruslo_cluster.bootstrap, **IMPATIENT})
-    admin.create_topics([NewTopic("lonely", 1, 1)])["lonely"].result(30)
-    elsewhere = next(each for each in ruslo_cluster.node_ids if each != ruslo_cluster.leader_of("lonely"))
+    """A client of the wrong broker must look for the leader, and not assume that the topic was deleted."""
+    admin = AdminClient({"bootstrap.servers": ruslo_cluster.bootstrap, **SHORT_TIMEOUTS})
+    admin.create_topics([NewTopic("single", 1, 1)])["single"].result(30)
+    elsewhere = next(each for each in ruslo_cluster.node_ids if each != ruslo_cluster.leader_of("single"))
 
     async def delete_records(topic: str, index: int) -> ErrorCode:
-        asked = DeleteRecordsTopic(
+        records = DeleteRecordsTopic(
             name=topic, partitions=[DeleteRecordsPartition(partition_index=index, offset=0)]
         )
-        request = DeleteRecordsRequest(topics=[asked], timeout_ms=1000)
+        request = DeleteRecordsRequest(topics=[records], timeout_ms=1000)
         async with connected(ruslo_cluster.bootstrap_of(elsewhere)) as client:
-            answer = await client.call(request, DeleteRecordsResponse)
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
+            response = await client.call(request, DeleteRecordsResponse)
+        return ErrorCode(response.topics[0].partitions[0].error_code)
 
-    assert asyncio.run(delete_records("lonely", 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert asyncio.run(delete_records("lonely", 1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert asyncio.run(delete_records("nobody", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert asyncio.run(delete_records("single", 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert asyncio.run(delete_records("single", 1)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert asyncio.run(delete_records("missing", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_leader_that_is_killed_and_comes_back(cluster: EmbeddedCluster) -> None:
+def test_a_killed_leader_restarts(cluster: EmbeddedCluster) -> None:
     leader = cluster.leader_of("t")
     cluster.kill(leader)
     assert not cluster.is_running(leader)
@@ -123,7 +123,7 @@ def test_a_leader_that_is_killed_and_comes_back(cluster: EmbeddedCluster) -> Non
     assert read(cluster.bootstrap) == [b"first", b"second"]
 
 
-def test_a_controller_that_is_stopped_in_order(cluster: EmbeddedCluster) -> None:
+def test_controlled_shutdown_of_the_controller(cluster: EmbeddedCluster) -> None:
     before = cluster.controller()
     cluster.stop(before)
     assert cluster.controller() != before
@@ -135,7 +135,7 @@ def test_a_controller_that_is_stopped_in_order(cluster: EmbeddedCluster) -> None
     assert read(cluster.bootstrap_of(before)) == [b"first", b"second"]
 
 
-def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_wakes(
+def test_a_paused_leader_is_replaced_and_does_no_harm_when_it_resumes(
     cluster: EmbeddedCluster,
 ) -> None:
     leader = cluster.leader_of("t")
@@ -148,7 +148,7 @@ def test_a_leader_that_stands_still_is_replaced_and_does_no_harm_when_it_wakes(
     assert read(cluster.bootstrap) == [b"first", b"second"]
 
 
-def test_a_node_can_be_killed_while_it_stands_still(cluster: EmbeddedCluster) -> None:
+def test_a_paused_node_can_be_killed(cluster: EmbeddedCluster) -> None:
     leader = cluster.leader_of("t")
     cluster.pause(leader)
     cluster.kill(leader)
@@ -158,41 +158,41 @@ def test_a_node_can_be_killed_while_it_stands_still(cluster: EmbeddedCluster) ->
 
 
 @pytest.mark.parametrize("one_way", [False, True])
-def test_a_leader_that_is_cut_off_acknowledges_nothing(cluster: EmbeddedCluster, one_way: bool) -> None:
+def test_a_partitioned_leader_acknowledges_nothing(cluster: EmbeddedCluster, one_way: bool) -> None:
     leader = cluster.leader_of("t")
     cluster.partition(leader, one_way=one_way)
-    lonely: list[KafkaError | None] = []
+    outcomes: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_of(leader), "log_level": 0, "retries": 0})
-    producer.produce("t", b"unheard", on_delivery=lambda error, _: lonely.append(error))
+    producer.produce("t", b"unacknowledged", on_delivery=lambda error, _: outcomes.append(error))
     while cluster.leader_of("t") == leader:
         time.sleep(0.05)
     write(cluster, b"second", to=cluster.bootstrap_of(cluster.leader_of("t")))
     cluster.heal()
     cluster.wait_until_in_sync("t")
     producer.flush(60)
-    (outcome,) = lonely
-    expected = [b"first", b"second"] if outcome is not None else [b"first", b"second", b"unheard"]
+    (outcome,) = outcomes
+    expected = [b"first", b"second"] if outcome is not None else [b"first", b"second", b"unacknowledged"]
     assert read(cluster.bootstrap) == expected
 
 
-def test_a_coordinator_that_is_cut_off_tells_no_offsets(cluster: EmbeddedCluster) -> None:
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", **IMPATIENT}
+def test_a_partitioned_coordinator_returns_no_offsets(cluster: EmbeddedCluster) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", **SHORT_TIMEOUTS}
     del settings["message.timeout.ms"]
     consumer = Consumer(settings)
     consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
-    (coordinator,) = (node for node in (1, 2, 3) if ask_for_offset(cluster, node) == (ErrorCode.NONE, 1))
+    (coordinator,) = (node for node in (1, 2, 3) if fetch_offset(cluster, node) == (ErrorCode.NONE, 1))
     cluster.partition(coordinator)
     others = {1, 2, 3} - {coordinator}
-    while not any(ask_for_offset(cluster, node)[0] is ErrorCode.NONE for node in others):
+    while not any(fetch_offset(cluster, node)[0] is ErrorCode.NONE for node in others):
         time.sleep(0.05)
-    assert ask_for_offset(cluster, coordinator) == (ErrorCode.NOT_COORDINATOR, -1)
+    assert fetch_offset(cluster, coordinator) == (ErrorCode.NOT_COORDINATOR, -1)
     consumer.close()
 
 
-def ask_for_offset(cluster: EmbeddedCluster, node_id: int) -> tuple[ErrorCode, int]:
-    """Of group g, for the first partition of topic t."""
+def fetch_offset(cluster: EmbeddedCluster, node_id: int) -> tuple[ErrorCode, int]:
+    """The committed offset of group g for t-0, as this node knows it."""
 
-    async def ask() -> tuple[ErrorCode, int]:
+    async def fetch() -> tuple[ErrorCode, int]:
         topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=[topic])])
         async with connected(cluster.bootstrap_of(node_id)) as client:
@@ -200,14 +200,14 @@ def ask_for_offset(cluster: EmbeddedCluster, node_id: int) -> tuple[ErrorCode, i
         offset = group.topics[0].partitions[0].committed_offset if group.topics else -1
         return ErrorCode(group.error_code), offset
 
-    return asyncio.run(ask())
+    return asyncio.run(fetch())
 
 
-def test_what_is_asked_of_it_in_vain_is_told() -> None:
+def test_invalid_operations_raise() -> None:
     with EmbeddedCluster(1) as cluster:
-        with pytest.raises(ClusterNodeFailed, match="there is no node 7; the nodes are"):
+        with pytest.raises(ClusterNodeFailed, match="unknown node 7; the nodes are"):
             cluster.kill(7)
-        with pytest.raises(ClusterNodeFailed, match="running already"):
+        with pytest.raises(ClusterNodeFailed, match="already running"):
             cluster.start(1)
         cluster.kill(1)
         cluster.kill(1)
@@ -218,7 +218,7 @@ def test_what_is_asked_of_it_in_vain_is_told() -> None:
 def test_a_minority_cannot_start_and_leaves_nothing_behind() -> None:
     cluster = EmbeddedCluster(start_timeout_s=1)
     try:
-        with pytest.raises(ClusterNodeFailed, match="a majority of the nodes must run"):
+        with pytest.raises(ClusterNodeFailed, match="Start a majority of the nodes"):
             cluster.start(1)
         assert not cluster.is_running(1)
     finally:

@@ -55,7 +55,7 @@ def test_none_is_left():
     )
     assert code == 1
     assert "2 passed, 1 error" in output, output
-    assert "had ended by itself" in output
+    assert "had already exited" in output
 
 
 def test_a_failure_shows_the_broker_s_log(tmp_path: Path) -> None:
