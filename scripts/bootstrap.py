@@ -1,10 +1,10 @@
-"""Set up a working copy: virtual environment, pinned packages, the project itself, system packages for tests.
+"""Set up a working copy: virtual environment, pinned packages, the project, and system packages for tests.
 
-    python3 scripts/bootstrap.py runtime     what `make demo` needs
-    python3 scripts/bootstrap.py dev         what `make test`, `make check` and `make bench` need
+    python3 scripts/bootstrap.py runtime     for `make demo`
+    python3 scripts/bootstrap.py dev         for `make test`, `make check` and `make bench`
 
-Runs with the system's Python and its standard library only. A second run finds a stamp and returns at once.
-Spark comes with both, and with it the wish for Java 17 or 21.
+The script needs only the standard library of the system's Python. A second run finds a stamp file and returns
+at once. Both profiles include Spark, which needs Java 17 or 21.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SOURCE_ONLY = ["pyspark"]
 
 
 class SystemPackage(NamedTuple):
-    """A Debian package, what it is for, and how to see that it (or a stand-in) is there."""
+    """A Debian package, its purpose, and a check whether it or a replacement is installed."""
 
     name: str
     purpose: str
     is_present: Callable[[], bool]
     successor: str | None = None
-    """What releases without the package have in its place."""
+    """The package in releases that do not have this one."""
 
 
 def _has_command(name: str) -> Callable[[], bool]:
@@ -44,7 +44,7 @@ def _has_command(name: str) -> Callable[[], bool]:
 def _has_java_for_spark() -> bool:
     sys.path.insert(0, str(ROOT / "src"))
     from ruslo.model.errors import ConfigError
-    from ruslo.pipeline.java import find_java_home  # nothing but the standard library, as this script
+    from ruslo.pipeline.java import find_java_home  # imports only the standard library
 
     try:
         find_java_home()
@@ -69,7 +69,7 @@ TEST_PACKAGES = [
         "default-jdk-headless", "Apache Kafka and its tools in interop tests", _has_command("javac")
     ),
     SystemPackage("maven", "downloads Apache Kafka for tests and benchmarks", _has_command("mvn")),
-    SystemPackage("npm", "brings htmx and uPlot for the console", _has_command("npm")),
+    SystemPackage("npm", "fetches htmx and uPlot for the console", _has_command("npm")),
     SystemPackage("chromium", "tests of the console in a real browser", _has_command("chromium")),
     SystemPackage("kcat", "interop tests with kcat", _has_command("kcat")),
     SystemPackage("openssl", "certificates for tests of TLS clients", _has_command("openssl")),
@@ -91,19 +91,19 @@ def main(arguments: list[str]) -> int:
         return 2
     profile = arguments[0]
     if sys.version_info < OLDEST_PYTHON:
-        fail(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: set PYTHON=/path/to/python3")
+        fail(f"Python {sys.version.split()[0]} is older than 3.11: set PYTHON=/path/to/python3")
     if not is_installed(profile):
         create_environment()
         install_python_packages(profile)
     if profile == "dev":
         install_system_packages(TEST_PACKAGES)
     install_system_packages(RUNTIME_PACKAGES, optional=True)
-    bring_console_assets()
+    fetch_console_assets()
     return 0
 
 
 def set_up_digest(profile: str) -> str:
-    """Changes whenever the environment would: the lock, the project's metadata, this script, the Python."""
+    """A digest of everything the environment depends on: lock files, pyproject.toml, this script, Python."""
     digest = hashlib.sha256(f"{ROOT} {sys.version}".encode())
     for path in (lock_file("build"), lock_file(profile), ROOT / "pyproject.toml", Path(__file__)):
         digest.update(path.read_bytes())
@@ -119,7 +119,7 @@ def stamp_file(profile: str) -> Path:
 
 
 def is_installed(profile: str) -> bool:
-    """Whether this profile, or the larger one that contains it, is already installed as the lock says."""
+    """True if this profile, or ``dev``, which contains it, is installed as locked."""
     return any(
         stamp_file(candidate).exists() and stamp_file(candidate).read_text() == set_up_digest(candidate)
         for candidate in {profile, "dev"}
@@ -132,12 +132,10 @@ def create_environment() -> None:
         and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode == 0
     ):
         return
-    if importlib.util.find_spec("ensurepip") is None:  # Debian ships venv without pip in its bare python3
+    if importlib.util.find_spec("ensurepip") is None:  # Debian's python3 has no ensurepip
         package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
         if os.geteuid() != 0:
-            fail(
-                f"Python's venv module is incomplete here: run `sudo apt-get install {package}` and try again"
-            )
+            fail(f"Python's venv module is incomplete: run `sudo apt-get install {package}` and try again")
         apt_install([package])
     say("creating .venv")
     shutil.rmtree(VENV, ignore_errors=True)
@@ -145,10 +143,10 @@ def create_environment() -> None:
 
 
 def install_python_packages(profile: str) -> None:
-    say(f"installing the packages of requirements/{profile}.lock; the first time that takes minutes")
+    say(f"installing the packages of requirements/{profile}.lock; the first run takes minutes")
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pinned = [*pip, "--require-hashes", "--only-binary", ":all:"]
-    # Build backends are pinned as well and come first: what is built here resolves and downloads nothing.
+    # Pinned build backends are installed first, so builds download nothing.
     run([*pinned, "-r", str(lock_file("build"))])
     source = ["--no-build-isolation", *(option for name in SOURCE_ONLY for option in ("--no-binary", name))]
     run([*pinned, *source, "-r", str(lock_file(profile))])
@@ -157,7 +155,7 @@ def install_python_packages(profile: str) -> None:
 
 
 def install_system_packages(packages: list[SystemPackage], *, optional: bool = False) -> None:
-    """What cannot be installed is named; unless it is ``optional``, a failing apt-get ends the set-up."""
+    """Install packages with apt-get if possible; otherwise, or if ``optional`` and it fails, list them."""
     missing = [package for package in packages if not package.is_present()]
     if not missing:
         return
@@ -172,8 +170,8 @@ def install_system_packages(packages: list[SystemPackage], *, optional: bool = F
         say(f"missing: {package.name} ({package.purpose}); run `sudo apt-get install {package.name}`")
 
 
-def bring_console_assets() -> None:
-    """Plots and live pages of the console; where they cannot be had it works without."""
+def fetch_console_assets() -> None:
+    """Fetch the browser libraries of the console, which also works without them."""
     sys.path.insert(0, str(ROOT))
     from scripts.console_assets import AssetsMissing, ensure_assets
 
@@ -208,7 +206,7 @@ def _apt_knows(package: str) -> bool:
 def run(command: list[str], environment: dict[str, str] | None = None, stdout: int | None = None) -> None:
     result = subprocess.run(command, env=environment, stdout=stdout)
     if result.returncode != 0:
-        fail(f"`{' '.join(command)}` ended with code {result.returncode}; the lines above say why")
+        fail(f"`{' '.join(command)}` exited with code {result.returncode}. See the output above")
 
 
 def say(text: str) -> None:

@@ -1,11 +1,10 @@
-"""Bring the console's two browser libraries, pinned by version and hash, into the package.
+"""Fetch the two browser libraries of the console, pinned by version and hash.
 
     python3 scripts/console_assets.py
 
-They come from the npm registry, whichever one npm is configured for; without npm, from the one that the
-environment names (NPM_CONFIG_REGISTRY). None of their code is in this repository: the folder is ignored by
-git and travels inside the wheel. Runs with the standard library only. The console works without them, but
-shows no plots and reloads whole pages.
+They come from the registry that npm is configured for, or, without npm, from NPM_CONFIG_REGISTRY. Git ignores
+their folder, and the wheel includes it. The script needs only the standard
+library. Without the libraries, the console shows no plots and reloads whole pages.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class Asset(NamedTuple):
     package: str
     version: str
     integrity: str
-    """As npm writes it: the algorithm, a dash, the digest of the package file in base64."""
+    """The format of npm: the algorithm, a dash, and the base64 digest of the package file."""
     files: Mapping[str, str]
-    """Where in the package, and the name it gets here."""
+    """Path in the package, and the local file name."""
 
 
 ASSETS = (
@@ -58,11 +57,11 @@ ASSETS = (
 
 
 class AssetsMissing(Exception):
-    """They could not be fetched; the message says why and what to do."""
+    """The libraries could not be fetched; the message contains the reason and the fix."""
 
 
 def ensure_assets() -> bool:
-    """Fetch what is not there as pinned; whether there was anything to fetch. May raise AssetsMissing."""
+    """Fetch missing or outdated libraries; True if there were any. Raises AssetsMissing."""
     missing = [asset for asset in ASSETS if not _is_present(asset)]
     for asset in missing:
         content = _fetch(asset)
@@ -107,12 +106,12 @@ def _npm_pack(asset: Asset) -> bytes:
                 timeout=_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
-            raise AssetsMissing(f"npm did not bring {asset.package} within {_TIMEOUT_S} s") from None
+            raise AssetsMissing(f"npm did not fetch {asset.package} within {_TIMEOUT_S} s") from None
         packed = list(Path(folder).glob("*.tgz"))
         if result.returncode != 0 or len(packed) != 1:
             reason = (result.stderr or result.stdout).strip().splitlines()
             raise AssetsMissing(
-                f"npm could not bring {asset.package}: {reason[-1] if reason else 'it gave no reason'}"
+                f"npm failed to fetch {asset.package}: {reason[-1] if reason else 'no reason given'}"
             )
         return packed[0].read_bytes()
 
@@ -123,7 +122,7 @@ def _download(url: str) -> bytes:
             content: bytes = answer.read()
             return content
     except OSError as error:
-        raise AssetsMissing(f"the registry did not give {url.rsplit('/', 1)[-1]}: {error}") from error
+        raise AssetsMissing(f"the registry did not return {url.rsplit('/', 1)[-1]}: {error}") from error
 
 
 def _check(asset: Asset, content: bytes) -> None:
@@ -131,7 +130,7 @@ def _check(asset: Asset, content: bytes) -> None:
     found = base64.b64encode(hashlib.new(algorithm, content).digest()).decode()
     if found != wanted:
         raise AssetsMissing(
-            f"{asset.package} {asset.version} is not what it was when it was pinned: "
+            f"{asset.package} {asset.version} differs from the pinned version: "
             f"its {algorithm} is {found}, not {wanted}"
         )
 
@@ -152,7 +151,7 @@ def main() -> int:
     except AssetsMissing as error:
         print(f"console: {error}", file=sys.stderr)
         return 1
-    print("console: htmx and uPlot fetched" if fetched else "console: htmx and uPlot are there")
+    print("console: htmx and uPlot fetched" if fetched else "console: htmx and uPlot are up to date")
     return 0
 
 

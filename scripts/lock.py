@@ -1,4 +1,4 @@
-"""Write requirements/*.lock anew: the newest versions pyproject.toml allows, with hashes, naming no index."""
+"""Update requirements/*.lock to the newest versions that pyproject.toml allows, with hashes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PROFILES = {
 
 
 def main() -> int:
-    for profile, what in PROFILES.items():
-        command = [sys.executable, "-m", "uv", "pip", "compile", *what]
+    for profile, arguments in PROFILES.items():
+        command = [sys.executable, "-m", "uv", "pip", "compile", *arguments]
         command += ["--universal", "--python-version", "3.11", "--upgrade", "--generate-hashes", "--quiet"]
         command += ["--no-emit-index-url", "--no-emit-find-links", "--custom-compile-command", "make lock"]
         command += ["--output-file", f"requirements/{profile}.lock"]

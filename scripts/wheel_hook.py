@@ -1,4 +1,4 @@
-"""Hatch calls this before it builds a wheel: the console's browser libraries travel inside."""
+"""Build hook of Hatch: puts the browser libraries of the console into the wheel."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from scripts.console_assets import AssetsMissing, ensure_assets
 class ConsoleAssetsHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "editable":
-            return  # scripts/bootstrap.py brings them to a working copy
+            return  # scripts/bootstrap.py installs them in a working copy
         try:
             ensure_assets()
         except AssetsMissing as error:
-            self.app.display_warning(f"the wheel's console will have no plots: {error}")
+            self.app.display_warning(f"The console of this wheel will have no plots: {error}")

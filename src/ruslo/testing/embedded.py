@@ -26,8 +26,8 @@ class EmbeddedBroker:
     """``with EmbeddedBroker() as broker: Producer({"bootstrap.servers": broker.bootstrap})``.
 
     ``properties`` are broker properties, e.g. ``{"num.partitions": "3"}``. Without ``data_dir``
-    the data is in a temporary folder, which ``close`` (or the end of the ``with`` block) removes. ``stop`` and
-    ``kill`` keep the data; ``start`` and ``restart`` use it again, at the same address.
+    the data is in a temporary folder, which ``close`` (or the end of the ``with`` block) removes.
+    ``stop`` and ``kill`` keep the data; ``start`` and ``restart`` use it again, at the same address.
     """
 
     def __init__(
