@@ -181,7 +181,7 @@ class CliChecks:
         assert len(entries) > 25
         assert "INVALID_CONFIG" in cli.fails("config", "set", "--topic", topic, "no.such.key=1")
         assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.fails("config", "set", "--topic", "none", "retention.ms=1")
-        assert "no setting 'nope'" in cli.fails("config", "describe", "--topic", topic, "nope")
+        assert "Unknown config 'nope'" in cli.fails("config", "describe", "--topic", topic, "nope")
 
     def test_broker_settings(self, cli: Cli) -> None:
         of = ("--broker", "1")
@@ -367,7 +367,7 @@ class CliChecks:
     def test_mistakes_are_explained(self, cli: Cli) -> None:
         assert "topic 'none-such' does not exist" in cli.fails("consume", "none-such", "-e")
         topic = cli.new_topic("-p", "2")
-        assert "its partitions are 0 to 1" in cli.fails("consume", topic, "-p", "5")
+        assert "Use a partition from 0 to 1" in cli.fails("consume", topic, "-p", "5")
         said = cli.fails("produce", topic, "-p", "9", stdin="x\n")
         assert "has no partition 9: it has 2 partitions, 0 to 1" in said
         assert "were sent" not in said

@@ -274,7 +274,7 @@ class GroupChecks:
     def test_groups_that_do_not_exist(self, cli: Cli) -> None:
         for arguments in (["describe", "none-such"], ["members", "none-such"], ["delete", "none-such", "-y"]):
             said = cli.fails("group", *arguments)
-            assert "group 'none-such' does not exist (GROUP_ID_NOT_FOUND). 'ruslo group list'" in said
+            assert "group 'none-such' does not exist (GROUP_ID_NOT_FOUND). Run 'ruslo group list'" in said
         assert cli.ok("group", "delete", "none-such", "-y", "--if-exists") == "absent none-such\n"
         assert "has no committed offsets" in cli.fails(
             "group", "reset-offsets", "none-such", "--all-topics", "--to-latest"
